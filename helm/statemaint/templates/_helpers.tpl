@@ -1,0 +1,70 @@
+{{- define "statemaint.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The release's own name is enough when it says "statemaint" already; 50 leaves room for "-pushgateway". */}}
+{{- define "statemaint.fullname" -}}
+{{- $name := include "statemaint.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a Service may select by: nothing that changes with an upgrade. */}}
+{{- define "statemaint.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "statemaint.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "statemaint.labels" -}}
+{{ include "statemaint.selectorLabels" . }}
+app.kubernetes.io/part-of: statemaint
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Name and labels of one object: (dict "root" $ "component" "queries" "labels" extra). */}}
+{{- define "statemaint.metadata" -}}
+name: {{ include "statemaint.fullname" .root }}-{{ .component }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "statemaint.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* Where tasks push to; empty when there is no Pushgateway. */}}
+{{- define "statemaint.pushgatewayUrl" -}}
+{{- if .Values.pushgateway.enabled -}}
+http://{{ include "statemaint.fullname" . }}-pushgateway.{{ .Release.Namespace }}:{{ .Values.pushgateway.port | int }}
+{{- else -}}
+{{- .Values.pushgateway.url -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+files/alerts.yaml with the values in the places of its defaults. Each place is named with what stands
+around it, so that one number never lands in another's place.
+*/}}
+{{- define "statemaint.alerts" -}}
+{{- $stale := .Values.alerts.staleAfterSeconds | int64 -}}
+{{- $chain := .Values.alerts.maxChainLength | int64 -}}
+{{- $rules := .Files.Get "files/alerts.yaml" -}}
+{{- $rules = $rules | replace "(statemaint_last_success_timestamp_seconds) > 21600" (printf "(statemaint_last_success_timestamp_seconds) > %d" $stale) -}}
+{{- $rules = $rules | replace "offset 21600s" (printf "offset %ds" $stale) -}}
+{{- $rules = $rules | replace "(statemaint_chain_length) > 200" (printf "(statemaint_chain_length) > %d" $chain) -}}
+{{- with .Values.alerts.runbookBaseUrl -}}
+{{- $rules = $rules | replace "runbook_url: \"docs/" (printf "runbook_url: \"%s/docs/" (trimSuffix "/" .)) -}}
+{{- end -}}
+{{- $rules -}}
+{{- end -}}

@@ -1,0 +1,94 @@
+"""The text files of a checkpoint: metadata, commit log, offset log, operator metadata.
+
+    metadata            {"id":"<query id>"}
+    commits/<b>         v1 | v2 | v3, newline, {"nextBatchWatermarkMs":0, ...}
+    offsets/<b>         v1 | v2, newline, {"batchWatermarkMs":..,"conf":{..}}, then a line a source
+    state/<op>/_metadata/metadata     v1, newline, {"operatorInfo":{..},"stateStoreInfo":[..]}
+
+Mirrors `HDFSMetadataLog` and its subclasses `CommitLog`, `OffsetSeqLog`, `OperatorStateMetadata`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from statemaint.errors import CodecError
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMetadata:
+    """What an operator says of itself: its number, kind, and stores with their partitions."""
+
+    id: int
+    name: str
+    stores: tuple[str, ...]
+    partitions: int
+
+
+def parse_query_id(content: bytes) -> str:
+    """Returns the query's id from the checkpoint's `metadata`."""
+    found = _object(_text(content), 0).get("id")
+    if not isinstance(found, str):
+        raise CodecError("no query id in it", offset=0)
+    return found
+
+
+def check_commit(content: bytes) -> None:
+    """Accepts a whole commit log entry of a known format.
+
+    Raises:
+        CodecError: when the entry is cut, empty, or of a format this version does not know.
+    """
+    _body(content, known=(1, 2, 3))
+
+
+def parse_conf(content: bytes) -> Mapping[str, str]:
+    """Returns the settings that an offset log entry pins for the life of the query."""
+    conf = _body(content, known=(1, 2)).get("conf", {})
+    if not isinstance(conf, dict):
+        raise CodecError("its conf is not a map", offset=0)
+    return MappingProxyType({str(key): str(value) for key, value in conf.items()})
+
+
+def parse_operator(content: bytes) -> OperatorMetadata:
+    """Returns an operator's metadata, of format v1 or v2."""
+    fields = _body(content, known=(1, 2))
+    try:
+        info, stores = fields["operatorInfo"], fields["stateStoreInfo"]
+        names = tuple(str(store["storeName"]) for store in stores)
+        partitions = max(int(store["numPartitions"]) for store in stores)
+        return OperatorMetadata(
+            int(info["operatorId"]), str(info["operatorName"]), names, partitions
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
+
+
+def _body(content: bytes, *, known: tuple[int, ...]) -> dict[str, Any]:
+    version, _, rest = _text(content).partition("\n")
+    found = re.fullmatch(r"v(\d{1,4})", version)
+    if not found:
+        raise CodecError("the version line is missing or cut", offset=0)
+    if int(found[1]) not in known:
+        raise CodecError(f"log format {version} is newer than this version knows", offset=0)
+    return _object(rest.partition("\n")[0], len(version) + 1)
+
+
+def _object(text: str, offset: int) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"not JSON: {error}", offset=offset) from error
+    if not isinstance(fields, dict):
+        raise CodecError("not a JSON object", offset=offset)
+    return fields
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CodecError("not UTF-8 text", offset=error.start) from error

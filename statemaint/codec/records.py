@@ -1,0 +1,120 @@
+"""The records of deltas and snapshots, inside the compression.
+
+    payload = record* end
+    record  = keyLength(>i) key valueLength(>i) value       the key now has this value
+            | keyLength(>i) key -1(>i)                       the key is gone (deltas only)
+    end     = -1(>i)
+
+Mirrors `HDFSBackedStateStoreProvider.writeUpdateToDeltaFile`, `updateFromDeltaFile` and
+`writeSnapshotFile`. A delta may name a key more than once: the last record counts. Any negative
+value length in a delta removes; in a snapshot it is damage.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from statemaint.errors import CodecError
+
+Record = tuple[bytes, bytes | None]
+
+_INT = struct.Struct(">i")
+_END = _INT.pack(-1)
+_CHUNK = 64 * 1024
+
+
+def encode(records: Iterable[Record]) -> Iterator[bytes]:
+    """Yields the payload of some records in pieces of about 64 KiB; `None` removes its key."""
+    pending = bytearray()
+    for key, value in records:
+        pending += _INT.pack(len(key)) + key
+        pending += _END if value is None else _INT.pack(len(value)) + value
+        if len(pending) >= _CHUNK:
+            yield bytes(pending)
+            pending.clear()
+    yield bytes(pending) + _END
+
+
+def decode(chunks: Iterable[bytes]) -> Iterator[Record]:
+    """Yields the records of a payload that arrives in pieces.
+
+    Raises:
+        CodecError: when the payload ends early, goes on after its end, or holds a length that
+            cannot be; `offset` counts in the uncompressed payload.
+    """
+    reader = _Reader(iter(chunks))
+    while (length := reader.length()) != -1:
+        if length < -1:
+            raise CodecError(f"key size cannot be {length}", offset=reader.offset)
+        key = reader.take(length)
+        size = reader.length()
+        yield key, (reader.take(size) if size >= 0 else None)
+    reader.finish()
+
+
+class _Reader:
+    """Takes exact byte counts out of a sequence of chunks, never more than was really there."""
+
+    __slots__ = ("_at", "_buffer", "_chunks", "_passed")
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._buffer = b""
+        self._at = 0
+        self._passed = 0
+
+    @property
+    def offset(self) -> int:
+        return self._passed + self._at
+
+    def length(self) -> int:
+        size: int = _INT.unpack(self.take(_INT.size))[0]
+        return size
+
+    def take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._buffer):
+            self._fill(count)
+            end = count
+        taken = self._buffer[self._at : end]
+        self._at = end
+        return taken
+
+    def finish(self) -> None:
+        if self._at < len(self._buffer) or any(self._chunks):
+            raise CodecError("bytes follow the end of the records", offset=self.offset)
+
+    def _fill(self, count: int) -> None:
+        parts = [self._buffer[self._at :]]
+        have = len(parts[0])
+        self._passed, self._at = self._passed + self._at, 0
+        while have < count:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                raise CodecError(f"records end early: {have} of {count} bytes", offset=self.offset)
+            parts.append(chunk)
+            have += len(chunk)
+        self._buffer = b"".join(parts)
+
+
+def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
+    """Carries a delta's changes out on a state; the clear reference that faster folds must equal.
+
+    When the delta turns out to be damaged the state is left half changed: throw it away.
+    """
+    for key, value in delta:
+        if value is None:
+            state.pop(key, None)
+        else:
+            state[key] = value
+
+
+def snapshot_rows(records: Iterable[Record]) -> Iterator[tuple[bytes, bytes]]:
+    """Yields a snapshot's records, all of which must have a value.
+
+    Raises:
+        CodecError: on a removal, which no snapshot may hold.
+    """
+    for number, (key, value) in enumerate(records):
+        if value is None:
+            raise CodecError(f"record {number} of a snapshot removes its key", offset=0)
+        yield key, value

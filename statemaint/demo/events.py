@@ -1,0 +1,130 @@
+"""Orders and payments by seed and hour: the demo's input, the same bytes every time.
+
+Every order has one *fate*, drawn from the seed and the hour in which it arrives, and its payment
+belongs to the hour in which that one arrives. So hour N is a function of the seed and of N alone,
+however many hours are generated.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+"""The start of hour 0."""
+
+ORDERS_PER_HOUR = 240
+REGIONS = ("Bergen", "Genoa", "Izmir", "Lagos", "Lima", "Osaka", "Perth", "Quito")
+
+_HOUR = 3600
+_PAID_SHARE = 0.85
+# The longest delay of a payment and of its report together, in whole hours.
+_LONGEST_HOURS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """Of the draws below `up_to`, a delay between `least` and `most` seconds."""
+
+    up_to: float
+    least: int
+    most: int
+
+
+# From an event to its arrival: 7 % are late, 1 % hopelessly so.
+_REPORTED = (_Band(0.92, 0, 90), _Band(0.99, 90, 1500), _Band(1, 5 * _HOUR, 5 * _HOUR))
+# From an order to its payment: soon, an hour later, or after the two hours that count are over.
+_PAID = (
+    _Band(0.65, 0, 2400),
+    _Band(0.92, _HOUR, 2 * _HOUR),
+    _Band(1, 2 * _HOUR + 1, 5 * _HOUR // 2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order, as the shop reports it; the amount in cents, the time in UTC."""
+
+    order_id: str
+    region: str
+    amount_cents: int
+    ordered_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """One payment, as the bank reports it; the amount in cents, the time in UTC."""
+
+    paid_order_id: str
+    paid_cents: int
+    paid_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What becomes of one order: its payment, and the hour in which that arrives."""
+
+    order: Order
+    payment: Payment | None
+    payment_hour: int
+
+
+def orders(seed: int, hour: int) -> tuple[Order, ...]:
+    """The orders that arrive in `hour`, some of them late."""
+    return tuple(fate.order for fate in _fates(seed, hour))
+
+
+def payments(seed: int, hour: int) -> tuple[Payment, ...]:
+    """The payments that arrive in `hour`, some for orders of the hours before it."""
+    first = max(0, hour - _LONGEST_HOURS)
+    fates = (fate for h in range(first, hour + 1) for fate in _fates(seed, h))
+    return tuple(f.payment for f in fates if f.payment is not None and f.payment_hour == hour)
+
+
+def write_hours(directory: Path, *, hours: Iterable[int], seed: int) -> None:
+    """Write `orders/hour-NNNN.json` and `payments/hour-NNNN.json` below `directory`.
+
+    A reader sees a whole file or none, even after a crash.
+    """
+    for hour in hours:
+        name = f"hour-{hour:04d}.json"
+        _write_atomically(directory / "orders" / name, orders(seed, hour))
+        _write_atomically(directory / "payments" / name, payments(seed, hour))
+
+
+def _fates(seed: int, hour: int) -> Iterator[_Fate]:
+    # Only `random()` promises the same numbers in every Python version.
+    draw = random.Random(f"{seed}/{hour}").random  # noqa: S311 - sample data, no secret
+    for number in range(ORDERS_PER_HOUR):
+        arrives = hour * _HOUR + int(_HOUR * (number + draw()) / ORDERS_PER_HOUR)
+        yield _fate(f"{hour:04d}-{number:03d}", arrives, draw)
+
+
+def _fate(order_id: str, arrives: int, draw: Callable[[], float]) -> _Fate:
+    ordered = arrives - _delay(_REPORTED, draw)
+    region = REGIONS[int(draw() * len(REGIONS))]
+    cents = 500 + int(draw() * 20_000)
+    paid = ordered + _delay(_PAID, draw)
+    reported = max(arrives, paid + _delay(_REPORTED, draw))
+    payment = Payment(order_id, cents, _timestamp(paid)) if draw() < _PAID_SHARE else None
+    return _Fate(Order(order_id, region, cents, _timestamp(ordered)), payment, reported // _HOUR)
+
+
+def _delay(bands: Sequence[_Band], draw: Callable[[], float]) -> int:
+    kind, share = draw(), draw()
+    band = next(band for band in bands if kind < band.up_to)
+    return band.least + int(share * (band.most - band.least))
+
+
+def _timestamp(second: int) -> str:
+    return (EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _write_atomically(path: Path, rows: Sequence[Order] | Sequence[Payment]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name with a leading dot is invisible to Spark's file source.
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text("".join(f"{json.dumps(asdict(row))}\n" for row in rows))
+    temporary.replace(path)

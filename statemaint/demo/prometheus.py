@@ -1,0 +1,333 @@
+"""A real Pushgateway and a real Prometheus on this machine, for the tests and for `make up`.
+
+Each server leads a process session of its own, so that it outlives the program that started it
+when that is wanted (`start_*`, later `stop` or `stop_all`) and ends with all it started when it is
+not (`with pushgateway(folder) as server:`). A folder holds at most one server of each kind:
+starting a second one there ends the first.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from statemaint.errors import ConfigError, StatemaintError
+
+_DEBIAN_PACKAGES = {
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "prometheus-pushgateway": "prometheus-pushgateway",
+}
+_START_SECONDS = 30.0
+_STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+
+
+class MissingPart(ConfigError):  # noqa: N818 -- reads as what happened: a part is missing
+    """A program that the demo needs is not installed."""
+
+    code = "MISSING_PART"
+
+    def __init__(self, program: str, package: str) -> None:
+        super().__init__(program, package)
+        self.program, self.package = program, package
+
+    def __str__(self) -> str:
+        return f"{self.program} is not installed; it is in the Debian package {self.package}"
+
+
+class NotReadyError(StatemaintError):
+    """A server was started but did not answer in time; `log` is the end of what it said."""
+
+    code = "NOT_READY"
+
+    def __init__(self, program: str, log: str) -> None:
+        super().__init__(program, log)
+        self.program, self.log = program, log
+
+    def __str__(self) -> str:
+        return f"{self.program} did not become ready; the end of its log:\n{self.log}"
+
+
+class QueryRefusedError(ConfigError):
+    """Prometheus would not evaluate the given PromQL."""
+
+    code = "QUERY_REFUSED"
+
+    def __init__(self, promql: str, reason: str) -> None:
+        super().__init__(promql, reason)
+        self.promql, self.reason = promql, reason
+
+    def __str__(self) -> str:
+        return f"{self.reason} (in {self.promql!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that was started here.
+
+    Attributes:
+        url: where it answers, without a slash at the end.
+        pid: its process, which leads a session and a process group of the same number.
+    """
+
+    url: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One element of the answer to an instant query."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+def find(program: str) -> str:
+    """Finds `prometheus`, `promtool` or `prometheus-pushgateway`.
+
+    Raises:
+        MissingPart: it is not on the PATH; the error names the Debian package.
+    """
+    # Upstream's own archive calls the program `pushgateway`.
+    path = shutil.which(program) or shutil.which(program.removeprefix("prometheus-"))
+    if path is None:
+        raise MissingPart(program, _DEBIAN_PACKAGES[program])
+    return path
+
+
+@contextmanager
+def pushgateway(folder: Path) -> Iterator[Server]:
+    """Runs a Pushgateway for the length of a `with` block; its log goes into `folder`."""
+    server = start_pushgateway(folder)
+    try:
+        yield server
+    finally:
+        stop(server)
+
+
+@contextmanager
+def prometheus(
+    folder: Path, *, scrape: Sequence[str], rules: Sequence[Path] = ()
+) -> Iterator[Server]:
+    """Runs a Prometheus for the length of a `with` block; see `start_prometheus`."""
+    server = start_prometheus(folder, scrape=scrape, rules=rules)
+    try:
+        yield server
+    finally:
+        stop(server)
+
+
+def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
+    """Starts a Pushgateway that runs until `stop`; it keeps what is pushed in memory only.
+
+    Args:
+        folder: gets the log and the note that `stop_all` reads.
+        port: the port on 127.0.0.1; a free one unless given.
+
+    Raises:
+        MissingPart: the program is not installed.
+        NotReadyError: it did not answer in time; it was ended.
+    """
+    port = port or _free_port()
+    # Debian's own default would be a file under /var/lib, shared by all servers of the machine.
+    server = _launch("prometheus-pushgateway", ["--persistence.file="], folder=folder, port=port)
+    return _awaited(server, lambda: _answers(server), log=folder / "prometheus-pushgateway.log")
+
+
+def start_prometheus(
+    folder: Path, *, scrape: Sequence[str], rules: Sequence[Path] = (), port: int | None = None
+) -> Server:
+    """Starts a Prometheus that runs until `stop`, and waits until it has read every target once.
+
+    What stood in a Pushgateway before the call can therefore be queried right after it.
+
+    Args:
+        folder: gets the configuration, the data, the log and the note that `stop_all` reads.
+        scrape: addresses of the Pushgateways, as in `Server.url`; they must be up.
+        rules: files with alerting or recording rules.
+        port: the port on 127.0.0.1; a free one unless given.
+
+    Raises:
+        MissingPart: the program is not installed.
+        NotReadyError: it did not answer, or did not reach a target, in time; it was ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "prometheus.yml"
+    config.write_text(yaml.safe_dump(_config(scrape, rules)), encoding="utf-8")
+    arguments = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
+    server = _launch("prometheus", arguments, folder=folder, port=port or _free_port())
+    return _awaited(
+        server,
+        lambda: _answers(server) and _targets_up(server) == len(scrape),
+        log=folder / "prometheus.log",
+    )
+
+
+def stop(server: Server) -> None:
+    """Ends a server and everything in its process group; nothing happens when it is gone."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if not (_group_lives(server.pid) and _is_ours(server)):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, number)
+        if _holds_within(lambda: not _group_lives(server.pid), _STOP_SECONDS):
+            return
+
+
+def stop_all(folder: Path) -> None:
+    """Ends every server that was started in `folder`, by whichever program."""
+    for note in sorted(folder.glob("*.server.json")):
+        _stop_noted(note)
+
+
+def instant_query(url: str, promql: str) -> list[Sample]:
+    """Asks a Prometheus for the current value of an expression.
+
+    Raises:
+        QueryRefusedError: the expression does not parse or cannot be evaluated.
+    """
+    question = urllib.parse.urlencode({"query": promql})
+    try:
+        answer = json.loads(_get(f"{url}/api/v1/query?{question}"))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise QueryRefusedError(promql, _reason(error.read())) from None
+    return _samples(answer["data"])
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError):
+        return body.decode("utf-8", "replace")
+
+
+def _samples(data: Mapping[str, Any]) -> list[Sample]:
+    if data["resultType"] == "scalar":
+        return [Sample({}, float(data["result"][1]))]
+    return [Sample(each["metric"], float(each["value"][1])) for each in data["result"]]
+
+
+def _config(scrape: Sequence[str], rules: Sequence[Path]) -> dict[str, Any]:
+    job = {
+        "job_name": "pushgateway",
+        # The groups carry their own `job`; without this it would become `exported_job`.
+        "honor_labels": True,
+        "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc for url in scrape]}],
+    }
+    return {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(path.resolve()) for path in rules],
+        "scrape_configs": [job] if scrape else [],
+    }
+
+
+def _launch(program: str, arguments: Sequence[str], *, folder: Path, port: int) -> Server:
+    path = find(program)
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / f"{program}.server.json"
+    _stop_noted(note)
+    address = f"127.0.0.1:{port}"
+    command = [path, f"--web.listen-address={address}", *arguments]
+    server = Server(f"http://{address}", _spawn(command, folder / f"{program}.log"))
+    note.write_text(json.dumps(asdict(server)), encoding="utf-8")
+    return server
+
+
+def _spawn(command: list[str], log: Path) -> int:
+    # Not `subprocess.Popen`: an object of that class warns when it is dropped before its process
+    # ended, and these processes are meant to outlive everything but their number.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o644),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    return os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
+
+
+def _awaited(server: Server, ready: Callable[[], bool], *, log: Path) -> Server:
+    decided = _holds_within(lambda: not _group_lives(server.pid) or ready(), _START_SECONDS)
+    if decided and _group_lives(server.pid):
+        return server
+    stop(server)
+    raise NotReadyError(log.stem, log.read_text(encoding="utf-8", errors="replace")[-2000:])
+
+
+def _holds_within(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _answers(server: Server) -> bool:
+    try:
+        _get(f"{server.url}/-/ready")
+    except OSError:  # refused, timed out, or "503 not yet": all of them are OSErrors
+        return False
+    return True
+
+
+def _targets_up(server: Server) -> int:
+    return int(sum(sample.value for sample in instant_query(server.url, "up")))
+
+
+def _get(url: str) -> bytes:
+    # Never through a proxy: these servers are on this machine, whatever the environment says.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=5) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _stop_noted(note: Path) -> None:
+    if note.exists():
+        stop(Server(**json.loads(note.read_text(encoding="utf-8"))))
+        note.unlink()
+
+
+def _is_ours(server: Server) -> bool:
+    """Tells whether the number still belongs to this server: numbers of the dead are reused."""
+    processes = Path("/proc")
+    if not processes.is_dir():
+        return True
+    try:
+        command = (processes / str(server.pid) / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return urllib.parse.urlsplit(server.url).netloc.encode() in command
+
+
+def _group_lives(pid: int) -> bool:
+    # A child of ours stays in the table, dead, until its end is taken note of.
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""A small, quiet Spark on this machine, for as long as a block lasts."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_SMALL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOGGING}"',
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def local_session(
+    name: str, conf: Mapping[str, str], *, master: str = "local[2]"
+) -> Iterator[SparkSession]:
+    """A session of its own with `conf` on top of the defaults; nothing of it outlives the block.
+
+    A second one can follow in the same process, and costs much less: the JVM stays.
+
+    Raises:
+        ValueError: This process has a Spark session already. It would be shared, and stopped
+            under its owner's feet.
+    """
+    settings = SparkConf().setMaster(master).setAppName(name).setAll([*{**_SMALL, **conf}.items()])
+    spark = SparkSession(SparkContext(conf=settings))
+    try:
+        yield spark
+    finally:
+        _end(spark)
+
+
+def _end(spark: SparkSession) -> None:
+    # Spark leaves the state stores' maintenance thread and its loaded providers in the JVM, and
+    # a later session inherits them; of an executor whose process has ended, nothing stays.
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way to it
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+    spark.stop()

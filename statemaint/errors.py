@@ -1,0 +1,130 @@
+"""Every error that statemaint raises on purpose, in one tree, by whose fault it is.
+
+`code` is stable and upper case, `exit_code` is what the program ends with. Facts are attributes;
+the sentence (what, where, what to do) is made in `__str__`.
+"""
+
+
+class StatemaintError(Exception):
+    """The root of the tree; the shell prints it as one line and never with a traceback."""
+
+    code = "FAULT"
+    exit_code = 1
+
+
+class ConfigError(StatemaintError):
+    """The caller asked for something that cannot be meant."""
+
+    code = "CONFIG"
+    exit_code = 2
+
+
+class NotACheckpointError(ConfigError):
+    """The given place holds no `offsets/` or no `commits/`."""
+
+    code = "NOT_A_CHECKPOINT"
+
+    def __init__(self, root: str, missing: str) -> None:
+        super().__init__(root, missing)
+        self.root, self.missing = root, missing
+
+    def __str__(self) -> str:
+        return (
+            f"{self.root}: not a streaming checkpoint, there is no {self.missing!r} in it; "
+            "give the query's checkpointLocation"
+        )
+
+
+class UnsupportedError(ConfigError):
+    """The checkpoint is sound, but this version of statemaint cannot maintain its kind."""
+
+    code = "UNSUPPORTED"
+
+    def __init__(self, root: str, what: str, supported: str) -> None:
+        super().__init__(root, what, supported)
+        self.root, self.what, self.supported = root, what, supported
+
+    def __str__(self) -> str:
+        return f"{self.root}: {self.what} is not supported, only {self.supported}; nothing was done"
+
+
+class CheckpointError(StatemaintError):
+    """The checkpoint's own data contradict themselves."""
+
+    code = "CHECKPOINT"
+    exit_code = 3
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(path, detail)
+        self.path, self.detail = path, detail
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}"
+
+
+class CodecError(CheckpointError):
+    """Bytes that do not follow the format; `offset` counts from the start of the stored file."""
+
+    code = "CORRUPT_FILE"
+
+    def __init__(self, detail: str, *, offset: int, path: str = "") -> None:
+        super().__init__(path, detail)
+        self.offset = offset
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}{self.detail} (at byte {self.offset})"
+
+    def at(self, path: str) -> "CodecError":
+        """Returns the same error, naming the file it was found in."""
+        return CodecError(self.detail, offset=self.offset, path=path)
+
+
+class SnapshotMismatchError(CheckpointError):
+    """A snapshot does not hold the state that the files below it fold to."""
+
+    code = "SNAPSHOT_MISMATCH"
+
+    def __init__(self, path: str, *, found: str, expected: str) -> None:
+        super().__init__(path, f"it holds {found}, the files below it fold to {expected}")
+        self.found, self.expected = found, expected
+
+
+class StorageError(StatemaintError):
+    """The place where the bytes live could not be reached, or refused."""
+
+    code = "STORAGE"
+    exit_code = 5
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(path, detail)
+        self.path, self.detail = path, detail
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}"
+
+
+class NotFoundError(StorageError):
+    """The storage answered for certain that there is no such file."""
+
+    code = "NOT_FOUND"
+
+
+class AlreadyExistsError(StorageError):
+    """A file of that name appeared before ours; it was left as it is."""
+
+    code = "ALREADY_EXISTS"
+
+
+class Superseded(StatemaintError):  # noqa: N818 -- the word that operators see
+    """The query (or another maintainer) moved on after the plan was made."""
+
+    code = "SUPERSEDED"
+    exit_code = 6
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(path, detail)
+        self.path, self.detail = path, detail
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}; plan again"

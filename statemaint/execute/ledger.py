@@ -1,0 +1,56 @@
+"""The ledger: what was written and deleted, why, and what is proved of each snapshot (S18).
+
+    _statemaint/ledger/<op>/<partition>.jsonl          a line for each action, only ever appended to
+    _statemaint/attestations/<op>/<partition>/<store>.json    replaced as a whole
+
+A deletion's line is durable before the file goes: after a crash the ledger may name a file that is
+still there, which the next run deletes and names again, but never misses one that is gone.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Attestation
+from statemaint.model.ids import StoreId
+from statemaint.plan import Attest, Delete, WriteSnapshot
+from statemaint.report.to_json import action_json
+from statemaint.scan import attestation_path, render_attestations
+from statemaint.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One run's view of a checkpoint's ledger."""
+
+    storage: Storage
+    run: str
+
+    def deleting(self, deletes: Sequence[Delete]) -> None:
+        """Notes files of one store that are about to be deleted."""
+        lines = [self._line({**action_json(one), "bytes": one.entry.size}) for one in deletes]
+        self._append(deletes[0].store, lines)
+
+    def proved(
+        self,
+        action: WriteSnapshot | Attest,
+        entry: Entry,
+        proof: Attestation | None,
+        attestations: tuple[Attestation, ...],
+    ) -> None:
+        """Notes a snapshot that is in place, and replaces what is attested of its store."""
+        if proof:
+            content = render_attestations(attestations)
+            self.storage.write(attestation_path(action.store), [content], overwrite=True)
+        fields = {"bytes": entry.size, "attestation": asdict(proof) if proof else None}
+        self._append(action.store, [self._line({**action_json(action), **fields})])
+
+    def _line(self, fields: dict[str, Any]) -> bytes:
+        stamped = {"run": self.run, "time": self.storage.now(), **fields}
+        return json.dumps(stamped).encode() + b"\n"
+
+    def _append(self, store: StoreId, lines: list[bytes]) -> None:
+        path = f"_statemaint/ledger/{store.operator}/{store.partition}.jsonl"
+        self.storage.append(path, b"".join(lines))

@@ -1,0 +1,102 @@
+"""Scan, plan, execute, report."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from statemaint.execute import execute
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.findings import Finding
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request, diagnose, plan
+from statemaint.report import Outcome, Report, summarize
+from statemaint.scan import scan
+from statemaint.storage import ReadOnly, Storage
+
+# A query that deletes faster than we can list would otherwise keep us scanning for ever.
+_MOST_SCANS = 5
+
+
+def new_run_id(now: float) -> str:
+    """Returns an id that sorts by time and that no other run has."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
+
+
+def scan_checkpoint(storage: Storage) -> Checkpoint:
+    """Returns a checkpoint whose findings a second scan has confirmed (S3).
+
+    A query goes on while we look: it purges its log and cleans up below it, so that one listing
+    may be older than another. What is really broken is still broken at the next look.
+
+    Raises:
+        NotACheckpointError: when there is none.
+        UnsupportedError: when it is of a kind that cannot be maintained.
+        StorageError: when anything could not be listed or read.
+    """
+    checkpoint = scan(storage)
+    for _ in range(_MOST_SCANS):
+        before = _damage(checkpoint)
+        if not before:
+            break
+        checkpoint = scan(storage)
+        if _damage(checkpoint) <= before:
+            break
+    return checkpoint
+
+
+def _damage(checkpoint: Checkpoint) -> frozenset[Finding]:
+    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
+    return frozenset(one for one in (*checkpoint.findings, *stores) if one.damage)
+
+
+def plan_checkpoint(
+    storage: Storage, policy: Policy, *, request: Request | None = None
+) -> tuple[Checkpoint, Plan]:
+    """Returns a checkpoint and what would be done to it; writes nothing (S13).
+
+    Raises:
+        ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
+    """
+    reading = ReadOnly(storage)
+    checkpoint = scan_checkpoint(reading)
+    return checkpoint, plan(checkpoint, policy, reading.now(), request=request)
+
+
+def maintain(
+    storage: Storage,
+    policy: Policy,
+    *,
+    request: Request | None = None,
+    dry_run: bool = False,
+    run: str | None = None,
+    on_outcome: Callable[[Outcome, Plan], None] = lambda _outcome, _plan: None,
+) -> Report:
+    """Maintains a checkpoint once, and returns what happened.
+
+    Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
+    and left as it is; the others are maintained all the same.
+
+    Args:
+        storage: where the checkpoint lives.
+        policy: when to snapshot and what to keep.
+        request: what to restrict the run to.
+        dry_run: plan and report, but write and delete nothing.
+        run: the run's id in the ledger; a new one by default.
+        on_outcome: is told each outcome as it happens, for progress.
+
+    Raises:
+        ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
+    """
+    started = storage.now()
+    _, decided = plan_checkpoint(storage, policy, request=request)
+    name = run or new_run_id(started)
+    happened: dict[StoreId, list[Outcome]] = defaultdict(list)
+    if not dry_run:
+        elapsed = lambda: storage.now() - started  # noqa: E731
+        for outcome in execute(decided, storage, run=name, elapsed=elapsed):
+            happened[outcome.store].append(outcome)
+            on_outcome(outcome, decided)
+    stores = tuple(summarize(one, happened[one.store.id], decided.target) for one in decided.stores)
+    return Report(name, decided, stores, started, storage.now() - started, dry_run)

@@ -1,0 +1,113 @@
+"""Which files rebuild a version. Mirrors `HDFSBackedStateStoreProvider.filesForVersion`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from statemaint.model.files import Delta, SideFile, Snapshot, StateFile
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A base snapshot (none: the empty state) and every delta from it up to `version`."""
+
+    version: int
+    base: Snapshot | None
+    deltas: tuple[Delta, ...]
+
+    @property
+    def start(self) -> int:
+        """Returns the version that the chain starts from: the base's, or 0."""
+        return self.base.version if self.base else 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Returns every file to read, in the order they apply."""
+        base = (self.base.entry.path,) if self.base else ()
+        return base + tuple(delta.entry.path for delta in self.deltas)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why a version does not load: deltas after `start` are missing, `first` is the lowest."""
+
+    version: int
+    start: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The deltas and snapshots of one store, by version."""
+
+    deltas: Mapping[int, Delta]
+    snapshots: Mapping[int, Snapshot]
+
+    @classmethod
+    def of(cls, files: Iterable[StateFile]) -> "Versions":
+        """Sorts a store's files out."""
+        kept = tuple(files)
+        deltas = {file.version: file for file in kept if isinstance(file, Delta)}
+        snapshots = {file.version: file for file in kept if isinstance(file, Snapshot)}
+        return cls(MappingProxyType(deltas), MappingProxyType(snapshots))
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Returns every version that has a file, ascending."""
+        return tuple(sorted({*self.deltas, *self.snapshots}))
+
+    def base(self, version: int) -> Snapshot | None:
+        """Returns the newest snapshot at or below a version."""
+        below = [number for number in self.snapshots if number <= version]
+        return self.snapshots[max(below)] if below else None
+
+    def chain(self, version: int) -> Chain | Gap:
+        """Returns what Spark would read for a version, or why it could not.
+
+        The work is bounded by the files that exist, however large the version is.
+        """
+        base = self.base(version)
+        start = base.version if base else 0
+        present = sorted(number for number in self.deltas if start < number <= version)
+        if lacking := version - start - len(present):
+            return Gap(version, start, _first_absent(present, start + 1), lacking)
+        return Chain(version, base, tuple(self.deltas[number] for number in present))
+
+    def loadable(self, first: int, last: int) -> frozenset[int]:
+        """Returns which versions of a closed range load, in one pass over what exists."""
+        previous, loads, found = 0, True, set()
+        for version in self.all:
+            if version > last:
+                break
+            loads = version in self.snapshots or (loads and version == previous + 1)
+            previous = version
+            if loads and version >= first:
+                found.add(version)
+        return frozenset(found)
+
+    def without_snapshot(self, version: int) -> "Versions":
+        """Returns the same store as if one snapshot did not exist."""
+        rest = {number: file for number, file in self.snapshots.items() if number != version}
+        return replace(self, snapshots=MappingProxyType(rest))
+
+    def with_snapshot(self, snapshot: Snapshot) -> "Versions":
+        """Returns the same store as if one more snapshot existed."""
+        snapshots = {**self.snapshots, snapshot.version: snapshot}
+        return replace(self, snapshots=MappingProxyType(snapshots))
+
+
+def _first_absent(present: list[int], expected: int) -> int:
+    for number in present:
+        if number != expected:
+            break
+        expected += 1
+    return expected
+
+
+def lone_side_files(files: Iterable[StateFile]) -> tuple[SideFile, ...]:
+    """Returns the checksum files whose delta or snapshot is not there."""
+    kept = tuple(files)
+    owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot)}
+    sides = (file for file in kept if isinstance(file, SideFile))
+    return tuple(side for side in sides if side.owner not in owners)

@@ -1,0 +1,62 @@
+"""What may be wrong with a checkpoint, by stable code; `docs/runbook.md` has a heading for each."""
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from statemaint.model.ids import StoreId
+
+
+@unique
+class FindingCode(StrEnum):
+    """A closed set: users script against these names."""
+
+    BROKEN_CHAIN = "BROKEN_CHAIN"
+    CORRUPT_FILE = "CORRUPT_FILE"
+    SNAPSHOT_MISMATCH = "SNAPSHOT_MISMATCH"
+    SNAPSHOT_ABOVE_TARGET = "SNAPSHOT_ABOVE_TARGET"
+    UNREADABLE_COMMIT = "UNREADABLE_COMMIT"
+    UNREADABLE_OFFSET = "UNREADABLE_OFFSET"
+    UNREADABLE_METADATA = "UNREADABLE_METADATA"
+    STORAGE_FAILED = "STORAGE_FAILED"
+    SUPERSEDED = "SUPERSEDED"
+    NO_COMMITTED_BATCH = "NO_COMMITTED_BATCH"
+    UNKNOWN_FILE = "UNKNOWN_FILE"
+    ORPHAN_FILE = "ORPHAN_FILE"
+    STALE_CHECKSUM = "STALE_CHECKSUM"
+
+
+_NOTICES = frozenset(
+    {
+        FindingCode.NO_COMMITTED_BATCH,
+        FindingCode.UNKNOWN_FILE,
+        FindingCode.ORPHAN_FILE,
+        FindingCode.SUPERSEDED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One thing that was found, said in one line.
+
+    Attributes:
+        code: which kind.
+        detail: what, where and what to do, for a person.
+        store: the store it stands in; `None` when it concerns the whole checkpoint.
+        version: the state version that it spoils, where there is one.
+    """
+
+    code: FindingCode
+    detail: str
+    store: StoreId | None = None
+    version: int | None = None
+
+    @property
+    def damage(self) -> bool:
+        """Tells whether the store (or checkpoint) must stand still until a person has looked."""
+        return self.code not in _NOTICES
+
+
+def damaged(findings: tuple[Finding, ...]) -> bool:
+    """Tells whether any of the findings is damage."""
+    return any(finding.damage for finding in findings)

@@ -1,0 +1,55 @@
+"""Which store, and which version: the two coordinates of all state."""
+
+from dataclasses import dataclass
+
+DEFAULT_STORE = "default"
+
+
+def version_of(batch: int) -> int:
+    """Returns the state version that a batch writes.
+
+    Mirrors Spark: batch b reads version b and writes version b + 1.
+    """
+    return batch + 1
+
+
+def batch_of(version: int) -> int:
+    """Returns the batch that wrote a state version."""
+    return version - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoreId:
+    """One named state store of one partition of one stateful operator."""
+
+    operator: int
+    partition: int
+    store: str = DEFAULT_STORE
+
+    @property
+    def directory(self) -> str:
+        """Returns the store's directory, relative to the checkpoint (no trailing slash).
+
+        Mirrors `StateStoreId.storeCheckpointLocation`: the default store has no folder of its own.
+        """
+        partition = f"state/{self.operator}/{self.partition}"
+        return partition if self.store == DEFAULT_STORE else f"{partition}/{self.store}"
+
+    @property
+    def unit(self) -> "UnitId":
+        """Returns the partition that this store is maintained with."""
+        return UnitId(self.operator, self.partition)
+
+    def __str__(self) -> str:
+        return f"op {self.operator} / part {self.partition} / {self.store}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class UnitId:
+    """One partition of one operator, with all of its stores: what one task maintains."""
+
+    operator: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"op {self.operator} / part {self.partition}"

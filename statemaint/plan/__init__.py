@@ -1,0 +1,35 @@
+"""The decision: from a checkpoint, a policy and a time to a list of actions. Pure."""
+
+from statemaint.plan.actions import (
+    Action,
+    Attest,
+    AttestReason,
+    Delete,
+    DeleteReason,
+    KeepReason,
+    Kept,
+    Plan,
+    Request,
+    SnapshotReason,
+    StorePlan,
+    WriteSnapshot,
+)
+from statemaint.plan.health import diagnose
+from statemaint.plan.plan import plan
+
+__all__ = [
+    "Action",
+    "Attest",
+    "AttestReason",
+    "Delete",
+    "DeleteReason",
+    "KeepReason",
+    "Kept",
+    "Plan",
+    "Request",
+    "SnapshotReason",
+    "StorePlan",
+    "WriteSnapshot",
+    "diagnose",
+    "plan",
+]

@@ -1,0 +1,228 @@
+"""What a plan is made of. Every file that is kept or deleted carries a reason of a closed set."""
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.files import Snapshot
+from statemaint.model.findings import Finding, damaged
+from statemaint.model.ids import StoreId, UnitId
+from statemaint.model.policy import Policy
+
+
+@unique
+class SnapshotReason(StrEnum):
+    """Why a snapshot is written."""
+
+    CHAIN_TOO_LONG = "chain_too_long"
+    REBASE = "rebase"
+    FORCED = "forced"
+
+
+@unique
+class AttestReason(StrEnum):
+    """Why a snapshot is read and compared."""
+
+    BASE_OF_DELETION = "base_of_deletion"
+
+
+@unique
+class DeleteReason(StrEnum):
+    """Why a file goes."""
+
+    BELOW_BASE = "below_base"
+    SIDE_FILE = "side_file_of_deleted"
+    ORPHAN_TEMP = "orphan_temp_file"
+    ORPHAN_SIDE = "orphan_side_file"
+    STALE_SIDE = "stale_side_file"  # in the way of a snapshot that is about to be written
+
+
+@unique
+class KeepReason(StrEnum):
+    """Why a file stays."""
+
+    NEEDED = "needed_by_retained_version"
+    BASE = "base_of_retained_versions"
+    CHANGE_FEED = "change_feed"
+    SNAPSHOT = "retained_snapshot"
+    ABOVE_TARGET = "above_target"
+    SIDE_FILE = "side_file_of_kept"
+    GRACE = "base_within_grace"
+    YOUNG = "orphan_too_young"
+    UNKNOWN = "unknown_file"
+    HALTED = "store_halted"
+    VERIFY_OFF = "verify_off"
+    LIMIT = "run_limit"
+    NOT_STATE = "not_a_state_file"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot:
+    """Fold a chain and write the snapshot of its version."""
+
+    store: StoreId
+    path: str
+    chain: Chain
+    reason: SnapshotReason
+
+    @property
+    def version(self) -> int:
+        """Returns the version that the snapshot holds."""
+        return self.chain.version
+
+
+@dataclass(frozen=True, slots=True)
+class Attest:
+    """Read a snapshot back whole and compare it with the fold of what lies below it (S6).
+
+    `against` is `None` where what lies below is already gone: decoding it whole is all there is.
+    """
+
+    store: StoreId
+    snapshot: Snapshot
+    against: Chain | None
+    reason: AttestReason = AttestReason.BASE_OF_DELETION
+
+    @property
+    def path(self) -> str:
+        """Returns the snapshot's path."""
+        return self.snapshot.entry.path
+
+    @property
+    def version(self) -> int:
+        """Returns the version that the snapshot holds."""
+        return self.snapshot.version
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete one file of a store."""
+
+    store: StoreId
+    version: int
+    entry: Entry
+    reason: DeleteReason
+
+    @property
+    def path(self) -> str:
+        """Returns the file's path."""
+        return self.entry.path
+
+
+Action = WriteSnapshot | Attest | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One file that stays, and why."""
+
+    entry: Entry
+    reason: KeepReason
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one run is asked for, beside the policy.
+
+    Attributes:
+        target: the version to snapshot, fixed by whoever planned first, so that all partitions of
+            a run leave one common version; the newest committed one by default.
+        force_snapshot: snapshot the target however short its chain is.
+        operators: only these operators; all when empty.
+        partitions: only these partitions; all when empty.
+        stores: only stores of these names; all when empty.
+    """
+
+    target: int | None = None
+    force_snapshot: bool = False
+    operators: frozenset[int] = frozenset()
+    partitions: frozenset[int] = frozenset()
+    stores: frozenset[str] = frozenset()
+
+    def covers(self, store: StoreId) -> bool:
+        """Tells whether a store is asked for."""
+        return (
+            (not self.operators or store.operator in self.operators)
+            and (not self.partitions or store.partition in self.partitions)
+            and (not self.stores or store.store in self.stores)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """What happens in one store.
+
+    Attributes:
+        store: the store as it was seen.
+        base: the path of the snapshot that every deletion below it relies on; `None` when there is
+            none. Without an attestation of it nothing is deleted.
+        actions: in the order in which they must happen.
+        kept: every other file of the store.
+        findings: what is wrong with the store; damage means that there are no actions.
+    """
+
+    store: Store
+    base: str | None
+    actions: tuple[Action, ...]
+    kept: tuple[Kept, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def halted(self) -> bool:
+        """Tells whether the store stands still because of damage (S16)."""
+        return damaged(self.findings)
+
+    @property
+    def attestations(self) -> tuple[Attestation, ...]:
+        """Returns what the ledger already attests."""
+        return self.store.attestations
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that one run would do; a value.
+
+    Attributes:
+        root: the checkpoint's address.
+        query_id: the query that the checkpoint belongs to.
+        committed: the newest committed batch; `None` when there is none.
+        target: the version that long chains are snapshotted at; `None` when there is none.
+        floor: the oldest version that stays loadable; `None` when there is none.
+        policy: what it was decided by.
+        stores: one plan for each store that was asked for.
+        findings: what concerns the whole checkpoint.
+        unclassified: files under `state/` that belong to no store.
+    """
+
+    root: str
+    query_id: str
+    committed: int | None
+    target: int | None
+    floor: int | None
+    policy: Policy
+    stores: tuple[StorePlan, ...]
+    findings: tuple[Finding, ...]
+    unclassified: tuple[Kept, ...] = ()
+
+    @property
+    def halted(self) -> bool:
+        """Tells whether damage to the checkpoint's own logs forbids every action."""
+        return damaged(self.findings)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Returns all actions, store by store."""
+        return tuple(action for store in self.stores for action in store.actions)
+
+    @property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """Returns the checkpoint's findings and those of every store."""
+        return self.findings + tuple(one for store in self.stores for one in store.findings)
+
+    @property
+    def units(self) -> tuple[UnitId, ...]:
+        """Returns the partitions that have something to do or to complain about, ascending."""
+        busy = {store.store.id.unit for store in self.stores if store.actions or store.halted}
+        return tuple(sorted(busy))

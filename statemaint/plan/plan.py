@@ -1,0 +1,138 @@
+"""The decision for a checkpoint."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeGuard
+
+from statemaint.errors import ConfigError
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import StateFile
+from statemaint.model.findings import damaged
+from statemaint.model.policy import Policy
+from statemaint.plan.actions import (
+    Action,
+    Delete,
+    DeleteReason,
+    KeepReason,
+    Kept,
+    Plan,
+    Request,
+    StorePlan,
+)
+from statemaint.plan.health import diagnose
+from statemaint.plan.store import Window, decide, halt
+
+
+def plan(
+    checkpoint: Checkpoint, policy: Policy, now: float, *, request: Request | None = None
+) -> Plan:
+    """Returns what would be written, kept and deleted, and why.
+
+    Same input, same plan, whatever the order of the listing. Damage to the checkpoint's own logs,
+    or no committed batch, gives a plan without actions.
+
+    Args:
+        checkpoint: what a scan saw.
+        policy: when to snapshot and what to keep.
+        now: seconds since the epoch by the storage's clock.
+        request: what to restrict the run to.
+
+    Raises:
+        ConfigError: when the request names a store or version that does not exist.
+    """
+    asked = request or Request()
+    stores = _asked_for(checkpoint, asked)
+    target = _target(checkpoint, asked)
+    floor = _floor(checkpoint, policy, target)
+    return Plan(
+        root=checkpoint.root,
+        query_id=checkpoint.query_id,
+        committed=checkpoint.committed,
+        target=target,
+        floor=floor,
+        policy=policy,
+        stores=_store_plans(checkpoint, stores, _window(policy, now, asked, floor, target)),
+        findings=checkpoint.findings,
+        unclassified=tuple(
+            Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
+        ),
+    )
+
+
+def _asked_for(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
+    found = tuple(
+        sorted((one for one in checkpoint.stores if request.covers(one.id)), key=lambda one: one.id)
+    )
+    if checkpoint.stores and not found:
+        raise ConfigError(
+            f"{checkpoint.root}: no store matches the operators {sorted(request.operators)}, "
+            f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
+        )
+    return found
+
+
+def _target(checkpoint: Checkpoint, request: Request) -> int | None:
+    newest = checkpoint.target
+    if request.target is None or newest is None:
+        return newest
+    if not 1 <= request.target <= newest:
+        raise ConfigError(
+            f"{checkpoint.root}: version {request.target} cannot be the target, the committed "
+            f"versions end at {newest}"
+        )
+    return request.target
+
+
+def _floor(checkpoint: Checkpoint, policy: Policy, target: int | None) -> int | None:
+    """Returns the oldest version to keep: the lower of the policy's and the commit log's (S3)."""
+    required = checkpoint.required
+    if target is None or required is None:
+        return None
+    return max(1, min(target - policy.min_batches_to_retain, required))
+
+
+def _window(
+    policy: Policy, now: float, request: Request, floor: int | None, target: int | None
+) -> Window | None:
+    if floor is None or target is None:
+        return None
+    return Window(floor, target, now, request.force_snapshot, policy)
+
+
+def _store_plans(
+    checkpoint: Checkpoint, stores: tuple[Store, ...], window: Window | None
+) -> tuple[StorePlan, ...]:
+    sorted_stores = (replace(one, files=_in_order(one)) for one in stores)
+    if window is None or damaged(checkpoint.findings):
+        return tuple(halt(one, diagnose(one, checkpoint)) for one in sorted_stores)
+    plans = (decide(one, window, diagnose(one, checkpoint)) for one in sorted_stores)
+    return _bounded(tuple(plans), window.policy.max_deletes_per_run)
+
+
+def _in_order(store: Store) -> tuple[StateFile, ...]:
+    return tuple(sorted(store.files, key=lambda file: file.entry))
+
+
+def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
+    """Returns the plans with at most so many deletions, the oldest versions first (S12)."""
+    deletes = [one for store in stores for one in store.actions if _may_wait(one)]
+    if len(deletes) <= most:
+        return stores
+    later = sorted(deletes, key=lambda one: (one.version, one.store))[most:]
+    return tuple(_postponed(store, later) for store in stores)
+
+
+def _may_wait(action: Action) -> TypeGuard[Delete]:
+    # What is in the way of a snapshot must go before it is written: it never waits.
+    return isinstance(action, Delete) and action.reason is not DeleteReason.STALE_SIDE
+
+
+def _postponed(store: StorePlan, later: Iterable[Delete]) -> StorePlan:
+    mine = {one.entry for one in later if one.store == store.store.id}
+    if not mine:
+        return store
+    actions = tuple(
+        one for one in store.actions if not (isinstance(one, Delete) and one.entry in mine)
+    )
+    kept = (*store.kept, *(Kept(entry, KeepReason.LIMIT) for entry in sorted(mine)))
+    return replace(store, actions=actions, kept=kept)

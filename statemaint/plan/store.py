@@ -1,0 +1,259 @@
+"""The decision for one store.
+
+What is deleted lies below the *base*: the newest snapshot, at or below the floor, that is old
+enough to be relied on (S4) and is, or will first be, attested (S6). Everything that a version from
+the floor to the target needs lies at the base or above it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import (
+    Delta,
+    SideFile,
+    Snapshot,
+    StateFile,
+    TempFile,
+    UnknownFile,
+)
+from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.policy import Policy
+from statemaint.plan.actions import (
+    Action,
+    Attest,
+    Delete,
+    DeleteReason,
+    KeepReason,
+    Kept,
+    SnapshotReason,
+    StorePlan,
+    WriteSnapshot,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a decision is made for: versions `floor` to `target` stay loadable at time `now`."""
+
+    floor: int
+    target: int
+    now: float
+    force_snapshot: bool
+    policy: Policy
+
+
+def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
+    """Returns the plan that touches nothing of a store (S16)."""
+    kept = tuple(Kept(file.entry, KeepReason.HALTED) for file in store.files)
+    return StorePlan(store, None, (), kept, findings)
+
+
+def decide(store: Store, window: Window, findings: tuple[Finding, ...]) -> StorePlan:
+    """Returns what happens in a store, with a reason for each of its files."""
+    if damaged(findings):
+        return halt(store, findings)
+    loads = Versions.of(store.files).loadable(window.floor, window.target)
+    if window.target not in loads:
+        return halt(store, (*findings, _moved_on(store, window)))
+    return _Decision(store, window, min(loads)).plan(findings)
+
+
+def _moved_on(store: Store, window: Window) -> Finding:
+    detail = (
+        f"{store.id.directory}: version {window.target} is no longer retained; the query moved on "
+        "since this run was planned"
+    )
+    return Finding(FindingCode.SUPERSEDED, detail, store.id, window.target)
+
+
+class _Decision:
+    """One store's decision while it is being made; `floor` is the lowest version that loads."""
+
+    def __init__(self, store: Store, window: Window, floor: int) -> None:
+        self.store, self.window, self.floor = store, window, floor
+        self.versions = Versions.of(store.files)
+        self.lone = {side.entry.path: side for side in lone_side_files(store.files)}
+        self.writes = tuple(self._writes())
+        self.base = self._base()
+        self.eventual = self._eventual()
+
+    def plan(self, findings: tuple[Finding, ...]) -> StorePlan:
+        fates = {file.entry: self._fate(file) for file in self.store.files}
+        cleared = tuple(self._cleared())
+        deletes = self._deletes(fates, {delete.entry for delete in cleared})
+        attest = self._attest() if any(_relies_on_base(one) for one in deletes) else ()
+        kept = tuple(
+            Kept(entry, fate)
+            for entry, fate in sorted(fates.items())
+            if isinstance(fate, KeepReason)
+        )
+        actions: tuple[Action, ...] = (*cleared, *self.writes, *attest, *deletes)
+        base = self.base.entry.path if self.base else None
+        return StorePlan(self.store, base, actions, kept, findings)
+
+    # -- snapshots to write
+
+    def _writes(self) -> Iterator[WriteSnapshot]:
+        policy, target = self.window.policy, self.window.target
+        versions = self.versions
+        long = self._length(self.floor) > policy.min_deltas_for_snapshot
+        # At the target itself the chain-too-long rule below says the same.
+        if policy.rebase and long and self.floor != target and self._may_write(self.floor):
+            yield self._write(versions, self.floor, SnapshotReason.REBASE)
+            versions = versions.with_snapshot(self._planned(self.floor))
+        if reason := self._target_reason():
+            yield self._write(versions, target, reason)
+
+    def _target_reason(self) -> SnapshotReason | None:
+        length = self._length(self.window.target)
+        if not length or not self._may_write(self.window.target):
+            return None
+        if length > self.window.policy.min_deltas_for_snapshot:
+            return SnapshotReason.CHAIN_TOO_LONG
+        return SnapshotReason.FORCED if self.window.force_snapshot else None
+
+    def _length(self, version: int) -> int:
+        return len(_chain(self.versions, version).deltas)
+
+    def _may_write(self, version: int) -> bool:
+        # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
+        # is too young to be nobody's, the snapshot waits.
+        fates = (self._orphan(side.entry) for side in self._lone_of(version))
+        return all(isinstance(fate, DeleteReason) for fate in fates)
+
+    def _lone_of(self, version: int) -> tuple[SideFile, ...]:
+        path = self._snapshot_path(version)
+        return tuple(side for side in self.lone.values() if side.owner == path)
+
+    def _cleared(self) -> Iterator[Delete]:
+        for write in self.writes:
+            for side in self._lone_of(write.version):
+                yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
+
+    def _write(self, versions: Versions, version: int, reason: SnapshotReason) -> WriteSnapshot:
+        path = self._snapshot_path(version)
+        return WriteSnapshot(self.store.id, path, _chain(versions, version), reason)
+
+    def _snapshot_path(self, version: int) -> str:
+        return f"{self.store.id.directory}/{version}.snapshot"
+
+    def _planned(self, version: int) -> Snapshot:
+        return Snapshot(version, Entry(self._snapshot_path(version), 0, None))
+
+    # -- the base of all deletions
+
+    def _base(self) -> Snapshot | None:
+        policy = self.window.policy
+        below = [one for one in self.versions.snapshots.values() if one.version <= self.floor]
+        trusted = [one for one in below if self._older(one.entry, policy.grace)]
+        if policy.grace == 0:
+            trusted += [self._planned(one.version) for one in self.writes if self._at_floor(one)]
+        return max(trusted, key=lambda one: one.version, default=None)
+
+    def _at_floor(self, write: WriteSnapshot) -> bool:
+        return write.version <= self.floor
+
+    def _eventual(self) -> int:
+        """Returns the version below which files go once every snapshot is old enough."""
+        below = [version for version in self.versions.snapshots if version <= self.floor]
+        below += [write.version for write in self.writes if self._at_floor(write)]
+        return min(max(below, default=0), self.window.floor)
+
+    def _attest(self) -> tuple[Attest, ...]:
+        base = self.base
+        planned = {write.path for write in self.writes}
+        if base is None or base.entry.path in planned or self._attested(base):
+            return ()
+        below = self.versions.without_snapshot(base.version).chain(base.version)
+        return (Attest(self.store.id, base, below if isinstance(below, Chain) else None),)
+
+    def _attested(self, snapshot: Snapshot) -> bool:
+        return any(one.covers(snapshot.entry) for one in self.store.attestations)
+
+    # -- the fate of each file
+
+    def _fate(self, file: StateFile) -> KeepReason | DeleteReason:
+        match file:
+            case UnknownFile():
+                return KeepReason.UNKNOWN
+            case _ if file.version > self.window.target:
+                return KeepReason.ABOVE_TARGET
+            case TempFile():
+                return self._orphan(file.entry, DeleteReason.ORPHAN_TEMP)
+            case SideFile():
+                return self._side(file)
+            case Delta() | Snapshot():
+                return self._state(file)
+
+    def _orphan(
+        self, entry: Entry, reason: DeleteReason = DeleteReason.ORPHAN_SIDE
+    ) -> KeepReason | DeleteReason:
+        if not self.window.policy.verify:
+            return KeepReason.VERIFY_OFF
+        old = self._older(entry, self.window.policy.orphan_age)
+        return reason if old else KeepReason.YOUNG
+
+    def _side(self, side: SideFile) -> KeepReason | DeleteReason:
+        if side.entry.path in self.lone:
+            return self._orphan(side.entry)
+        owner = self._by_version(side.version)
+        return DeleteReason.SIDE_FILE if isinstance(owner, DeleteReason) else KeepReason.SIDE_FILE
+
+    def _state(self, file: Delta | Snapshot) -> KeepReason | DeleteReason:
+        return self._by_version(file.version) or self._needed(file)
+
+    def _by_version(self, version: int) -> KeepReason | DeleteReason | None:
+        if version >= self.eventual:
+            return None
+        if not self.base or version >= min(self.base.version, self.window.floor):
+            return KeepReason.GRACE
+        return DeleteReason.BELOW_BASE if self.window.policy.verify else KeepReason.VERIFY_OFF
+
+    def _needed(self, file: Delta | Snapshot) -> KeepReason:
+        base = self.base.version if self.base else 0
+        if isinstance(file, Snapshot):
+            return KeepReason.BASE if file.version == base else KeepReason.SNAPSHOT
+        return KeepReason.NEEDED if file.version > base else KeepReason.CHANGE_FEED
+
+    # -- deletions
+
+    def _deletes(
+        self, fates: dict[Entry, KeepReason | DeleteReason], cleared: set[Entry]
+    ) -> tuple[Delete, ...]:
+        """Returns the deletions, oldest version first, a side file before its file.
+
+        In that order an interrupted run leaves no side file alone behind.
+        """
+        found = []
+        for file in self.store.files:
+            fate = fates[file.entry]
+            if isinstance(fate, DeleteReason) and file.entry not in cleared:
+                found.append(Delete(self.store.id, _version(file), file.entry, fate))
+        return tuple(sorted(found, key=_deletion_order))
+
+    # -- ages, by the storage's clock
+
+    def _older(self, entry: Entry, age: float) -> bool:
+        return entry.modified is not None and self.window.now - entry.modified >= age
+
+
+def _chain(versions: Versions, version: int) -> Chain:
+    found = versions.chain(version)
+    if isinstance(found, Gap):  # pragma: no cover -- decide() asks for loadable versions only
+        raise TypeError(found)
+    return found
+
+
+def _version(file: StateFile) -> int:
+    return 0 if isinstance(file, UnknownFile) else file.version
+
+
+def _relies_on_base(delete: Delete) -> bool:
+    return delete.reason in (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE)
+
+
+def _deletion_order(delete: Delete) -> tuple[int, bool, str]:
+    return delete.version, delete.reason is DeleteReason.BELOW_BASE, delete.path

@@ -1,0 +1,175 @@
+"""One thing that happened, and all that happened in one run."""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from typing import TypeVar
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.ids import StoreId
+from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWritten:
+    """A snapshot is in place; `attestation` is `None` when it was not read back.
+
+    `bytes` is 0 when somebody else's file of that name was there first and proved to be equal.
+    """
+
+    action: WriteSnapshot
+    entry: Entry
+    attestation: Attestation | None
+    bytes: int
+
+    @property
+    def store(self) -> StoreId:
+        """Returns the store it happened in."""
+        return self.action.store
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """A snapshot that somebody else wrote was read and found right."""
+
+    action: Attest
+    attestation: Attestation
+
+    @property
+    def store(self) -> StoreId:
+        """Returns the store it happened in."""
+        return self.action.store
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A file is gone."""
+
+    action: Delete
+
+    @property
+    def store(self) -> StoreId:
+        """Returns the store it happened in."""
+        return self.action.store
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """A store stands still, because of damage or because its storage failed (S16).
+
+    `finding` is `None` when the checkpoint itself is damaged, whose finding the plan has.
+    """
+
+    store: StoreId
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A store was left for the next run: out of time, or the query moved on."""
+
+    store: StoreId
+    finding: Finding | None = None
+
+
+Outcome = SnapshotWritten | Attested | Deleted | Halted | Skipped
+
+_Kind = TypeVar("_Kind")
+
+
+@unique
+class StoreState(StrEnum):
+    """How a store came out of a run."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    HALTED = "halted"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """One store after a run.
+
+    Attributes:
+        before: the store as the run found it.
+        after: the store as the run left it.
+        state: how it came out.
+        outcomes: what happened in it, in order.
+        findings: what is wrong with it.
+        target: the run's target version.
+        reclaimable: bytes that a later run will delete, once a snapshot is old enough.
+    """
+
+    before: Store
+    after: Store
+    state: StoreState
+    outcomes: tuple[Outcome, ...]
+    findings: tuple[Finding, ...]
+    target: int | None
+    reclaimable: int = 0
+
+    @property
+    def attestation(self) -> Attestation | None:
+        """Returns the attestation of the newest snapshot that has one."""
+        return max(self.after.attestations, key=lambda one: one.version, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of one run.
+
+    Attributes:
+        run: the run's id.
+        plan: what was decided.
+        stores: one report for each store that was asked for.
+        started: seconds since the epoch, by the storage's clock.
+        seconds: how long the run took.
+        dry_run: whether nothing was carried out.
+    """
+
+    run: str
+    plan: Plan
+    stores: tuple[StoreReport, ...]
+    started: float
+    seconds: float
+    dry_run: bool = False
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Returns the checkpoint's findings and those of every store."""
+        return self.plan.findings + tuple(one for store in self.stores for one in store.findings)
+
+    @property
+    def snapshots_written(self) -> int:
+        """Returns how many snapshots this run wrote."""
+        return sum(1 for one in self._outcomes(SnapshotWritten) if one.bytes)
+
+    @property
+    def bytes_written(self) -> int:
+        """Returns the bytes of the snapshots that this run wrote."""
+        return sum(one.bytes for one in self._outcomes(SnapshotWritten))
+
+    @property
+    def files_deleted(self) -> Counter[str]:
+        """Returns how many files this run deleted, by reason."""
+        return Counter(one.action.reason.value for one in self._outcomes(Deleted))
+
+    @property
+    def bytes_deleted(self) -> int:
+        """Returns the bytes of the files that this run deleted."""
+        return sum(one.action.entry.size for one in self._outcomes(Deleted))
+
+    @property
+    def exit_code(self) -> int:
+        """Returns what the program ends with: the first that holds of 5, 3, 6, 0."""
+        codes = {finding.code for finding in self.findings}
+        if FindingCode.STORAGE_FAILED in codes:
+            return 5
+        if damaged(self.findings):
+            return 3
+        return 6 if FindingCode.SUPERSEDED in codes else 0
+
+    def _outcomes(self, kind: type[_Kind]) -> list[_Kind]:
+        return [one for store in self.stores for one in store.outcomes if isinstance(one, kind)]

@@ -1,0 +1,87 @@
+"""From a store's plan and its outcomes to its report."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.files import Snapshot
+from statemaint.model.findings import Finding
+from statemaint.plan import Delete, KeepReason, StorePlan
+from statemaint.report.outcome import (
+    Attested,
+    Deleted,
+    Halted,
+    Outcome,
+    Skipped,
+    SnapshotWritten,
+    StoreReport,
+    StoreState,
+)
+
+_LATER = (KeepReason.GRACE, KeepReason.LIMIT)
+
+
+def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
+    """Returns how a store came out of a run."""
+    happened = tuple(outcomes)
+    after = plan.store
+    for outcome in happened:
+        after = _after(after, outcome)
+    return StoreReport(
+        before=plan.store,
+        after=after,
+        state=_state(happened),
+        outcomes=happened,
+        findings=plan.findings + tuple(_new_findings(plan, happened)),
+        target=target,
+        reclaimable=_reclaimable(plan, happened),
+    )
+
+
+def _after(store: Store, outcome: Outcome) -> Store:
+    match outcome:
+        case SnapshotWritten(action=action, attestation=attestation, entry=entry):
+            kept = tuple(file for file in store.files if file.entry.path != action.path)
+            grown = replace(store, files=(*kept, Snapshot(action.version, entry)))
+            return _attested(grown, attestation)
+        case Attested(attestation=attestation):
+            return _attested(store, attestation)
+        case Deleted(action=action):
+            return _without(store, action.entry)
+        case Halted() | Skipped():
+            return store
+
+
+def _attested(store: Store, attestation: Attestation | None) -> Store:
+    if attestation is None:
+        return store
+    others = tuple(one for one in store.attestations if one.path != attestation.path)
+    return replace(store, attestations=(*others, attestation))
+
+
+def _without(store: Store, entry: Entry) -> Store:
+    files = tuple(file for file in store.files if file.entry != entry)
+    attestations = tuple(one for one in store.attestations if one.path != entry.path)
+    return replace(store, files=files, attestations=attestations)
+
+
+def _state(outcomes: tuple[Outcome, ...]) -> StoreState:
+    if any(isinstance(one, Halted) for one in outcomes):
+        return StoreState.HALTED
+    if any(isinstance(one, Skipped) for one in outcomes):
+        return StoreState.SKIPPED
+    return StoreState.DONE
+
+
+def _new_findings(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> list[Finding]:
+    found = [one.finding for one in outcomes if isinstance(one, Halted | Skipped)]
+    return [one for one in found if one is not None and one not in plan.findings]
+
+
+def _reclaimable(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> int:
+    """Returns the bytes that are only waiting: for grace, for the limit, or for this plan's run."""
+    gone = {one.action.entry for one in outcomes if isinstance(one, Deleted)}
+    waiting = {kept.entry for kept in plan.kept if kept.reason in _LATER}
+    waiting |= {one.entry for one in plan.actions if isinstance(one, Delete)}
+    return sum(entry.size for entry in waiting - gone)

@@ -1,0 +1,152 @@
+"""The JSON of every verb (`docs/json.md`): plain dictionaries, in a stable order."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from statemaint.codec.digest import StateDigest
+from statemaint.model.chain import Chain, Versions
+from statemaint.model.checkpoint import Attestation, Checkpoint, Store
+from statemaint.model.findings import Finding, damaged
+from statemaint.model.ids import StoreId
+from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, diagnose
+from statemaint.report.outcome import Report, StoreReport
+
+Json = dict[str, Any]
+
+_VERBS = {WriteSnapshot: "write_snapshot", Attest: "attest", Delete: "delete"}
+
+
+def scan_json(checkpoint: Checkpoint) -> Json:
+    """Returns what `scan --json` prints; its floor is the one that the commit log requires."""
+    stores = [
+        store_json(store, checkpoint.target, diagnose(store, checkpoint))
+        for store in checkpoint.stores
+    ]
+    return {
+        "checkpoint": checkpoint.root,
+        "query_id": checkpoint.query_id,
+        "last_committed_batch": checkpoint.committed,
+        "target_version": checkpoint.target,
+        "floor": checkpoint.required,
+        "provider": checkpoint.provider,
+        "codec": checkpoint.codec,
+        "stores": stores,
+        "findings": findings_json(checkpoint.findings),
+    }
+
+
+def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
+    """Returns what `plan --json` prints: `scan`'s fields, the actions, and what is kept and why."""
+    stores = [store_json(one.store, plan.target, one.findings) for one in plan.stores]
+    kept = Counter(kept.reason.value for store in plan.stores for kept in store.kept)
+    kept.update(kept.reason.value for kept in plan.unclassified)
+    return {
+        **scan_json(checkpoint),
+        "target_version": plan.target,
+        "floor": plan.floor,
+        "stores": stores,
+        "actions": [action_json(one) for one in plan.actions],
+        "keep": dict(sorted(kept.items())),
+    }
+
+
+def store_json(store: Store, target: int | None, findings: Iterable[Finding]) -> Json:
+    """Returns one store: its versions, its chain up to the target, its size."""
+    versions = Versions.of(store.files)
+    return {
+        **id_json(store.id),
+        "versions": [versions.all[0], versions.all[-1]] if versions.all else [],
+        "snapshots": sorted(versions.snapshots),
+        "chain_length": chain_length(store, target),
+        "files": len(store.files),
+        "bytes": sum(file.entry.size for file in store.files),
+        "findings": findings_json(findings),
+    }
+
+
+def chain_length(store: Store, target: int | None) -> int | None:
+    """Returns how many deltas a restart replays; `None` when the target does not load."""
+    chain = Versions.of(store.files).chain(target) if target is not None else None
+    return len(chain.deltas) if isinstance(chain, Chain) else None
+
+
+def action_json(action: Action) -> Json:
+    """Returns one step of a plan."""
+    return {
+        "action": _VERBS[type(action)],
+        **id_json(action.store),
+        "version": action.version,
+        "path": action.path,
+        "reason": action.reason.value,
+    }
+
+
+def report_json(report: Report) -> Json:
+    """Returns what `maintain --json` prints."""
+    return {
+        "run": report.run,
+        "checkpoint": report.plan.root,
+        "dry_run": report.dry_run,
+        "last_committed_batch": report.plan.committed,
+        "target_version": report.plan.target,
+        "floor": report.plan.floor,
+        "snapshots_written": report.snapshots_written,
+        "files_deleted": report.files_deleted.total(),
+        "bytes_deleted": report.bytes_deleted,
+        "bytes_written": report.bytes_written,
+        "seconds": round(report.seconds, 3),
+        "stores": [_store_report_json(one) for one in report.stores],
+        "findings": findings_json(report.findings),
+    }
+
+
+def _store_report_json(store: StoreReport) -> Json:
+    return {
+        **store_json(store.after, store.target, store.findings),
+        "outcome": store.state.value,
+        "attestation": store.attestation and attestation_json(store.attestation),
+    }
+
+
+def attestation_json(attestation: Attestation) -> Json:
+    """Returns one proof of a snapshot."""
+    return {
+        "path": attestation.path,
+        "version": attestation.version,
+        "digest": attestation.digest,
+        "rows": attestation.rows,
+        "bytes": attestation.bytes,
+        "files": list(attestation.files),
+    }
+
+
+def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
+    """Returns what `verify --json` prints."""
+    return {
+        "healthy": not damaged(findings),
+        "versions_checked": checked,
+        "findings": findings_json(findings),
+    }
+
+
+def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
+    """Returns what `digest --json` prints."""
+    stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
+    return {"version": version, "stores": stores}
+
+
+def id_json(store: StoreId) -> Json:
+    """Returns the three fields that name a store."""
+    return {"operator": store.operator, "partition": store.partition, "store": store.store}
+
+
+def findings_json(findings: Iterable[Finding]) -> list[Json]:
+    """Returns findings, each with the store and version it concerns where there is one."""
+    return [_finding_json(one) for one in findings]
+
+
+def _finding_json(finding: Finding) -> Json:
+    where = id_json(finding.store) if finding.store else {}
+    version = {} if finding.version is None else {"version": finding.version}
+    return {"code": finding.code.value, "detail": finding.detail, **where, **version}

@@ -1,0 +1,6 @@
+"""Reading: from a storage to a `Checkpoint`. Nothing here decides or writes."""
+
+from statemaint.scan.attestations import attestation_path, parse_attestations, render_attestations
+from statemaint.scan.scan import scan
+
+__all__ = ["attestation_path", "parse_attestations", "render_attestations", "scan"]

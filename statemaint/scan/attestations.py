@@ -1,0 +1,36 @@
+"""Where the ledger keeps its attestations: one small JSON file a store, replaced as a whole."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from statemaint.model.checkpoint import Attestation
+from statemaint.model.ids import StoreId
+
+FOLDER = "_statemaint/attestations"
+_FORMAT = 1
+
+
+def attestation_path(store: StoreId) -> str:
+    """Returns the path of a store's attestations, relative to the checkpoint."""
+    return f"{FOLDER}/{store.operator}/{store.partition}/{store.store}.json"
+
+
+def render_attestations(attestations: Iterable[Attestation]) -> bytes:
+    """Returns the file that holds a store's attestations."""
+    listed = [asdict(one) for one in sorted(attestations, key=lambda one: one.version)]
+    return json.dumps({"format": _FORMAT, "attestations": listed}).encode() + b"\n"
+
+
+def parse_attestations(content: bytes) -> tuple[Attestation, ...]:
+    """Returns a store's attestations; none when the file is not one of ours, or is cut.
+
+    An attestation that cannot be read is one that does not exist: the snapshot is read and
+    compared again before anything depends on it.
+    """
+    try:
+        fields = json.loads(content)
+        listed = fields["attestations"] if fields["format"] == _FORMAT else []
+        return tuple(Attestation(**{**one, "files": tuple(one["files"])}) for one in listed)
+    except (ValueError, KeyError, TypeError):
+        return ()

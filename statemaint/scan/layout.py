@@ -1,0 +1,95 @@
+"""Which store each file under `state/` belongs to. Pure.
+
+state/<op>/<partition>/<file>                      the default store
+state/<op>/<partition>/<store>/<file>              a named store
+state/<op>/_metadata/metadata                      operator metadata (Spark 4.0+)
+state/<op>/_metadata/v2/<batch>                    the same, of newer operators
+state/<op>/0[/<store>]/_metadata/schema            state schema
+state/<op>/_stateSchema/<store>/<file>             state schema of newer operators
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Operator
+from statemaint.model.files import StateFile, classify
+from statemaint.model.ids import DEFAULT_STORE, StoreId
+
+_NUMBER = r"(0|[1-9][0-9]{0,8})"
+_STORE_FILE = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/([A-Za-z][A-Za-z0-9-]*))?/[^/]+")
+_OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/metadata")
+_SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
+_KNOWN = re.compile(
+    rf"state/{_NUMBER}/(?:_metadata|_stateSchema|0/_metadata|0/[A-Za-z][A-Za-z0-9-]*/_metadata)/.*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The listing of `state/`, sorted out.
+
+    Attributes:
+        stores: the files of each store.
+        operators: each operator's metadata file.
+        schemas: the schema file of each operator's store, which lies under partition 0.
+        unclassified: the rest, with whether its place is one that Spark uses.
+    """
+
+    stores: Mapping[StoreId, tuple[StateFile, ...]]
+    operators: Mapping[int, Entry]
+    schemas: Mapping[StoreId, Entry]
+    unclassified: tuple[tuple[Entry, bool], ...]
+
+
+def sort_out(entries: Iterable[Entry]) -> Layout:
+    """Returns the layout of a listing, whatever its order."""
+    stores: dict[StoreId, list[StateFile]] = defaultdict(list)
+    operators: dict[int, Entry] = {}
+    schemas: dict[StoreId, Entry] = {}
+    rest: list[tuple[Entry, bool]] = []
+    for entry in sorted(entries):
+        if found := _STORE_FILE.fullmatch(entry.path):
+            store = StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
+            stores[store].append(classify(entry))
+            continue
+        if found := _OPERATOR.fullmatch(entry.path):
+            operators[int(found[1])] = entry
+        elif found := _SCHEMA.fullmatch(entry.path):
+            schemas[StoreId(int(found[1]), 0, found[2] or DEFAULT_STORE)] = entry
+        rest.append((entry, _KNOWN.fullmatch(entry.path) is not None))
+    return Layout(
+        {key: tuple(files) for key, files in stores.items()}, operators, schemas, tuple(rest)
+    )
+
+
+def expected_stores(
+    layout: Layout, operators: Iterable[Operator], partitions: int | None
+) -> tuple[StoreId, ...]:
+    """Returns every store that must be there: what is listed, and what a sibling implies.
+
+    Operators without a key (a global aggregation, `limit`) run in one task, so an operator of
+    which partition 0 alone is listed is taken to have only that one.
+
+    Args:
+        layout: what is listed.
+        operators: what the operators' metadata declare, where there are any.
+        partitions: the shuffle partitions that the offset log pins, for operators without metadata.
+    """
+    declared = {operator.id: operator for operator in operators}
+    listed = set(layout.stores)
+    expected = set(listed)
+    for number in {store.operator for store in listed} | set(declared):
+        siblings = {store for store in listed if store.operator == number}
+        names = {store.store for store in siblings}
+        highest = max((store.partition for store in siblings), default=0)
+        count = highest + 1
+        if operator := declared.get(number):
+            names |= set(operator.stores)
+            count = max(count, operator.partitions) if highest else 1
+        elif highest:
+            count = max(count, partitions or 0)
+        expected |= {StoreId(number, part, name) for part in range(count) for name in names}
+    return tuple(sorted(expected))

@@ -1,0 +1,181 @@
+"""From a storage to a `Checkpoint`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from statemaint.codec import logs, schema
+from statemaint.errors import CodecError, NotACheckpointError, NotFoundError, UnsupportedError
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Attestation, Checkpoint, Operator, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.scan.attestations import FOLDER, attestation_path, parse_attestations
+from statemaint.scan.layout import Layout, expected_stores, sort_out
+from statemaint.storage import Storage
+
+HDFS_BACKED = "HDFSBackedStateStoreProvider"
+_STATE = "spark.sql.streaming.stateStore"
+_LZ4 = ("lz4", "org.apache.spark.io.LZ4CompressionCodec")
+
+
+@dataclass(slots=True)
+class _Notes:
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, code: FindingCode, detail: str) -> None:
+        self.findings.append(Finding(code, detail))
+
+
+def scan(storage: Storage) -> Checkpoint:
+    """Returns everything that maintenance needs to know of a checkpoint.
+
+    The commit log is read before the state is listed: every version that a commit promises has
+    been written by then, whatever a running query adds meanwhile.
+
+    Raises:
+        NotACheckpointError: when there is no offset log or commit log.
+        UnsupportedError: for a provider, codec or option that cannot be maintained.
+        StorageError: when anything could not be listed or read (S10).
+    """
+    notes = _Notes()
+    offsets = dict(_numbered(storage, "offsets"))
+    commits = dict(_numbered(storage, "commits"))
+    _must_be_checkpoint(storage, offsets, commits)
+    conf = _newest_conf(storage, offsets, notes)
+    codec = _supported(storage.root, conf)
+    batches = _committed(storage, commits, notes)
+    layout = sort_out(storage.list("state"))
+    operators = tuple(_operators(storage, layout, notes))
+    _check_schemas(storage, layout, notes)
+    partitions = conf.get("spark.sql.shuffle.partitions", "")
+    expected = expected_stores(
+        layout, operators, int(partitions) if partitions.isdecimal() else None
+    )
+    return Checkpoint(
+        root=storage.root,
+        query_id=_query_id(storage, notes),
+        batches=batches,
+        provider=HDFS_BACKED,
+        codec=codec,
+        operators=operators,
+        stores=tuple(_stores(storage, layout, expected)),
+        findings=tuple(notes.findings) + tuple(_unknown(layout)),
+        unclassified=tuple(entry for entry, _ in layout.unclassified),
+    )
+
+
+def _numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
+    """Yields a metadata log's entries; temp files and side files are not entries."""
+    for entry in storage.list(folder):
+        name = entry.path.removeprefix(f"{folder}/")
+        if name.isascii() and name.isdecimal() and str(int(name)) == name:
+            yield int(name), entry
+
+
+def _must_be_checkpoint(
+    storage: Storage, offsets: Mapping[int, Entry], commits: Mapping[int, Entry]
+) -> None:
+    if offsets or commits:
+        return
+    if not any(True for _ in storage.list("offsets")) and not _has_metadata(storage):
+        raise NotACheckpointError(storage.root, "offsets/")
+
+
+def _has_metadata(storage: Storage) -> bool:
+    try:
+        return bool(logs.parse_query_id(storage.read("metadata")))
+    except (NotFoundError, CodecError):
+        return False
+
+
+def _newest_conf(
+    storage: Storage, offsets: Mapping[int, Entry], notes: _Notes
+) -> Mapping[str, str]:
+    if not offsets:
+        return {}
+    newest = offsets[max(offsets)].path
+    try:
+        return logs.parse_conf(storage.read(newest))
+    except CodecError as error:
+        detail = f"{error.at(newest)}; codec and provider are unknown, so nothing is touched"
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
+        return {}
+
+
+def _supported(root: str, conf: Mapping[str, str]) -> str:
+    """Returns the codec, once provider, codec and row format are ones that we can maintain."""
+    provider = conf.get(f"{_STATE}.providerClass", HDFS_BACKED).rpartition(".")[2]
+    if provider != HDFS_BACKED:
+        raise UnsupportedError(root, f"state store provider {provider}", HDFS_BACKED)
+    codec = conf.get(f"{_STATE}.compression.codec", "lz4")
+    if codec not in _LZ4:
+        raise UnsupportedError(root, f"state store codec {codec!r}", "lz4")
+    if conf.get(f"{_STATE}.rowChecksum.enabled", "false") != "false":
+        raise UnsupportedError(root, "state with row checksums", "state without them")
+    return "lz4"
+
+
+def _committed(storage: Storage, commits: Mapping[int, Entry], notes: _Notes) -> tuple[int, ...]:
+    """Returns the committed batches; one that cannot be read leaves nothing to rely on."""
+    for batch in sorted(commits):
+        path = commits[batch].path
+        try:
+            logs.check_commit(storage.read(path))
+        except NotFoundError:
+            continue  # purged by the query since it was listed: it only lowers what we keep
+        except CodecError as error:
+            detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
+            notes.add(FindingCode.UNREADABLE_COMMIT, detail)
+    if not commits:
+        notes.add(FindingCode.NO_COMMITTED_BATCH, "no batch is committed yet: nothing to do")
+    return tuple(sorted(commits))
+
+
+def _query_id(storage: Storage, notes: _Notes) -> str:
+    try:
+        return logs.parse_query_id(storage.read("metadata"))
+    except NotFoundError:
+        return ""
+    except CodecError as error:
+        notes.add(FindingCode.UNREADABLE_METADATA, str(error.at("metadata")))
+        return ""
+
+
+def _operators(storage: Storage, layout: Layout, notes: _Notes) -> Iterator[Operator]:
+    for number, entry in sorted(layout.operators.items()):
+        try:
+            found = logs.parse_operator(storage.read(entry.path))
+        except CodecError as error:
+            notes.add(FindingCode.UNREADABLE_METADATA, str(error.at(entry.path)))
+            continue
+        yield Operator(number, found.name, found.stores, found.partitions)
+
+
+def _check_schemas(storage: Storage, layout: Layout, notes: _Notes) -> None:
+    for _, entry in sorted(layout.schemas.items()):
+        try:
+            schema.parse_schema(storage.read(entry.path))
+        except CodecError as error:
+            notes.add(FindingCode.UNREADABLE_METADATA, str(error.at(entry.path)))
+
+
+def _stores(storage: Storage, layout: Layout, expected: tuple[StoreId, ...]) -> Iterator[Store]:
+    attested = {entry.path for entry in storage.list(FOLDER)}
+    for store in expected:
+        path = attestation_path(store)
+        found = _attestations(storage, path) if path in attested else ()
+        yield Store(store, layout.stores.get(store, ()), found)
+
+
+def _attestations(storage: Storage, path: str) -> tuple[Attestation, ...]:
+    try:
+        return parse_attestations(storage.read(path))
+    except NotFoundError:
+        return ()
+
+
+def _unknown(layout: Layout) -> Iterator[Finding]:
+    for entry, known in layout.unclassified:
+        if not known:
+            detail = f"{entry.path}: no file that Spark writes; it is kept"
+            yield Finding(FindingCode.UNKNOWN_FILE, detail)

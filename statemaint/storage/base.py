@@ -1,0 +1,76 @@
+"""The contract of a storage; `tests/storage` checks every implementation against it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol
+
+from statemaint.listing import Entry
+
+
+class Storage(Protocol):
+    """A tree of files under one root. Paths are relative to it, with `/` between their parts.
+
+    Every method raises `StorageError` when the place cannot be reached or refuses; an answer is
+    always whole (S10). Threads may share one storage.
+    """
+
+    @property
+    def root(self) -> str:
+        """Returns the address of the root, as a person would give it."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory, at any depth; nothing when it does not exist.
+
+        A file that vanishes while the listing runs may be left out; nothing else may.
+        """
+        ...
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry.
+
+        Raises:
+            NotFoundError: when there is no such file.
+        """
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content.
+
+        Raises:
+            NotFoundError: when there is no such file.
+        """
+        ...
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file for reading from its start; the caller closes it.
+
+        Raises:
+            NotFoundError: when there is no such file.
+        """
+        ...
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        """Makes a file appear whole and durable in one step, or not at all.
+
+        A crash leaves at most a temp file of the form `.NAME.<uuid>.tmp` beside it.
+
+        Raises:
+            AlreadyExistsError: when the file exists and may not be overwritten; it is untouched.
+        """
+        ...
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Adds whole lines to a file, durable on return; makes the file where there is none.
+
+        What a crash cut short is ended by a newline first, so that it spoils no other line.
+        """
+        ...
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; deleting what is not there is no error."""
+        ...
+
+    def now(self) -> float:
+        """Returns the seconds since the epoch by the clock that stamps the files."""
+        ...

@@ -1,0 +1,166 @@
+"""Storage on a local (or mounted) disk."""
+
+import errno
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
+from statemaint.listing import Entry
+
+# What file systems without hard links answer to link(2).
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+
+
+class LocalStorage:
+    """A directory. A write is a temp file, fsync, a link or rename, and fsync of the directory."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root)
+
+    @property
+    def root(self) -> str:
+        """Returns the directory's path."""
+        return str(self._root)
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        top = self._root / prefix
+        with _translated(prefix):
+            try:
+                found = os.scandir(top)
+            except FileNotFoundError:  # only this error means that nothing is there
+                return
+            yield from self._walk(found)
+
+    def _walk(self, directory: "os._ScandirIterator[str]") -> Iterator[Entry]:
+        with directory as found:
+            for item in found:
+                if item.is_dir():
+                    yield from self._walk(os.scandir(item.path))
+                    continue
+                with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact
+                    yield self._entry(Path(item.path))
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        with _translated(path):
+            return self._entry(self._root / path)
+
+    def _entry(self, file: Path) -> Entry:
+        status = file.stat()
+        return Entry(file.relative_to(self._root).as_posix(), status.st_size, status.st_mtime)
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        with _translated(path):
+            return (self._root / path).read_bytes()
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        """Opens a file for reading."""
+        with _translated(path), (self._root / path).open("rb") as stream:
+            yield stream
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        """Makes a file appear whole and durable in one step, or not at all."""
+        final = self._root / path
+        temp = final.with_name(f".{final.name}.{uuid.uuid4()}.tmp")
+        with _translated(path):
+            self._make_directory(final.parent)
+            try:
+                _fill(temp, chunks)
+                _publish(temp, final, overwrite=overwrite)
+            finally:
+                temp.unlink(missing_ok=True)
+            _sync_directory(final.parent)
+            return self._entry(final)
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Adds whole lines to a file, durable on return."""
+        file = self._root / path
+        with _translated(path):
+            self._make_directory(file.parent)
+            with file.open("a+b") as stream:
+                if stream.tell() and _last_byte(stream) != b"\n":
+                    stream.write(b"\n")
+                stream.write(lines)
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync_directory(file.parent)
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; deleting what is not there is no error."""
+        with _translated(path):
+            (self._root / path).unlink(missing_ok=True)
+
+    def now(self) -> float:
+        """Returns the machine's clock, which stamps the files of a local disk."""
+        return time.time()  # noqa: TID251 -- the one clock of this storage
+
+    def _make_directory(self, directory: Path) -> None:
+        if directory.is_dir():
+            return
+        if directory == self._root:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        self._make_directory(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync_directory(directory.parent)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(path, "no such file") from error
+    except FileExistsError as error:
+        raise AlreadyExistsError(path, "a file of that name is already there") from error
+    except OSError as error:
+        raise StorageError(path, error.strerror or str(error)) from error
+
+
+def _fill(temp: Path, chunks: Iterable[bytes]) -> None:
+    # Opened like any program's file, so that the umask decides who may read it: Spark often runs
+    # as another user of the same group.
+    with temp.open("xb") as stream:
+        stream.writelines(chunks)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _publish(temp: Path, final: Path, *, overwrite: bool) -> None:
+    if overwrite:
+        temp.replace(final)
+        return
+    try:
+        os.link(temp, final)  # unlike a rename, it refuses an existing name
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _rename_if_absent(temp, final)
+
+
+def _rename_if_absent(temp: Path, final: Path) -> None:
+    # Where the file system has no links, a file that appears between the two lines is replaced:
+    # the same as when Spark writes one name twice, and the read-back checks what is there then.
+    if os.path.lexists(final):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    temp.rename(final)
+
+
+def _last_byte(stream: BinaryIO) -> bytes:
+    stream.seek(-1, os.SEEK_END)
+    return stream.read(1)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

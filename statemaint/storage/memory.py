@@ -1,0 +1,79 @@
+"""Storage in memory, for tests and for trying a plan out."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from statemaint.errors import AlreadyExistsError, NotFoundError
+from statemaint.listing import Entry
+
+
+class MemoryStorage:
+    """A dictionary of files, stamped by the clock it is given (0 for ever by default)."""
+
+    def __init__(
+        self, files: Mapping[str, bytes] | None = None, *, clock: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        self._clock = clock
+        self._files = {path: (content, clock()) for path, content in (files or {}).items()}
+
+    @property
+    def root(self) -> str:
+        """Returns a name that no other kind of storage has."""
+        return "memory:"
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Returns a copy of every file's content, by path."""
+        return {path: content for path, (content, _) in self._files.items()}
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        under = f"{prefix.rstrip('/')}/" if prefix else ""
+        yield from [self._entry(path) for path in self._files if path.startswith(under)]
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        self._must_exist(path)
+        return self._entry(path)
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        self._must_exist(path)
+        return self._files[path][0]
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        """Opens a file for reading."""
+        yield io.BytesIO(self.read(path))
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        """Makes a file appear whole in one step, or not at all."""
+        content = b"".join(chunks)
+        if path in self._files and not overwrite:
+            raise AlreadyExistsError(path, "a file of that name is already there")
+        self._files[path] = (content, self._clock())
+        return self._entry(path)
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Adds whole lines to a file."""
+        before = self._files[path][0] if path in self._files else b""
+        cut = b"" if before.endswith(b"\n") or not before else b"\n"
+        self._files[path] = (before + cut + lines, self._clock())
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; deleting what is not there is no error."""
+        self._files.pop(path, None)
+
+    def now(self) -> float:
+        """Returns the clock's time."""
+        return self._clock()
+
+    def _must_exist(self, path: str) -> None:
+        if path not in self._files:
+            raise NotFoundError(path, "no such file")
+
+    def _entry(self, path: str) -> Entry:
+        content, modified = self._files[path]
+        return Entry(path, len(content), modified)

@@ -1,0 +1,55 @@
+"""Storages around storages."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import BinaryIO
+
+from statemaint.errors import StorageError
+from statemaint.listing import Entry
+from statemaint.storage.base import Storage
+
+
+class ReadOnly:
+    """Lets nothing through that writes, whatever the code behind it tries (S13)."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    @property
+    def root(self) -> str:
+        """Returns the root of the wrapped storage."""
+        return self._storage.root
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        return self._storage.list(prefix)
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        return self._storage.stat(path)
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        return self._storage.read(path)
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file for reading."""
+        return self._storage.open(path)
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        """Refuses."""
+        del chunks, overwrite
+        raise StorageError(path, "this run is read-only, the file is not written")
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Refuses."""
+        del lines
+        raise StorageError(path, "this run is read-only, nothing is appended")
+
+    def delete(self, path: str) -> None:
+        """Refuses."""
+        raise StorageError(path, "this run is read-only, the file is not deleted")
+
+    def now(self) -> float:
+        """Returns the time by the wrapped storage's clock."""
+        return self._storage.now()
