@@ -288,6 +288,7 @@ def _number(text: _Text, expr: str, *, alarm: int | None = None) -> stat.Panel:
         .no_value("no data")
         .graph_mode(looks.BigValueGraphMode.NONE)
         .thresholds(_thresholds(alarm))
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
         .with_target(prometheus.Dataquery().expr(expr).instant().ref_id("A"))
     )
 

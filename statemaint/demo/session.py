@@ -9,9 +9,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+# A short life: little compilation, which one cache then has to hold, and no chatter.
+_JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
+    f'"-Dlog4j2.configurationFile={_LOGGING}"'
+)
 _SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOGGING}"',
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
     "spark.driver.host": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
@@ -32,7 +37,9 @@ def local_session(
         ValueError: This process has a Spark session already. It would be shared, and stopped
             under its owner's feet.
     """
-    settings = SparkConf().setMaster(master).setAppName(name).setAll([*{**_SMALL, **conf}.items()])
+    # With defaults, the settings of this JVM's first session would come back in all later ones.
+    settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
+    settings.setAll([*{**_SMALL, **conf}.items()])
     spark = SparkSession(SparkContext(conf=settings))
     try:
         yield spark

@@ -111,7 +111,8 @@ class StoreRun:
             digest=found.digest,
             rows=found.rows,
             bytes=found.bytes,
-            files=chain.paths if chain else (),
+            files=len(chain.paths) if chain else 0,
+            start=chain.start if chain else 0,
         )
         self.proofs[entry.path] = proof
         self.ledger.proved(action, entry, proof, tuple(self.proofs.values()))

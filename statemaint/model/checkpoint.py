@@ -22,7 +22,8 @@ class Attestation:
         digest: 32 hexadecimal digits, order-free over all rows.
         rows: how many keys the state has.
         bytes: key and value bytes of all rows.
-        files: the paths that the comparison was folded from; empty when nothing below was left.
+        files: how many files it was compared with; 0 when nothing below it was left.
+        start: the version that their chain starts from, 0 for the empty state.
     """
 
     path: str
@@ -32,7 +33,8 @@ class Attestation:
     digest: str
     rows: int
     bytes: int
-    files: tuple[str, ...] = ()
+    files: int = 0
+    start: int = 0
 
     def covers(self, entry: Entry) -> bool:
         """Tells whether the listed file is still the one that was attested."""

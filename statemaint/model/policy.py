@@ -26,7 +26,7 @@ def duration(value: float) -> str:
     for unit in ("d", "h", "m"):
         if value and value % _UNITS[unit] == 0:
             return f"{int(value) // _UNITS[unit]}{unit}"
-    return f"{value:g}s"
+    return f"{int(value)}s" if value == int(value) else f"{value}s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,8 @@ def attestation_json(attestation: Attestation) -> Json:
         "digest": attestation.digest,
         "rows": attestation.rows,
         "bytes": attestation.bytes,
-        "files": list(attestation.files),
+        "files": attestation.files,
+        "start": attestation.start,
     }
 
 

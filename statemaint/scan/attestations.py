@@ -31,6 +31,6 @@ def parse_attestations(content: bytes) -> tuple[Attestation, ...]:
     try:
         fields = json.loads(content)
         listed = fields["attestations"] if fields["format"] == _FORMAT else []
-        return tuple(Attestation(**{**one, "files": tuple(one["files"])}) for one in listed)
+        return tuple(Attestation(**one) for one in listed)
     except (ValueError, KeyError, TypeError):
         return ()

@@ -1,0 +1,188 @@
+"""The program `statemaint`. Results go to stdout, everything else to stderr."""
+
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from statemaint import __version__
+from statemaint.cli import tables
+from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
+from statemaint.errors import StatemaintError
+from statemaint.maintain import (
+    digest_stores,
+    maintain,
+    plan_checkpoint,
+    scan_checkpoint,
+    verify,
+)
+from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request, diagnose
+
+# QUERIES
+from statemaint.report import Outcome
+from statemaint.report.to_json import digest_json, plan_json, report_json, scan_json, verify_json
+from statemaint.storage import open_storage
+
+_DAMAGE = 3
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="statemaint")
+def program() -> None:
+    """Maintain the state of Spark Structured Streaming queries, outside their executors.
+
+    URI is the query's checkpointLocation: a path, or file: with one.
+
+    Exit codes: 0 done or healthy, 1 a fault of ours, 2 usage or configuration, 3 findings
+    (damage, halted stores), 4 lease held by another, 5 storage unreachable or refused,
+    6 superseded: the query moved on, plan again.
+    """
+
+
+@program.command("scan")
+@uri
+@as_json
+def scan_verb(uri: str, *, as_json: bool) -> None:
+    """Show what is there: operators, partitions, stores, chains, sizes."""
+    checkpoint = scan_checkpoint(open_storage(uri))
+    _show(scan_json(checkpoint), as_json=as_json, table=lambda: tables.scan(checkpoint))
+    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
+    _end((*checkpoint.findings, *stores))
+
+
+@program.command("plan")
+@uri
+@policy_flags
+@scope_flags
+@as_json
+def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
+    """Show what would be written, kept and deleted, and why; writes nothing."""
+    checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request)
+    _show(plan_json(checkpoint, plan), as_json=as_json, table=lambda: tables.plan(plan))
+    _end(plan.all_findings)
+
+
+@program.command("maintain")
+@uri
+@policy_flags
+@scope_flags
+@click.option("--dry-run", is_flag=True, help="Report what would happen; write nothing.")
+@as_json
+def maintain_verb(
+    uri: str, *, policy: Policy, request: Request, dry_run: bool, as_json: bool
+) -> None:
+    """Snapshot long chains, delete what no retained version needs, and report."""
+    storage = open_storage(uri)
+    with _progress() as progress:
+        report = maintain(
+            storage, policy, request=request, dry_run=dry_run, on_outcome=_Bar(progress).advance
+        )
+    _show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
+    _complain(report.findings)
+    sys.exit(report.exit_code)
+
+
+@program.command("verify")
+@uri
+@click.option(
+    "--deep", is_flag=True, help="Also read files that nothing needs, and every checksum file."
+)
+@as_json
+def verify_verb(uri: str, *, deep: bool, as_json: bool) -> None:
+    """Rebuild every retained version of every store and compare every snapshot."""
+    found = verify(open_storage(uri), deep=deep)
+    shown = verify_json(found.versions_checked, found.findings)
+    _show(shown, as_json=as_json, table=lambda: tables.verification(found))
+    _end(found.findings)
+
+
+@program.command("digest")
+@uri
+@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@as_json
+def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
+    """Print row count and order-free digest of each store's state at a version."""
+    at, digests = digest_stores(open_storage(uri), version=version)
+    shown = digest_json(at, digests)
+    _show(shown, as_json=as_json, table=lambda: tables.digests(at, digests))
+
+
+@program.command("queries")
+@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("what", type=click.Choice(["validate", "list"]))
+@as_json
+def queries_verb(config: str, what: str, *, as_json: bool) -> None:
+    """Validate the file of queries that Airflow's DAGs are made of, or list them."""
+    from statemaint.queries import load_queries
+
+    queries = load_queries(config).queries
+    listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
+    shown = {"valid": True, "queries": listed}
+    _show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))
+
+
+class _Bar:
+    """A progress bar over the plan's actions, made when the first of them has happened."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def advance(self, outcome: Outcome, plan: Plan) -> None:
+        if not self._progress.tasks:
+            self._progress.add_task("maintaining", total=len(plan.actions))
+        task = self._progress.tasks[0]
+        self._progress.update(task.id, advance=1, description=str(outcome.store))
+
+
+def _progress() -> Progress:
+    return Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def _show(document: dict[str, Any], *, as_json: bool, table: Any) -> None:
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        table()
+
+
+def _complain(findings: tuple[Finding, ...]) -> None:
+    for finding in findings:
+        if finding.code is not FindingCode.ORPHAN_FILE:
+            click.echo(f"{finding.code}: {finding.detail}", err=True)
+
+
+def _end(findings: tuple[Finding, ...]) -> NoReturn:
+    _complain(findings)
+    sys.exit(_DAMAGE if damaged(findings) else 0)
+
+
+def main() -> None:
+    """Runs the program: one line on stderr and an exit code for whatever goes wrong."""
+    try:
+        program(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; run again to go on", err=True)
+        sys.exit(1)
+    except StatemaintError as error:
+        click.echo(f"statemaint: {error.code}: {_one_line(error)}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output went away; without this, flushing at exit complains again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:  # noqa: BLE001 -- the shell's last line of defence
+        click.echo(f"statemaint: FAULT: {type(error).__name__}: {_one_line(error)}", err=True)
+        sys.exit(1)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

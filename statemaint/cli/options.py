@@ -1,0 +1,165 @@
+"""The flags that several verbs share."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from statemaint.errors import ConfigError
+from statemaint.model.policy import PRESETS, duration, seconds
+from statemaint.plan import Request
+
+_SAFE = PRESETS["safe"]
+Command = Callable[..., None]
+
+
+class Duration(click.ParamType[float]):
+    """A duration such as `90s`, `15m`, `1h`, `7d`; its value is in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Returns the seconds, or lets click end the program with its usage error."""
+        if isinstance(value, float):
+            return value
+        try:
+            return seconds(str(value))
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+def uri(command: Command) -> Command:
+    """Adds the checkpoint's address."""
+    return click.argument("uri", metavar="URI")(command)
+
+
+def as_json(command: Command) -> Command:
+    """Adds `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def policy_flags(command: Command) -> Command:
+    """Adds the policy's flags and hands the verb one `policy`."""
+
+    @wraps(command)
+    def with_policy(*, preset: str, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
+        names = [name for name in _FLAGS if name in rest]
+        given = {name: rest.pop(name) for name in names}
+        policy = PRESETS[preset].override(rebase=rebase, verify=verify, **given)
+        command(policy=policy, **rest)
+
+    found: Command = with_policy
+    for option in reversed(_policy_options()):
+        found = option(found)
+    return found
+
+
+_FLAGS = (
+    "min_deltas_for_snapshot",
+    "min_batches_to_retain",
+    "grace",
+    "orphan_age",
+    "max_deletes_per_run",
+    "max_seconds_per_run",
+)
+
+
+def _policy_options() -> list[Callable[[Command], Command]]:
+    return [
+        click.option(
+            "--preset",
+            type=click.Choice(sorted(PRESETS)),
+            default="safe",
+            show_default=True,
+            help="The policy to start from; the flags below change it.",
+        ),
+        _count(
+            "min_deltas_for_snapshot",
+            1,
+            "Snapshot once a chain has more deltas than this "
+            "(spark.sql.streaming.stateStore.minDeltasForSnapshot).",
+        ),
+        _count(
+            "min_batches_to_retain",
+            1,
+            "Versions below the newest that stay loadable "
+            "(spark.sql.streaming.minBatchesToRetain).",
+        ),
+        _age("grace", "How long a snapshot must exist before anything below it goes."),
+        _age("orphan_age", "How old a temp file or lone checksum must be to go."),
+        _count("max_deletes_per_run", 0, "At most this many deletions; the next run goes on."),
+        _age("max_seconds_per_run", "Begin no store after this long; without limit by default."),
+        click.option(
+            "--rebase/--no-rebase",
+            default=None,
+            help="Also snapshot at the floor when the chain below it is long.  [default: rebase]",
+        ),
+        click.option(
+            "--verify/--no-verify",
+            default=None,
+            help="Read snapshots back; without it nothing is deleted.  [default: verify]",
+        ),
+    ]
+
+
+def _count(name: str, least: int, text: str) -> Callable[[Command], Command]:
+    shown = f"{text}  [default: {getattr(_SAFE, name)}]"
+    return click.option(_flag(name), name, type=click.IntRange(min=least), help=shown)
+
+
+def _age(name: str, text: str) -> Callable[[Command], Command]:
+    default = getattr(_SAFE, name)
+    shown = text if default is None else f"{text}  [default: {duration(default)}]"
+    return click.option(_flag(name), name, type=Duration(), help=shown)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def scope_flags(command: Command) -> Command:
+    """Adds what to restrict a run to, and hands the verb one `request`."""
+
+    @wraps(command)
+    def with_request(
+        *,
+        operator: tuple[int, ...],
+        partition: tuple[int, ...],
+        store: tuple[str, ...],
+        force_snapshot: bool,
+        target: int | None,
+        **rest: Any,
+    ) -> None:
+        request = Request(
+            target=target,
+            force_snapshot=force_snapshot,
+            operators=frozenset(operator),
+            partitions=frozenset(partition),
+            stores=frozenset(store),
+        )
+        command(request=request, **rest)
+
+    found: Command = with_request
+    for option in reversed(_SCOPE):
+        found = option(found)
+    return found
+
+
+_NUMBER = click.IntRange(min=0)
+_SCOPE = [
+    click.option("--operator", type=_NUMBER, multiple=True, help="Only this operator."),
+    click.option("--partition", type=_NUMBER, multiple=True, help="Only this partition."),
+    click.option("--store", multiple=True, metavar="NAME", help="Only stores of this name."),
+    click.option(
+        "--target-version",
+        "target",
+        type=click.IntRange(min=1),
+        help="Snapshot this committed version rather than the newest.",
+    ),
+    click.option(
+        "--force-snapshot", is_flag=True, help="Snapshot the target however short its chain is."
+    ),
+]

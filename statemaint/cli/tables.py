@@ -1,0 +1,177 @@
+"""What a person reads: the same facts as the JSON, as tables on stdout."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
+from rich.table import Table
+
+from statemaint.codec.digest import StateDigest
+from statemaint.maintain import Verification
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding
+from statemaint.model.ids import StoreId
+from statemaint.plan import Action, Delete, Plan, StorePlan, WriteSnapshot, diagnose
+from statemaint.report import Report, StoreReport
+from statemaint.report.to_json import chain_length, store_json
+
+_WIDTH = 110
+
+
+def scan(checkpoint: Checkpoint) -> None:
+    """Prints a checkpoint, a line for each store."""
+    console = _console()
+    console.print(f"checkpoint  {escape(checkpoint.root)}")
+    console.print(f"query       {escape(checkpoint.query_id) or '(unknown)'}")
+    console.print(f"provider    {checkpoint.provider}, {checkpoint.codec}")
+    console.print(f"committed   {_committed(checkpoint.committed, checkpoint.target)}")
+    console.print(f"required    version {checkpoint.required} is the oldest in the commit log")
+    for operator in checkpoint.operators:
+        console.print(f"operator    {operator.id}: {escape(operator.name)}")
+    table = _table("store", "versions", "snapshots", "chain", "files", "bytes", "findings")
+    for store in checkpoint.stores:
+        table.add_row(*_store_cells(store, checkpoint.target, diagnose(store, checkpoint)))
+    console.print(table)
+
+
+def _store_cells(store: Store, target: int | None, findings: Iterable[Finding]) -> tuple[str, ...]:
+    fields = store_json(store, target, findings)
+    versions = "-".join(str(one) for one in fields["versions"]) or "none"
+    return (
+        escape(str(store.id)),
+        versions,
+        " ".join(str(one) for one in fields["snapshots"]) or "none",
+        "broken" if fields["chain_length"] is None else str(fields["chain_length"]),
+        str(fields["files"]),
+        decimal(fields["bytes"]),
+        " ".join(sorted({one["code"] for one in fields["findings"]})),
+    )
+
+
+def plan(plan: Plan) -> None:
+    """Prints a plan: what happens in each store, then why files are kept."""
+    console = _console()
+    console.print(f"checkpoint  {escape(plan.root)}")
+    console.print(f"committed   {_committed(plan.committed, plan.target)}")
+    if plan.floor is not None:
+        console.print(f"floor       version {plan.floor}: it and all above stay loadable")
+    table = _table("store", "chain", "write", "attest", "delete", "reclaims")
+    for store in plan.stores:
+        table.add_row(*_plan_cells(store, plan.target))
+    console.print(table)
+    for reason, count in _counts(plan).items():
+        console.print(f"{count:>8} {'file' if count == 1 else 'files'} {reason}")
+
+
+def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:
+    length = chain_length(store.store, target)
+    written = [one for one in store.actions if isinstance(one, WriteSnapshot)]
+    deleted = [one for one in store.actions if isinstance(one, Delete)]
+    attested = [one for one in store.actions if not isinstance(one, WriteSnapshot | Delete)]
+    return (
+        escape(str(store.store.id)),
+        "broken" if length is None else str(length),
+        "halted" if store.halted else _named(written),
+        _named(attested),
+        str(len(deleted)),
+        decimal(sum(one.entry.size for one in deleted)),
+    )
+
+
+def _named(actions: Iterable[Action]) -> str:
+    return ", ".join(f"{one.version} ({one.reason.value})" for one in actions)
+
+
+def _counts(plan: Plan) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for store in plan.stores:
+        counts.update(f"kept: {one.reason.value}" for one in store.kept)
+        deletes = (one for one in store.actions if isinstance(one, Delete))
+        counts.update(f"deleted: {one.reason.value}" for one in deletes)
+    counts.update(f"kept: {one.reason.value}" for one in plan.unclassified)
+    return dict(sorted(counts.items()))
+
+
+def report(report: Report) -> None:
+    """Prints what a run did."""
+    console = _console()
+    head = "dry run, nothing was done" if report.dry_run else f"run {report.run}"
+    console.print(f"{head}: {escape(report.plan.root)}")
+    if report.dry_run:
+        plan(report.plan)
+        return
+    table = _table("store", "outcome", "chain", "files", "bytes", "reclaimable", "digest")
+    for store in report.stores:
+        table.add_row(*_report_cells(store))
+    console.print(table)
+    console.print(
+        f"{report.snapshots_written} snapshots written ({decimal(report.bytes_written)}), "
+        f"{report.files_deleted.total()} files deleted ({decimal(report.bytes_deleted)}) "
+        f"in {report.seconds:.1f} s"
+    )
+
+
+def _report_cells(store: StoreReport) -> tuple[str, ...]:
+    lengths = [chain_length(one, store.target) for one in (store.before, store.after)]
+    chain, files = _change(lengths), _change([len(store.before.files), len(store.after.files)])
+    sizes = [sum(file.entry.size for file in one.files) for one in (store.before, store.after)]
+    proof = store.attestation
+    return (
+        escape(str(store.before.id)),
+        store.state.value,
+        chain,
+        files,
+        _change([decimal(size) for size in sizes]),
+        decimal(store.reclaimable),
+        f"{proof.digest[:12]} at {proof.version}" if proof else "",
+    )
+
+
+def _change(pair: Iterable[object]) -> str:
+    before, after = ("broken" if one is None else str(one) for one in pair)
+    return before if before == after else f"{before} -> {after}"
+
+
+def verification(found: Verification) -> None:
+    """Prints a verification in one line; the findings follow on stderr."""
+    stores = len(found.checkpoint.stores)
+    word = "healthy" if found.healthy else "DAMAGED"
+    _console().print(f"{word}: {found.versions_checked} versions of {stores} stores rebuilt")
+
+
+def digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
+    """Prints the digest of each store."""
+    table = _table("store", "version", "rows", "digest")
+    for store, one in digests:
+        table.add_row(escape(str(store)), str(version), str(one.rows), one.digest)
+    _console().print(table)
+
+
+def queries(config: str, listed: Mapping[str, str], *, full: bool) -> None:
+    """Prints a valid file of queries: how many, or each."""
+    console = _console()
+    if not full:
+        console.print(f"{escape(config)}: valid, {len(listed)} queries")
+        return
+    table = _table("query", "checkpoint")
+    for name, checkpoint in listed.items():
+        table.add_row(escape(name), escape(checkpoint))
+    console.print(table)
+
+
+def _committed(batch: int | None, version: int | None) -> str:
+    return "no batch yet" if batch is None else f"batch {batch}, so the target version is {version}"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _console() -> Console:
+    console = Console(highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)

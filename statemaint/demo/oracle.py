@@ -1,0 +1,144 @@
+"""Spark's own state readers as the judge: what each committed batch left in each store.
+
+The `statestore` and `state-metadata` readers load a version as a restarted query would, through
+snapshots and deltas, and share no code with the rest of this package.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+
+from statemaint.demo.session import local_session
+
+_CONF = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    # No query runs here, so nobody coordinates stores; Spark would warn of that at every read.
+    "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag": "false",
+    "spark.sql.streaming.stateStore.forceSnapshotUploadOnLag": "false",
+}
+# By default `to_json` drops nulls and all below a millisecond.
+_JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+}
+_64_BITS = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StateDigest:
+    """All rows of one store in all partitions, in no order: how many, and a 128-bit digest."""
+
+    rows: int
+    digest: str
+
+
+@contextmanager
+def oracle_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session fit for reading state, with `conf` on top of its settings.
+
+    Raises:
+        ValueError: This process has a Spark session already.
+    """
+    with local_session("statemaint-oracle", {**_CONF, **(conf or {})}) as spark:
+        yield spark
+
+
+def retained_batches(checkpoint: Path) -> tuple[int, ...]:
+    """The committed batches that are still in the commit log, oldest first."""
+    names = (path.name for path in (checkpoint / "commits").iterdir())
+    return tuple(sorted(int(name) for name in names if name.isdecimal()))
+
+
+def stores(spark: SparkSession, checkpoint: Path) -> tuple[tuple[int, str], ...]:
+    """The operator and name of each store of the checkpoint, sorted."""
+    rows = spark.read.format("state-metadata").load(str(checkpoint)).collect()
+    return tuple(sorted((row.operatorId, row.stateStoreName) for row in rows))
+
+
+def read_rows(
+    spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
+) -> list[str]:
+    """Every row of one store after `batch` as JSON with its partition, sorted; for small state."""
+    state = _load(spark, checkpoint, batch, (operator, store))
+    return sorted(row[0] for row in state.select(_row_as_json()).collect())
+
+
+def read_state(
+    spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
+) -> StateDigest:
+    """The digest of one store after `batch`."""
+    wanted = (operator, store)
+    return _read_batch(spark, checkpoint, [wanted], batch)[operator, store, batch]
+
+
+def read_all(
+    spark: SparkSession,
+    checkpoint: Path,
+    *,
+    batches: Sequence[int],
+    progress: Callable[[int], None],
+    workers: int = 2,
+) -> dict[tuple[int, str, int], StateDigest]:
+    """The digest of every store of every operator after each batch, by (operator, store, batch).
+
+    `progress` hears of each batch in turn, in the caller's thread; `workers` are read at once.
+    """
+    read = partial(_read_batch, spark, checkpoint, stores(spark, checkpoint))
+    digests: dict[tuple[int, str, int], StateDigest] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        for batch, found in zip(batches, pool.map(read, batches), strict=True):
+            digests |= found
+            progress(batch)
+    return digests
+
+
+def _read_batch(
+    spark: SparkSession, checkpoint: Path, wanted: Sequence[tuple[int, str]], batch: int
+) -> dict[tuple[int, str, int], StateDigest]:
+    """One Spark job for all stores, since most of a small read is the cost of starting one."""
+    hashed = (_hashes(_load(spark, checkpoint, batch, store), store) for store in wanted)
+    totals = reduce(DataFrame.union, hashed).groupBy("operator", "store")
+    found = totals.agg(
+        f.count("*").alias("rows"),
+        f.bit_xor("first").alias("xor"),
+        f.sum(f.col("second").cast("decimal(20, 0)")).alias("sum"),
+    ).collect()
+    # A store without rows has no group.
+    empty = {(*store, batch): _digest(0, 0, 0) for store in wanted}
+    return empty | {(row.operator, row.store, batch): _of_row(row) for row in found}
+
+
+def _load(spark: SparkSession, checkpoint: Path, batch: int, store: tuple[int, str]) -> DataFrame:
+    operator, name = store
+    reader = spark.read.format("statestore").option("batchId", batch)
+    return reader.option("operatorId", operator).option("storeName", name).load(str(checkpoint))
+
+
+def _hashes(state: DataFrame, store: tuple[int, str]) -> DataFrame:
+    operator, name = store
+    row = _row_as_json()
+    return state.select(
+        f.lit(operator).alias("operator"),
+        f.lit(name).alias("store"),
+        f.xxhash64(row).alias("first"),
+        f.xxhash64(f.lit(name), row).alias("second"),
+    )
+
+
+def _row_as_json() -> Column:
+    return f.to_json(f.struct("partition_id", "key", "value"), _JSON_OPTIONS)
+
+
+def _of_row(row: Row) -> StateDigest:
+    return _digest(row["rows"], row["xor"], int(row["sum"]))
+
+
+def _digest(rows: int, xor: int, total: int) -> StateDigest:
+    return StateDigest(rows, f"{xor & _64_BITS:016x}{total & _64_BITS:016x}")

@@ -1,0 +1,77 @@
+"""One Spark for all tests of this folder, and a neglected checkpoint to work on.
+
+A process holds one Spark session at a time and `spark` holds it until the last test, so what
+makes sessions of its own (`run_hours`) runs in `job_process`, a process with a JVM of its own.
+"""
+
+import multiprocessing
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from statemaint.demo.events import write_hours
+from statemaint.demo.oracle import oracle_session
+from statemaint.demo.pipeline import hourly_job
+
+HERE = Path(__file__).parent
+BATCHES = 25
+# py4j leaves its sockets to the garbage collector.
+QUIET = ("ignore:unclosed:ResourceWarning",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of all tests; it reads state well, and never maintains it by itself."""
+    conf = {"spark.sql.streaming.stateStore.maintenanceInterval": "1h"}
+    with oracle_session(conf) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def job_process() -> Iterator[ProcessPoolExecutor]:
+    """A process for what makes Spark sessions of its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def neglected_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hourly job after 25 batches in 3 partitions: 25 deltas a store and no snapshot.
+
+    The aggregation (operator 0) and the join's four stores (operator 1) have dropped rows, and
+    the commit log has batches 16 to 24 left.
+    """
+    root = tmp_path_factory.mktemp("neglected")
+    write_hours(root / "input", hours=range(BATCHES), seed=1)
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.streaming.minBatchesToRetain", "8")
+    # One batch for each hour and none besides.
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    job = hourly_job(session, root, max_files_per_trigger=1)
+    job.trigger(availableNow=True).start().awaitTermination()
+    return root
+
+
+@pytest.fixture(scope="session")
+def neglected(neglected_root: Path) -> Path:
+    """The checkpoint of `neglected_root`, for reading only; `neglected_copy` may be changed."""
+    return neglected_root / "checkpoint"
+
+
+@pytest.fixture
+def neglected_copy(neglected_root: Path, tmp_path: Path) -> Path:
+    """A checkpoint of one's own; its job's input and output lie beside it, so it can run on."""
+    shutil.copytree(neglected_root, tmp_path / "job")
+    return tmp_path / "job" / "checkpoint"

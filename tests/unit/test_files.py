@@ -1,0 +1,68 @@
+"""File names: what each is, and that everything else is unknown."""
+
+import pytest
+
+from statemaint.listing import Entry
+from statemaint.model.files import (
+    Delta,
+    SideFile,
+    Snapshot,
+    TempFile,
+    UnknownFile,
+    classify,
+    disables_spark,
+)
+from tests.support.checkpoints import UUID
+
+
+def entry(name: str) -> Entry:
+    return Entry(f"state/0/3/{name}", 1, 0.0)
+
+
+def test_tells_deltas_and_snapshots() -> None:
+    assert classify(entry("12.delta")) == Delta(12, entry("12.delta"))
+    assert classify(entry("7.snapshot")) == Snapshot(7, entry("7.snapshot"))
+
+
+@pytest.mark.parametrize("name", [".7.delta.crc", "7.delta.crc", ".7.delta.crc.crc"])
+def test_a_side_file_belongs_to_its_file(name: str) -> None:
+    assert classify(entry(name)) == SideFile(7, "state/0/3/7.delta", entry(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f".7.delta.{UUID}.tmp", f"..7.snapshot.{UUID}.tmp.crc", f".7.delta.crc.{UUID}.tmp"],
+)
+def test_tells_temp_files(name: str) -> None:
+    assert classify(entry(name)) == TempFile(7, entry(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "foo.bar",
+        "0.delta",
+        "07.delta",
+        "7.DELTA",
+        "-7.delta",
+        "7.zip",
+        "7.delta.bak",
+        "7.delta\n",
+        "\u0667.delta",
+        ".lock",
+        "7",
+        "1234567890123456789.delta",
+        f".7.delta.{UUID}",
+        "7.changelog",
+    ],
+)
+def test_everything_else_is_unknown(name: str) -> None:
+    assert classify(entry(name)) == UnknownFile(entry(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [("foo.bar", True), (".lock", True), ("a.b.c", False), ("7.zip", False), ("README", False)],
+)
+def test_tells_which_names_stop_sparks_maintenance(name: str, harm: bool) -> None:  # noqa: FBT001
+    assert disables_spark(entry(name)) is harm

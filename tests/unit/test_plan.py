@@ -1,0 +1,330 @@
+"""Golden listings: what the planner decides, and why."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from statemaint.errors import ConfigError
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.plan import Action, Attest, Delete, KeepReason, Plan, Request, WriteSnapshot, plan
+from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
+from tests.support.simulate import attest
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+
+
+def say(action: Action) -> str:
+    word = {WriteSnapshot: "write", Attest: "attest", Delete: "delete"}[type(action)]
+    return f"{word} {names([action.path])[0]} {action.reason.value}"
+
+
+def decide(
+    notation: str,
+    *,
+    batches: range = range(16, 25),
+    policy: Policy = TIGHT,
+    request: Request | None = None,
+) -> Plan:
+    return plan(checkpoint(store(notation), batches=batches), policy, NOW, request=request)
+
+
+def actions(notation: str, **more: object) -> list[str]:
+    return [say(one) for one in decide(notation, **more).actions]  # type: ignore[arg-type]
+
+
+def kept(decided: Plan) -> dict[str, str]:
+    return {one.entry.name: one.reason.value for one in decided.stores[0].kept}
+
+
+def codes(decided: Plan) -> list[FindingCode]:
+    return [one.code for one in decided.all_findings]
+
+
+def deletions(first: int, last: int) -> list[str]:
+    return [f"delete {number}.delta below_base" for number in range(first, last + 1)]
+
+
+NEGLECTED = versions("d", 1, 25)
+
+
+def test_a_neglected_chain_is_rebased_snapshotted_and_cut() -> None:
+    assert actions(NEGLECTED) == [
+        "write 17.snapshot rebase",
+        "write 25.snapshot chain_too_long",
+        *deletions(1, 16),
+    ]
+
+
+def test_the_target_is_folded_from_the_snapshot_at_the_floor() -> None:
+    _, second, *_ = decide(NEGLECTED).actions
+    assert isinstance(second, WriteSnapshot)
+    assert names(second.chain.paths)[:2] == ["17.snapshot", "18.delta"]
+
+
+def test_says_why_each_file_stays() -> None:
+    assert kept(decide(NEGLECTED)) == {
+        "17.delta": "change_feed",
+        **{f"{number}.delta": "needed_by_retained_version" for number in range(18, 26)},
+    }
+
+
+def test_within_grace_the_new_base_protects_and_nothing_goes() -> None:
+    decided = decide(NEGLECTED, policy=replace(TIGHT, grace=3600))
+    assert [say(one) for one in decided.actions] == [
+        "write 17.snapshot rebase",
+        "write 25.snapshot chain_too_long",
+    ]
+    assert Counter(kept(decided).values()) == {
+        "base_within_grace": 16,
+        "needed_by_retained_version": 9,
+    }
+
+
+def test_once_the_base_is_old_enough_what_lies_below_goes() -> None:
+    grace = replace(TIGHT, grace=3600)
+    assert actions(f"{NEGLECTED} 17s@3599 25s@3599", policy=grace) == []
+    assert actions(f"{NEGLECTED} 17s@3600 25s@3600", policy=grace) == [
+        "attest 17.snapshot base_of_deletion",
+        *deletions(1, 16),
+    ]
+
+
+def test_a_file_without_a_time_is_never_old_enough() -> None:
+    seen = store(f"{NEGLECTED} 17s 25s")
+    ageless = tuple(replace(one, entry=replace(one.entry, modified=None)) for one in seen.files)
+    decided = plan(checkpoint(replace(seen, files=ageless), batches=range(16, 25)), TIGHT, NOW)
+    assert decided.actions == ()
+
+
+def test_without_rebase_spark_rules_hold() -> None:
+    alone = replace(TIGHT, rebase=False)
+    assert actions(NEGLECTED, policy=alone) == ["write 25.snapshot chain_too_long"]
+    assert actions(f"{NEGLECTED} 12s 25s", policy=alone) == [
+        "attest 12.snapshot base_of_deletion",
+        *deletions(1, 11),
+    ]
+
+
+@pytest.mark.parametrize(("deltas", "written"), [(5, []), (6, ["write 6.snapshot chain_too_long"])])
+def test_a_snapshot_needs_more_deltas_than_the_threshold(deltas: int, written: list[str]) -> None:
+    assert actions(versions("d", 1, deltas), batches=range(deltas)) == written
+
+
+def test_force_snapshots_the_target_however_short_its_chain() -> None:
+    force = Request(force_snapshot=True)
+    assert actions("1d 2d", batches=range(2), request=force) == ["write 2.snapshot forced"]
+    assert actions("1d 2d 2s", batches=range(2), request=force) == []
+
+
+def test_an_attested_base_is_not_read_again() -> None:
+    seen = store(f"{NEGLECTED} 17s 25s")
+    base = next(one.entry for one in seen.files if one.entry.name == "17.snapshot")
+    proved = replace(seen, attestations=(attest(base, 17),))
+    decided = plan(checkpoint(proved, batches=range(16, 25)), TIGHT, NOW)
+    assert [say(one) for one in decided.actions] == deletions(1, 16)
+
+
+def test_an_attestation_of_a_file_that_was_replaced_is_void() -> None:
+    seen = store(f"{NEGLECTED} 17s 25s")
+    base = next(one.entry for one in seen.files if one.entry.name == "17.snapshot")
+    stale = replace(seen, attestations=(attest(replace(base, size=99), 17),))
+    decided = plan(checkpoint(stale, batches=range(16, 25)), TIGHT, NOW)
+    assert say(decided.actions[0]) == "attest 17.snapshot base_of_deletion"
+
+
+def test_a_base_is_compared_with_what_lies_below_where_that_is_left() -> None:
+    whole = decide(f"{NEGLECTED} 17s 25s").actions[0]
+    assert isinstance(whole, Attest)
+    assert whole.against is not None
+    assert len(whole.against.deltas) == 17
+    cut = decide(f"{versions('d', 9, 25)} 17s 25s").actions[0]
+    assert isinstance(cut, Attest)
+    assert cut.against is None
+
+
+def test_the_commit_log_lowers_the_floor() -> None:
+    decided = decide(NEGLECTED, batches=range(9, 25))
+    assert decided.floor == 10
+    assert say(decided.actions[0]) == "write 10.snapshot rebase"
+    assert decide(NEGLECTED, batches=range(25)).floor == 1
+
+
+def test_the_policy_lowers_the_floor() -> None:
+    assert decide(NEGLECTED, policy=replace(TIGHT, min_batches_to_retain=20)).floor == 5
+    assert decide(NEGLECTED, policy=Policy()).floor == 1
+
+
+def test_what_lies_above_the_target_is_never_touched() -> None:
+    decided = decide(f"{NEGLECTED} 26d 26c 26t")
+    assert decided.target == 25
+    assert not any(one.version > 25 for one in decided.actions)
+    above = {name for name, reason in kept(decided).items() if reason == "above_target"}
+    assert len(above) == 3
+
+
+def test_a_snapshot_above_the_target_halts_the_store() -> None:
+    decided = decide(f"{NEGLECTED} 26d 26s")
+    assert codes(decided) == [FindingCode.SNAPSHOT_ABOVE_TARGET]
+    assert decided.actions == ()
+    assert set(kept(decided).values()) == {"store_halted"}
+
+
+def test_a_missing_delta_halts_its_store_and_no_other() -> None:
+    other = StoreId(0, 1)
+    broken = store(f"{versions('d', 1, 19)} {versions('d', 21, 25)}")
+    decided = plan(checkpoint(broken, store(NEGLECTED, other), batches=range(16, 25)), TIGHT, NOW)
+    assert codes(decided) == [FindingCode.BROKEN_CHAIN]
+    assert decided.findings == ()
+    assert decided.stores[0].findings[0].version == 20
+    assert "state/0/0/20.delta is missing" in decided.stores[0].findings[0].detail
+    assert {one.store for one in decided.actions} == {other}
+    assert decided.units == (STORE.unit, other.unit)
+
+
+def test_a_store_without_any_file_is_broken() -> None:
+    assert codes(decide("")) == [FindingCode.BROKEN_CHAIN]
+
+
+def test_a_hole_that_spark_left_below_the_log_is_no_damage() -> None:
+    # What real Spark 3.5 leaves behind with five batches retained.
+    decided = decide("16d 20d 20s 21d 22d 23d 24d 24s 25d", batches=range(19, 25))
+    assert decided.findings == ()
+    assert codes(decided) == []
+    assert [say(one) for one in decided.actions] == [
+        "attest 20.snapshot base_of_deletion",
+        "delete 16.delta below_base",
+    ]
+
+
+def test_between_floor_and_log_a_version_that_no_longer_loads_is_kept() -> None:
+    decided = decide("18d 20d 20s 21d 22d 23d 24d 25d", batches=range(19, 25))
+    assert decided.floor == 17
+    assert not any(isinstance(one, Delete) for one in decided.actions)
+
+
+def test_side_files_go_before_their_file() -> None:
+    assert actions("1d 1c 2d 2c 3d 3s 3k 4d", batches=range(3, 4), policy=Policy(10, 1, 0)) == [
+        "attest 3.snapshot base_of_deletion",
+        "delete .1.delta.crc side_file_of_deleted",
+        "delete 1.delta below_base",
+        "delete .2.delta.crc side_file_of_deleted",
+        "delete 2.delta below_base",
+    ]
+
+
+def test_orphans_go_when_they_are_old() -> None:
+    orphan = Policy(orphan_age=100)
+    assert actions("1d 1t@99 2c@99 2d@1 3k@99", batches=range(2), policy=orphan) == []
+    assert actions("1d 2d 1t@100 2k@100", batches=range(2), policy=orphan) == [
+        f"delete .1.delta.{'0f6d2b1c-5a3e-4c7d-9b8a-112233445566'}.tmp orphan_temp_file",
+        "delete .2.snapshot.crc orphan_side_file",
+    ]
+
+
+def test_a_stale_checksum_is_cleared_before_its_snapshot_is_written() -> None:
+    assert actions(f"{NEGLECTED} 17k")[:2] == [
+        "delete .17.snapshot.crc stale_side_file",
+        "write 17.snapshot rebase",
+    ]
+
+
+def test_a_young_stale_checksum_delays_the_snapshot() -> None:
+    assert actions(f"{NEGLECTED} 25k@60") == ["write 17.snapshot rebase", *deletions(1, 16)]
+
+
+def test_unknown_files_are_kept_and_named() -> None:
+    decided = decide(f"{NEGLECTED} x:foo.bar x:backup.delta.gz")
+    assert codes(decided) == [FindingCode.UNKNOWN_FILE] * 2
+    assert kept(decided)["foo.bar"] == "unknown_file"
+    assert "stops Spark's own maintenance" in decided.stores[0].findings[1].detail
+    assert len(decided.actions) == 18
+
+
+def test_without_verification_nothing_is_deleted() -> None:
+    decided = decide(f"{NEGLECTED} 3t", policy=replace(TIGHT, verify=False))
+    assert not any(isinstance(one, Delete) for one in decided.actions)
+    assert Counter(kept(decided).values())["verify_off"] == 17
+
+
+def test_the_oldest_go_first_when_deletions_are_limited() -> None:
+    decided = plan(
+        checkpoint(store(NEGLECTED), store(NEGLECTED, StoreId(0, 1)), batches=range(16, 25)),
+        replace(TIGHT, max_deletes_per_run=5),
+        NOW,
+    )
+    deleted = [one for one in decided.actions if isinstance(one, Delete)]
+    assert [(one.store.partition, one.version) for one in deleted] == [
+        (0, 1), (0, 2), (0, 3), (1, 1), (1, 2),
+    ]  # fmt: skip
+    assert kept(decided)["4.delta"] == KeepReason.LIMIT.value
+
+
+def test_what_clears_the_way_for_a_snapshot_does_not_count_against_the_limit() -> None:
+    found = actions(f"{NEGLECTED} 17k", policy=replace(TIGHT, max_deletes_per_run=0))
+    assert found[:2] == ["delete .17.snapshot.crc stale_side_file", "write 17.snapshot rebase"]
+    assert len(found) == 3
+
+
+def test_nothing_committed_is_nothing_to_do() -> None:
+    found = Finding(FindingCode.NO_COMMITTED_BATCH, "")
+    seen = replace(checkpoint(store("1d"), batches=()), findings=(found,))
+    decided = plan(seen, TIGHT, NOW)
+    assert (decided.target, decided.floor, decided.actions) == (None, None, ())
+    assert decided.units == ()
+
+
+def test_a_damaged_log_stops_every_store() -> None:
+    found = Finding(FindingCode.UNREADABLE_COMMIT, "")
+    seen = replace(checkpoint(store(NEGLECTED), batches=range(16, 25)), findings=(found,))
+    decided = plan(seen, TIGHT, NOW)
+    assert decided.actions == ()
+    assert decided.halted
+
+
+def test_a_fixed_target_is_snapshotted_though_newer_ones_exist() -> None:
+    found = actions(NEGLECTED, request=Request(target=24))
+    assert found[:2] == ["write 16.snapshot rebase", "write 24.snapshot chain_too_long"]
+
+
+def test_a_snapshot_of_a_batch_committed_after_the_target_was_fixed_is_no_damage() -> None:
+    decided = decide(f"{NEGLECTED} 25s", request=Request(target=24))
+    assert codes(decided) == []
+    assert kept(decided)["25.snapshot"] == "above_target"
+
+
+def test_a_fixed_target_that_was_cleaned_away_is_superseded() -> None:
+    decided = decide(
+        "20s 20d 21d 22d 23d 24d 25d", batches=range(20, 25), request=Request(target=19)
+    )
+    assert codes(decided) == [FindingCode.SUPERSEDED]
+    assert decided.actions == ()
+
+
+@pytest.mark.parametrize("target", [0, 26])
+def test_a_target_that_was_never_committed_is_refused(target: int) -> None:
+    with pytest.raises(ConfigError, match="cannot be the target"):
+        decide(NEGLECTED, request=Request(target=target))
+
+
+def test_a_request_restricts_the_run() -> None:
+    stores = [store(NEGLECTED, StoreId(op, part)) for op in range(2) for part in range(3)]
+    seen = checkpoint(*stores, batches=range(16, 25))
+    asked = Request(operators=frozenset({1}), partitions=frozenset({0, 2}))
+    assert [one.store.id for one in plan(seen, TIGHT, NOW, request=asked).stores] == [
+        StoreId(1, 0),
+        StoreId(1, 2),
+    ]
+    with pytest.raises(ConfigError, match="no store matches"):
+        plan(seen, TIGHT, NOW, request=Request(stores=frozenset({"left"})))
+
+
+def empty() -> Checkpoint:
+    return checkpoint(batches=range(3))
+
+
+def test_a_checkpoint_without_state_has_nothing_to_do() -> None:
+    assert plan(empty(), TIGHT, NOW).actions == ()
