@@ -100,11 +100,12 @@ def output_rows(root: Path) -> list[str]:
 def _read(
     spark: SparkSession, directory: Path, schema: str, *, max_files_per_trigger: int | None
 ) -> DataFrame:
-    # The source's log holds absolute paths; by name, a copied file counts as seen all the same.
+    # The source's log holds absolute paths. By name alone a copied file counts as seen; and for
+    # a pattern, unlike a directory, a restart does not insist that its last files lie below it.
     reader = spark.readStream.schema(schema).option("fileNameOnly", "true")
     if max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)
-    return reader.json(str(directory))
+    return reader.json(str(directory / "*.json"))
 
 
 def _write_batch(rows: DataFrame, batch_id: int, *, output: Path) -> None:

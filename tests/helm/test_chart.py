@@ -107,6 +107,7 @@ def test_the_chart_has_the_version_of_the_package() -> None:
         {"alerts": {"staleAfter": 60}},
         {"alerts": {"staleAfterSeconds": "6h"}},
         {"alerts": {"prometheusRules": {"enabled": True}}},
+        {"alerts": {"prometheusRule": {"enable": True}}},
         {"dashboard": {"label": {}}},
         {"queries": {"queries": ["hourly_revenue"]}},
         {"pushgateway": {"url": "pushgateway:9091"}},

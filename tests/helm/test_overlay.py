@@ -18,10 +18,10 @@ from tests.helm.support import OVERLAY, one, render
 
 pytestmark = pytest.mark.helm
 
-# Keys for all of Airflow's containers, as values.yaml of the official chart documents them ("Volumes
-# for all airflow containers"; of extraEnvFrom it says that a string is expected). Read there for
-# Airflow 3.1.3, and in the templates of the scheduler, the dag processor, the API server, the Celery
-# worker and the pods of the KubernetesExecutor. Chart 1.20 and 1.21 moved keys below `workers` only.
+# Keys for all of Airflow's containers, as values.yaml of the official chart documents them
+# ("Volumes for all airflow containers"; of extraEnvFrom it says that a string is expected). Read
+# there for Airflow 3.1.3, and in the templates of scheduler, dag processor, API server, Celery
+# worker and the pods of the KubernetesExecutor. Charts 1.20 and 1.21 moved keys below `workers`.
 DOCUMENTED: dict[str, type] = {
     "env": list,
     "volumes": list,

@@ -6,7 +6,7 @@ makes sessions of its own (`run_hours`) runs in `job_process`, a process with a 
 
 import multiprocessing
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from statemaint.demo.oracle import oracle_session
 from statemaint.demo.pipeline import hourly_job
 
 HERE = Path(__file__).parent
-BATCHES = 25
-# py4j leaves its sockets to the garbage collector.
-QUIET = ("ignore:unclosed:ResourceWarning",)
+RunOn = Callable[[Path, Iterable[int]], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,21 +44,30 @@ def job_process() -> Iterator[ProcessPoolExecutor]:
 
 
 @pytest.fixture(scope="session")
-def neglected_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_on(spark: SparkSession) -> RunOn:
+    """Runs the hourly job at a root for some hours: a batch for each, in the tests' own session."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.streaming.minBatchesToRetain", "8")
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+
+    def run(root: Path, hours: Iterable[int]) -> None:
+        write_hours(root / "input", hours=hours, seed=1)
+        job = hourly_job(session, root, max_files_per_trigger=1)
+        job.trigger(availableNow=True).start().awaitTermination()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def neglected_root(run_on: RunOn, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The hourly job after 25 batches in 3 partitions: 25 deltas a store and no snapshot.
 
     The aggregation (operator 0) and the join's four stores (operator 1) have dropped rows, and
     the commit log has batches 16 to 24 left.
     """
     root = tmp_path_factory.mktemp("neglected")
-    write_hours(root / "input", hours=range(BATCHES), seed=1)
-    session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "3")
-    session.conf.set("spark.sql.streaming.minBatchesToRetain", "8")
-    # One batch for each hour and none besides.
-    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    job = hourly_job(session, root, max_files_per_trigger=1)
-    job.trigger(availableNow=True).start().awaitTermination()
+    run_on(root, range(25))
     return root
 
 
@@ -72,6 +79,6 @@ def neglected(neglected_root: Path) -> Path:
 
 @pytest.fixture
 def neglected_copy(neglected_root: Path, tmp_path: Path) -> Path:
-    """A checkpoint of one's own; its job's input and output lie beside it, so it can run on."""
+    """A checkpoint of one's own, with the job's input and output beside it: `run_on` its parent."""
     shutil.copytree(neglected_root, tmp_path / "job")
     return tmp_path / "job" / "checkpoint"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -145,10 +146,21 @@ def test_the_digest_counts_the_rows(
     assert digest == read_all(spark, neglected, batches=[20], progress=print)[operator, name, 20]
 
 
-def test_a_copy_has_the_same_digests(
-    spark: SparkSession, neglected: Path, neglected_copy: Path
+def test_a_copy_runs_on_after_a_batch_whose_files_have_moved(
+    spark: SparkSession,
+    neglected: Path,
+    neglected_copy: Path,
+    run_on: Callable[[Path, Iterable[int]], None],
 ) -> None:
-    assert read_everything(spark, neglected) == read_everything(spark, neglected_copy)
+    run_on(neglected_copy.parent, [25])
+    moved = neglected_copy.parent.rename(neglected_copy.parent.with_name("moved"))
+    run_on(moved, [26])
+    assert retained_batches(moved / "checkpoint") == tuple(range(18, 27))
+    digests = [
+        read_all(spark, checkpoint, batches=(18, 24), progress=print)
+        for checkpoint in (neglected, moved / "checkpoint")
+    ]
+    assert digests[0] == digests[1]
 
 
 def test_a_lost_change_gives_another_digest(

@@ -1,0 +1,74 @@
+"""Which partitions one mapped task maintains. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+from statemaint.model.ids import UnitId
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Partitions of one operator that one task maintains, at the version that `plan` fixed."""
+
+    operator: int
+    partitions: tuple[int, ...]
+    target: int
+
+    @property
+    def label(self) -> str:
+        """Returns the name that Airflow's UI shows: `op 0 / part 3`, `op 0 / parts 0-7`."""
+        first, last = self.partitions[0], self.partitions[-1]
+        if first == last:
+            return str(UnitId(self.operator, first))
+        gaps = len(self.partitions) != last - first + 1
+        count = f" ({len(self.partitions)} of them)" if gaps else ""
+        return f"op {self.operator} / parts {first}-{last}{count}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what goes through XCom."""
+        return {
+            "label": self.label,
+            "operator": self.operator,
+            "partitions": list(self.partitions),
+            "target": self.target,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
+        """Returns the bundle that `to_json` gave."""
+        return cls(fields["operator"], tuple(fields["partitions"]), fields["target"])
+
+
+def bundles(units: Iterable[UnitId], *, target: int, most: int) -> tuple[Bundle, ...]:
+    """Returns every partition in exactly one bundle, all about equally large.
+
+    A bundle never mixes operators, so there may be more than `most` where there are more operators
+    than that.
+    """
+    operators: dict[int, list[int]] = defaultdict(list)
+    for unit in sorted(units):
+        operators[unit.operator].append(unit.partition)
+    largest = _largest([len(partitions) for partitions in operators.values()], most)
+    return tuple(
+        Bundle(operator, part, target)
+        for operator, partitions in operators.items()
+        for part in _split(partitions, ceil(len(partitions) / largest))
+    )
+
+
+def _largest(counts: list[int], most: int) -> int:
+    """Returns the smallest size of a bundle with which there are few enough of them."""
+    size = max(1, ceil(sum(counts) / most))
+    while size < max(counts, default=0) and sum(ceil(count / size) for count in counts) > most:
+        size += 1
+    return size
+
+
+def _split(partitions: list[int], parts: int) -> Iterator[tuple[int, ...]]:
+    ends = [len(partitions) * number // parts for number in range(parts + 1)]
+    for start, end in pairwise(ends):
+        yield tuple(partitions[start:end])

@@ -1,0 +1,223 @@
+"""What the three tasks do, without Airflow: plan, maintain a bundle, report.
+
+Whether a failed task is worth another try is said by `Failure.retry`; raising is up to the caller,
+once what was learned has been handed on.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from statemaint.airflow import texts
+from statemaint.airflow.bundles import Bundle, bundles
+from statemaint.errors import StatemaintError, StorageError
+from statemaint.maintain import maintain, plan_checkpoint
+from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request
+from statemaint.report import Report
+from statemaint.storage import open_storage
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One query as the queries file and the environment describe it.
+
+    Attributes:
+        query: its name.
+        checkpoint: the address of its checkpoint.
+        policy: when to snapshot and what to keep.
+        max_tasks: how many tasks may share the partitions.
+        gateway: the Pushgateway's address; `None` without one.
+        textfile: where metrics files go; `None` for nowhere.
+    """
+
+    query: str
+    checkpoint: str
+    policy: Policy
+    max_tasks: int = 64
+    gateway: str | None = None
+    textfile: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one run is asked for, as its form says; `None` leaves the file's policy as it is."""
+
+    dry_run: bool = False
+    force_snapshot: bool = False
+    min_deltas_for_snapshot: int | None = None
+    min_batches_to_retain: int | None = None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> "Options":
+        """Returns the options that a run's params hold."""
+        return cls(**{name: params[name] for name in cls.__slots__})
+
+    def change(self, policy: Policy) -> Policy:
+        """Returns the policy of this run."""
+        return policy.override(
+            min_deltas_for_snapshot=self.min_deltas_for_snapshot,
+            min_batches_to_retain=self.min_batches_to_retain,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a task must fail; `retry` tells whether trying again could help."""
+
+    reason: str
+    retry: bool = False
+
+    @classmethod
+    def of(cls, error: StatemaintError) -> "Failure":
+        """Returns what an error means for its task: only a storage may be well again soon."""
+        return cls(f"{error.code}: {error}", retry=isinstance(error, StorageError))
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What `plan` decided: the bundles to map over, or why it failed."""
+
+    bundles: tuple[Bundle, ...] = ()
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What became of a bundle: its summary where there is a report, and why it failed."""
+
+    summary: dict[str, Any] | None
+    failure: Failure | None = None
+
+
+def plan_query(settings: Settings, options: Options) -> Planned:
+    """Fixes the run's target version, and finds the partitions that need attention."""
+    try:
+        plan = _plan(settings, options)
+    except StatemaintError as error:
+        return Planned(failure=Failure.of(error))
+    _log.info(texts.plan_line(plan, settings.query))
+    _tell(plan.all_findings)
+    if plan.halted:
+        return Planned(failure=Failure(texts.reasons(plan.findings)))
+    if plan.target is None:
+        return Planned()
+    return Planned(bundles(plan.units, target=plan.target, most=settings.max_tasks))
+
+
+def maintain_bundle(
+    settings: Settings, bundle: Bundle, options: Options, *, run: str
+) -> Maintained:
+    """Maintains some partitions at the target that `plan` fixed; safe to repeat.
+
+    Metrics are pushed whatever came out; a Pushgateway that does not answer is only worth a line.
+    """
+    try:
+        report = _maintain(settings, bundle, options, run)
+    except StatemaintError as error:
+        return Maintained(None, Failure.of(error))
+    for line in texts.dry_run_lines(report.plan) if report.dry_run else ():
+        _log.info(line)
+    _tell(report.findings)
+    if not report.dry_run:
+        _publish(settings, report)
+    summary = texts.summary(report, bundle.label)
+    _log.info("%s\n%s", settings.query, texts.table([summary]))
+    return Maintained(summary, _failure(report))
+
+
+def finish(
+    settings: Settings,
+    planned: Sequence[Bundle],
+    summaries: Sequence[Mapping[str, Any]],
+    options: Options,
+) -> dict[str, Any]:
+    """Logs what all bundles came to, pushes the query's metrics, and returns the event's extra."""
+    told = {one["label"] for one in summaries}
+    silent = [bundle.label for bundle in planned if bundle.label not in told]
+    _log.info("%s\n%s", settings.query, texts.table(summaries))
+    for label in silent:
+        _log.warning("%s gave no report; its task's log says why", label)
+    if not options.dry_run:
+        _publish_query(settings, options)
+    sums = texts.totals(summaries)
+    return {
+        "query": settings.query,
+        "target": planned[0].target if planned else None,
+        "snapshots": sums["snapshots"],
+        "files": sums["files"],
+        "bytes": sums["bytes"],
+        "halted": sums["halted"],
+        "findings": [one["code"] for one in sums["findings"]],
+        "without_report": len(silent),
+    }
+
+
+def _plan(settings: Settings, options: Options) -> Plan:
+    request = Request(force_snapshot=options.force_snapshot)
+    policy = options.change(settings.policy)
+    return plan_checkpoint(open_storage(settings.checkpoint), policy, request=request)[1]
+
+
+def _maintain(settings: Settings, bundle: Bundle, options: Options, run: str) -> Report:
+    request = Request(
+        target=bundle.target,
+        force_snapshot=options.force_snapshot,
+        operators=frozenset({bundle.operator}),
+        partitions=frozenset(bundle.partitions),
+    )
+    storage = open_storage(settings.checkpoint)
+    policy = options.change(settings.policy)
+    return maintain(storage, policy, request=request, dry_run=options.dry_run, run=run)
+
+
+def _failure(report: Report) -> Failure | None:
+    if not damaged(report.findings):
+        return None
+    codes = {finding.code for finding in report.findings}
+    return Failure(texts.reasons(report.findings), retry=FindingCode.STORAGE_FAILED in codes)
+
+
+def _tell(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        level = logging.ERROR if finding.damage else logging.WARNING
+        _log.log(level, "%s: %s", finding.code.value, finding.detail)
+
+
+def _publish(settings: Settings, report: Report) -> None:
+    from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
+
+    query, gateway, folder = settings.query, settings.gateway, settings.textfile
+    if gateway:
+        _try(lambda: metrics.push(report, query=query, gateway=gateway))
+    if folder:
+        _try(lambda: metrics.write_textfile(report, query=query, folder=folder))
+
+
+def _publish_query(settings: Settings, options: Options) -> None:
+    from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
+
+    gateway = settings.gateway
+    if not gateway:
+        return
+    try:
+        plan = _plan(settings, options)
+    except StatemaintError as error:
+        _log.warning("metrics of the query are not pushed: %s", error)
+        return
+    _try(lambda: metrics.push_query(plan, query=settings.query, gateway=gateway))
+
+
+def _try(publish: Callable[[], object]) -> None:
+    # Maintenance is done by now, whatever becomes of its metrics. A ValueError is an address that
+    # cannot be one.
+    try:
+        publish()
+    except (OSError, HTTPException, ValueError) as error:
+        _log.warning("metrics are not published: %s", error)

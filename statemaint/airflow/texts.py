@@ -1,0 +1,150 @@
+"""What tasks write into their logs. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from statemaint.model.findings import Finding, damaged
+from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot
+from statemaint.report import Report, StoreReport, StoreState
+
+Summary = Mapping[str, Any]
+
+# A partition that was neglected for a year has some nine thousand deltas.
+_MOST_LINES = 200
+_MOST_REASONS = 5
+_MOST_FINDINGS = 20
+_COLUMNS = (
+    "partitions",
+    "done",
+    "skipped",
+    "halted",
+    "snapshots",
+    "written",
+    "deleted",
+    "freed",
+    "findings",
+)
+
+
+def size(count: int) -> str:
+    """Returns a count of bytes for people: `0 B`, `1.5 kB`, `22.0 MB`."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:  # noqa: PLR2004 -- what a kilo is
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def plan_line(plan: Plan, query: str) -> str:
+    """Returns what was decided for a query, in one line."""
+    if plan.target is None:
+        return f"{query} at {plan.root}: no batch is committed yet, nothing to do"
+    writes = sum(1 for action in plan.actions if isinstance(action, WriteSnapshot))
+    deletes = [action.entry.size for action in plan.actions if isinstance(action, Delete)]
+    return (
+        f"{query} at {plan.root}: batch {plan.committed} is committed; target version "
+        f"{plan.target}, floor {plan.floor}; {len(plan.units)} of {_units(plan)} partitions need "
+        f"attention: {writes} snapshots to write, {len(deletes)} files ({size(sum(deletes))}) to "
+        "delete"
+    )
+
+
+def _units(plan: Plan) -> int:
+    return len({store.store.id.unit for store in plan.stores})
+
+
+def dry_run_lines(plan: Plan) -> Iterator[str]:
+    """Yields what a run would do, an action a line, cut short where it goes on for too long."""
+    if not plan.actions:
+        yield "dry run: nothing to do"
+    for action in plan.actions[:_MOST_LINES]:
+        yield f"dry run: {_would(action)}"
+    if len(plan.actions) > _MOST_LINES:
+        yield f"dry run: and {len(plan.actions) - _MOST_LINES} more like these"
+
+
+def _would(action: Action) -> str:
+    match action:
+        case WriteSnapshot():
+            return f"would write {action.path} ({action.reason.value})"
+        case Attest():
+            return f"would verify {action.path} ({action.reason.value})"
+        case Delete():
+            return f"would delete {action.path} ({action.reason.value}, {size(action.entry.size)})"
+
+
+def reasons(findings: Iterable[Finding]) -> str:
+    """Returns why a task fails: the code and the detail of each damage, in one line."""
+    damage = [finding for finding in findings if damaged((finding,))]
+    shown = "; ".join(f"{one.code.value}: {one.detail}" for one in damage[:_MOST_REASONS])
+    more = len(damage) - _MOST_REASONS
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def summary(report: Report, label: str) -> dict[str, Any]:
+    """Returns what `report` is told of one bundle: counts, and the first findings.
+
+    After a dry run the counts are those of the plan.
+    """
+    states = [_state(store, dry_run=report.dry_run) for store in report.stores]
+    writes = [one for one in report.plan.actions if isinstance(one, WriteSnapshot)]
+    deletes = [one for one in report.plan.actions if isinstance(one, Delete)]
+    dry = report.dry_run
+    return {
+        "label": label,
+        "dry_run": dry,
+        **{state.value: states.count(state) for state in StoreState},
+        "snapshots": len(writes) if dry else report.snapshots_written,
+        "bytes_written": report.bytes_written,
+        "files": len(deletes) if dry else report.files_deleted.total(),
+        "bytes": sum(one.entry.size for one in deletes) if dry else report.bytes_deleted,
+        "seconds": round(report.seconds, 3),
+        "finding_count": len(report.findings),
+        "findings": [
+            {"code": one.code.value, "detail": one.detail}
+            for one in report.findings[:_MOST_FINDINGS]
+        ],
+    }
+
+
+def _state(store: StoreReport, *, dry_run: bool) -> StoreState:
+    # Where nothing was carried out nothing was halted either; it would have been.
+    return StoreState.HALTED if dry_run and damaged(store.findings) else store.state
+
+
+def table(summaries: Sequence[Summary]) -> str:
+    """Returns all bundles of a run as a table of plain text, with their sum."""
+    rows = [_row(one) for one in summaries]
+    lines = [_COLUMNS, *rows, _row({"label": "all", **totals(summaries)})]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
+    return "\n".join(_aligned(line, widths) for line in lines)
+
+
+def totals(summaries: Iterable[Summary]) -> dict[str, Any]:
+    """Returns the sums over all bundles."""
+    counted = list(summaries)
+    names = ("done", "skipped", "halted", "snapshots", "bytes_written", "files", "bytes")
+    sums = {name: sum(one[name] for one in counted) for name in (*names, "finding_count")}
+    codes = {finding["code"] for one in counted for finding in one["findings"]}
+    return {**sums, "findings": [{"code": code} for code in sorted(codes)]}
+
+
+def _row(one: Summary) -> tuple[str, ...]:
+    codes = ", ".join(sorted({finding["code"] for finding in one["findings"]}))
+    return (
+        str(one["label"]),
+        *(str(one[name]) for name in ("done", "skipped", "halted", "snapshots")),
+        size(one["bytes_written"]),
+        str(one["files"]),
+        size(one["bytes"]),
+        codes or "-",
+    )
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    name, *numbers, last = (
+        cell.ljust(width) if column == 0 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+    )
+    return "  ".join((name, *numbers, last.strip()))

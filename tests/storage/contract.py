@@ -1,0 +1,127 @@
+"""What every storage must do; subclass it, give it a `storage` fixture, and run it whole."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from statemaint.errors import AlreadyExistsError, NotFoundError
+from statemaint.storage import Storage
+
+
+class StorageContract:
+    """The published contract. Each test starts from an empty root."""
+
+    @pytest.fixture
+    def storage(self) -> Storage:
+        raise NotImplementedError
+
+    def paths(self, storage: Storage, prefix: str = "") -> list[str]:
+        return sorted(entry.path for entry in storage.list(prefix))
+
+    def test_reads_back_what_was_written(self, storage: Storage) -> None:
+        entry = storage.write("state/0/0/1.delta", [b"ab", b"", b"c"])
+        assert storage.read("state/0/0/1.delta") == b"abc"
+        assert (entry.path, entry.size, entry.name) == ("state/0/0/1.delta", 3, "1.delta")
+
+    def test_lists_every_file_below_a_folder_with_its_size_and_time(self, storage: Storage) -> None:
+        written = [storage.write(path, [path.encode()]) for path in ("a/1", "a/b/2", "a/b/c/3")]
+        assert sorted(storage.list("a")) == sorted(written)
+        assert sorted(storage.list("a/b")) == sorted(written[1:])
+        assert all(entry.modified is not None for entry in written)
+
+    def test_a_folder_is_not_a_prefix_of_a_name(self, storage: Storage) -> None:
+        storage.write("state/0/1/x", [b""])
+        storage.write("state/0/10/x", [b""])
+        storage.write("state/0/1x", [b""])
+        assert self.paths(storage, "state/0/1") == ["state/0/1/x"]
+
+    def test_lists_nothing_where_there_is_nothing(self, storage: Storage) -> None:
+        assert self.paths(storage, "nowhere") == []
+        assert self.paths(storage) == []
+
+    def test_lists_hidden_files(self, storage: Storage) -> None:
+        storage.write("a/.1.delta.crc", [b""])
+        assert self.paths(storage, "a") == ["a/.1.delta.crc"]
+
+    def test_lists_more_than_a_page(self, storage: Storage) -> None:
+        wanted = {f"many/{number:04d}" for number in range(1100)}
+        for path in wanted:
+            storage.write(path, [b""])
+        assert set(self.paths(storage, "many")) == wanted
+
+    def test_stat_says_what_the_listing_says(self, storage: Storage) -> None:
+        storage.write("a/1", [b"x"])
+        assert [storage.stat("a/1")] == list(storage.list("a"))
+
+    @pytest.mark.parametrize("verb", ["stat", "read"])
+    def test_an_absent_file_is_not_found(self, storage: Storage, verb: str) -> None:
+        storage.write("a/1", [b"x"])
+        with pytest.raises(NotFoundError, match="a/2"):
+            getattr(storage, verb)("a/2")
+        with pytest.raises(NotFoundError), storage.open("b/1"):
+            pass
+
+    def test_opens_a_file_from_its_start(self, storage: Storage) -> None:
+        storage.write("a/1", [b"abcdef"])
+        with storage.open("a/1") as stream:
+            assert (stream.read(2), stream.read(100), stream.read(1)) == (b"ab", b"cdef", b"")
+
+    def test_never_overwrites_unless_told(self, storage: Storage) -> None:
+        storage.write("a/1", [b"first"])
+        with pytest.raises(AlreadyExistsError):
+            storage.write("a/1", [b"second"])
+        assert storage.read("a/1") == b"first"
+        storage.write("a/1", [b"third"], overwrite=True)
+        assert storage.read("a/1") == b"third"
+        assert self.paths(storage) == ["a/1"]
+
+    def test_a_write_that_fails_leaves_no_file(self, storage: Storage) -> None:
+        def broken() -> Iterator[bytes]:
+            yield b"half"
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            storage.write("a/1", broken())
+        assert self.paths(storage) == []
+
+    def test_of_many_writers_one_wins(self, storage: Storage) -> None:
+        won: list[int] = []
+
+        def race(number: int) -> None:
+            try:
+                storage.write("a/1", [str(number).encode()])
+            except AlreadyExistsError:
+                return
+            won.append(number)
+
+        threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [storage.read("a/1")] == [str(number).encode() for number in won]
+
+    def test_appends_whole_lines(self, storage: Storage) -> None:
+        storage.append("l/1.jsonl", b"one\n")
+        storage.append("l/1.jsonl", b"two\nthree\n")
+        assert storage.read("l/1.jsonl") == b"one\ntwo\nthree\n"
+
+    def test_a_line_that_was_cut_spoils_no_other(self, storage: Storage) -> None:
+        storage.write("l/1.jsonl", [b'{"cut'])
+        storage.append("l/1.jsonl", b"next\n")
+        assert storage.read("l/1.jsonl") == b'{"cut\nnext\n'
+
+    def test_deletes_and_deletes_again(self, storage: Storage) -> None:
+        storage.write("a/1", [b""])
+        storage.write("a/2", [b""])
+        storage.delete("a/1")
+        storage.delete("a/1")
+        assert self.paths(storage) == ["a/2"]
+
+    def test_its_clock_stamps_its_files(self, storage: Storage) -> None:
+        before = storage.now()
+        modified = storage.write("a/1", [b""]).modified
+        assert modified is not None
+        # Clocks of files tick in steps of some milliseconds.
+        assert before - 0.1 <= modified <= storage.now() + 0.1

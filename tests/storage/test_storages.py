@@ -1,0 +1,126 @@
+"""The storages of this version against the contract, and what is special about each."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from statemaint.errors import ConfigError, NotFoundError, StorageError, UnsupportedError
+from statemaint.storage import LocalStorage, MemoryStorage, ReadOnly, Storage, open_storage
+from tests.storage.contract import StorageContract
+
+
+class TestLocal(StorageContract):
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Storage:
+        return LocalStorage(tmp_path)
+
+    def test_a_new_file_is_readable_as_the_umask_says(self, tmp_path: Path) -> None:
+        before = os.umask(0o022)
+        try:
+            LocalStorage(tmp_path).write("a", [b""])
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+
+    def test_follows_links_to_other_disks(self, tmp_path: Path) -> None:
+        (tmp_path / "disk").mkdir()
+        (tmp_path / "disk" / "1.delta").write_bytes(b"x")
+        (tmp_path / "ck").mkdir()
+        (tmp_path / "ck" / "state").symlink_to(tmp_path / "disk")
+        assert self.paths(LocalStorage(tmp_path / "ck"), "state") == ["state/1.delta"]
+
+    def test_a_loop_of_links_is_an_error_and_not_an_end(self, tmp_path: Path) -> None:
+        (tmp_path / "loop").symlink_to(tmp_path / "loop")
+        with pytest.raises(StorageError):
+            list(LocalStorage(tmp_path).list("loop"))
+
+    def test_a_file_where_a_folder_should_be_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "state").write_bytes(b"")
+        with pytest.raises(StorageError, match="Not a directory"):
+            list(LocalStorage(tmp_path).list("state"))
+
+    def test_never_makes_the_root(self, tmp_path: Path) -> None:
+        with pytest.raises(NotFoundError):
+            LocalStorage(tmp_path / "typo").write("state/0/0/1.snapshot", [b""])
+        assert not (tmp_path / "typo").exists()
+
+    def test_works_where_the_file_system_has_no_links(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "link", _refuse)
+        self.test_never_overwrites_unless_told(LocalStorage(tmp_path))
+
+    def test_a_full_disk_leaves_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "fsync", _full)
+        with pytest.raises(StorageError, match="No space left"):
+            LocalStorage(tmp_path).write("a", [b"x"])
+        assert list(tmp_path.iterdir()) == []
+
+
+def _refuse(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def _full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+class TestMemory(StorageContract):
+    @pytest.fixture
+    def storage(self) -> Storage:
+        return MemoryStorage()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda storage: storage.write("a", [b""]),
+        lambda storage: storage.write("a", [b""], overwrite=True),
+        lambda storage: storage.append("a", b"\n"),
+        lambda storage: storage.delete("a"),
+    ],
+)
+def test_read_only_lets_no_write_through(write: Callable[[Storage], object]) -> None:
+    inner = MemoryStorage({"a": b"1"})
+    with pytest.raises(StorageError, match="read-only"):
+        write(ReadOnly(inner))
+    assert inner.files == {"a": b"1"}
+
+
+def test_read_only_reads() -> None:
+    storage = ReadOnly(MemoryStorage({"a/1": b"x"}))
+    assert storage.read("a/1") == b"x"
+    assert [entry.path for entry in storage.list("a")] == ["a/1"]
+    assert storage.stat("a/1").size == 1
+    assert (storage.root, storage.now()) == ("memory:", 0.0)
+    with storage.open("a/1") as stream:
+        assert stream.read() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [("/data/ck", "/data/ck"), ("file:/data/ck", "/data/ck"), ("file:///data/a%20b", "/data/a b")],
+)
+def test_an_address_names_a_folder(uri: str, root: str) -> None:
+    assert open_storage(uri).root == root
+
+
+def test_a_relative_path_is_made_absolute() -> None:
+    assert open_storage("ck").root == str(Path.cwd() / "ck")
+
+
+@pytest.mark.parametrize("uri", ["", "  ", "file://host/data"])
+def test_an_address_that_names_nothing_here_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigError):
+        open_storage(uri)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/ck", "hdfs://nn/ck", "gs://b/ck"])
+def test_a_storage_of_a_later_version_is_named(uri: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{uri}: storage '{uri.partition(':')[0]}'"):
+        open_storage(uri)

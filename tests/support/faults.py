@@ -1,0 +1,99 @@
+"""Storages that fail, or end the world, at a chosen operation."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from statemaint.errors import StorageError
+from statemaint.listing import Entry
+from statemaint.storage import LocalStorage, MemoryStorage
+
+_T = TypeVar("_T")
+
+
+class Crash(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+class CrashingStorage(MemoryStorage):
+    """Crashes before or after the n-th change, counted from 0."""
+
+    def __init__(self, files: dict[str, bytes], *, at: int, after: bool) -> None:
+        super().__init__(files)
+        self._at, self._after = at, after
+        self.changes = 0
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        write = super().write
+        return self._step(lambda: write(path, chunks, overwrite=overwrite))
+
+    def append(self, path: str, lines: bytes) -> None:
+        append = super().append
+        self._step(lambda: append(path, lines))
+
+    def delete(self, path: str) -> None:
+        delete = super().delete
+        self._step(lambda: delete(path))
+
+    def _step(self, change: Callable[[], _T]) -> _T:
+        number, self.changes = self.changes, self.changes + 1
+        if number == self._at and not self._after:
+            raise Crash
+        result = change()
+        if number == self._at:
+            raise Crash
+        return result
+
+
+class RefusingStorage(MemoryStorage):
+    """Refuses one kind of change below one folder."""
+
+    def __init__(self, files: dict[str, bytes], *, verb: str, below: str) -> None:
+        super().__init__(files)
+        self._verb, self._below = verb, below
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        self._check("write", path)
+        return super().write(path, chunks, overwrite=overwrite)
+
+    def append(self, path: str, lines: bytes) -> None:
+        self._check("append", path)
+        super().append(path, lines)
+
+    def delete(self, path: str) -> None:
+        self._check("delete", path)
+        super().delete(path)
+
+    def _check(self, verb: str, path: str) -> None:
+        if verb == self._verb and path.startswith(self._below):
+            raise StorageError(path, "Permission denied")
+
+
+class KilledStorage(LocalStorage):
+    """Kills its own process with SIGKILL at the n-th point: two in a write, one elsewhere."""
+
+    def __init__(self, root: str, *, at: int) -> None:
+        super().__init__(root)
+        self._left = at
+
+    def _point(self) -> None:
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._left -= 1
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        self._point()
+        return super().write(path, self._dying(chunks), overwrite=overwrite)
+
+    def _dying(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        yield from chunks
+        self._point()  # a temp file is there and full, the file itself is not
+
+    def append(self, path: str, lines: bytes) -> None:
+        self._point()
+        super().append(path, lines)
+
+    def delete(self, path: str) -> None:
+        self._point()
+        super().delete(path)

@@ -1,0 +1,400 @@
+"""Carrying plans out on real bytes: proofs, faults, crashes."""
+
+import json
+
+import pytest
+
+from statemaint.fold import fold
+from statemaint.maintain import maintain
+from statemaint.model.chain import Chain, Versions
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.plan import Request
+from statemaint.report import Deleted, Report, StoreState
+from statemaint.report.to_json import report_json
+from statemaint.scan import attestation_path, scan
+from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import (
+    COMMIT,
+    delta_bytes,
+    snapshot_bytes,
+    state_at,
+    write_checkpoint,
+)
+from tests.support.faults import Crash, CrashingStorage, RefusingStorage
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+FLOOR, TARGET = 17, 25
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    found = MemoryStorage()
+    write_checkpoint(found)
+    return found
+
+
+def names(storage: Storage, partition: int = 0) -> set[str]:
+    return {entry.name for entry in storage.list(f"state/0/{partition}")}
+
+
+def states(storage: Storage, partition: int = 0) -> dict[int, dict[bytes, bytes]]:
+    """Returns the state of every version from the floor to the target that loads."""
+    stored = next(one for one in scan(storage).stores if one.id == StoreId(0, partition))
+    chains = [Versions.of(stored.files).chain(one) for one in range(FLOOR, TARGET + 1)]
+    return {one.version: fold(storage, one) for one in chains if isinstance(one, Chain)}
+
+
+def expected(partition: int = 0) -> dict[int, dict[bytes, bytes]]:
+    return {version: state_at(version, partition) for version in range(FLOOR, TARGET + 1)}
+
+
+def codes(report: Report) -> list[FindingCode]:
+    return [one.code for one in report.findings]
+
+
+def test_maintains_a_neglected_checkpoint(storage: MemoryStorage) -> None:
+    report = maintain(storage, TIGHT)
+    deltas = {f"{version}.delta" for version in range(FLOOR, TARGET + 1)}
+    for partition in range(2):
+        assert names(storage, partition) == deltas | {"17.snapshot", "25.snapshot"}
+        assert states(storage, partition) == expected(partition)
+    assert (report.snapshots_written, report.files_deleted) == (4, {"below_base": 32})
+    assert report.exit_code == 0
+
+
+def test_the_same_again_does_nothing(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    before = storage.files
+    report = maintain(storage, TIGHT)
+    assert storage.files == before
+    assert report.plan.actions == ()
+    assert {one.state for one in report.stores} == {StoreState.DONE}
+
+
+def test_a_dry_run_writes_nothing(storage: MemoryStorage) -> None:
+    before = storage.files
+    report = maintain(storage, TIGHT, dry_run=True)
+    assert storage.files == before
+    assert len(report.plan.actions) == 36
+    assert report.snapshots_written == 0
+
+
+def test_the_report_tells_the_store_as_it_is_now(storage: MemoryStorage) -> None:
+    report = maintain(storage, TIGHT)
+    assert [sorted(one.after.files, key=str) for one in report.stores] == [
+        sorted(one.files, key=str) for one in scan(storage).stores
+    ]
+    assert [one.after.attestations for one in report.stores] == [
+        one.attestations for one in scan(storage).stores
+    ]
+
+
+def test_an_attestation_says_what_was_proved(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    first, second = scan(storage).stores[0].attestations
+    assert (first.version, first.files, first.start) == (FLOOR, 17, 0)
+    assert (second.version, second.files, second.start) == (TARGET, 9, FLOOR)
+    assert second.rows == len(state_at(TARGET))
+
+
+def test_the_ledger_has_a_line_for_each_write_and_delete(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT, run="run-1")
+    lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/1.jsonl").splitlines()]
+    assert [one["action"] for one in lines] == ["write_snapshot"] * 2 + ["delete"] * 16
+    assert {one["run"] for one in lines} == {"run-1"}
+    assert lines[2]["path"] == "state/0/1/1.delta"
+    assert lines[0]["attestation"]["version"] == FLOOR
+
+
+def test_nothing_of_ours_lies_below_state(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    new = {path for path in storage.files if not path.endswith(".delta")}
+    ours = {path for path in new if path.startswith("state/")}
+    assert {path.rpartition(".")[2] for path in ours} == {"snapshot"}
+
+
+# -- the other maintainer
+
+
+def with_spark_snapshot(storage: MemoryStorage, content: bytes) -> MemoryStorage:
+    storage.write("state/0/0/17.snapshot", [content])
+    return storage
+
+
+def test_a_snapshot_of_spark_is_compared_before_anything_below_goes(storage: MemoryStorage) -> None:
+    report = maintain(with_spark_snapshot(storage, snapshot_bytes(state_at(17))), TIGHT)
+    proof = scan(storage).stores[0].attestations[0]
+    assert (proof.version, proof.files) == (17, 17)
+    assert report.files_deleted == {"below_base": 32}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (snapshot_bytes(state_at(16)), FindingCode.SNAPSHOT_MISMATCH),
+        (snapshot_bytes({}), FindingCode.SNAPSHOT_MISMATCH),
+        (snapshot_bytes(state_at(17))[:60], FindingCode.CORRUPT_FILE),
+        (b"", FindingCode.CORRUPT_FILE),
+        (delta_bytes([(b"k", None)]), FindingCode.CORRUPT_FILE),
+    ],
+)
+def test_a_wrong_snapshot_halts_its_store_and_no_other(
+    storage: MemoryStorage, content: bytes, code: FindingCode
+) -> None:
+    report = maintain(with_spark_snapshot(storage, content), TIGHT)
+    assert codes(report) == [code]
+    assert [one.state for one in report.stores] == [StoreState.HALTED, StoreState.DONE]
+    assert {f"{version}.delta" for version in range(1, 26)} <= names(storage)
+    assert len(names(storage, 1)) == 11
+    assert report.exit_code == 3
+
+
+def test_a_base_with_nothing_below_is_decoded_whole(storage: MemoryStorage) -> None:
+    with_spark_snapshot(storage, snapshot_bytes(state_at(17)))
+    storage.delete("state/0/0/1.delta")
+    maintain(storage, TIGHT)
+    assert scan(storage).stores[0].attestations[0].files == 0
+    assert states(storage) == expected()
+
+
+def test_a_snapshot_that_appears_meanwhile_is_compared_and_kept(storage: MemoryStorage) -> None:
+    class Racing(MemoryStorage):
+        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+            if path == "state/0/0/25.snapshot" and path not in self.files:
+                super().write(path, [snapshot_bytes(state_at(25))])
+            return super().write(path, chunks, overwrite=overwrite)
+
+    racing = Racing(storage.files)
+    report = maintain(racing, TIGHT)
+    assert report.exit_code == 0
+    assert report.snapshots_written == 3
+    assert [one.version for one in scan(racing).stores[0].attestations] == [17, 25]
+
+
+def test_a_base_that_is_replaced_meanwhile_protects_what_lies_below(storage: MemoryStorage) -> None:
+    class Replacing(MemoryStorage):
+        def append(self, path: str, lines: bytes) -> None:
+            super().append(path, lines)
+            if b'"version": 25' in lines and "ledger/0/0" in path:
+                self.write("state/0/0/17.snapshot", [b"somebody else's"], overwrite=True)
+
+    replacing = Replacing(storage.files)
+    report = maintain(replacing, TIGHT)
+    assert codes(report) == [FindingCode.SUPERSEDED]
+    assert {f"{version}.delta" for version in range(1, 26)} <= names(replacing)
+    assert report.exit_code == 6
+
+
+def test_a_delta_that_is_cleaned_away_meanwhile_is_superseded(storage: MemoryStorage) -> None:
+    class Cleaning(MemoryStorage):
+        def open(self, path: str):  # type: ignore[no-untyped-def]
+            self.delete("state/0/0/3.delta")
+            return super().open(path)
+
+    report = maintain(Cleaning(storage.files), TIGHT)
+    assert codes(report) == [FindingCode.SUPERSEDED]
+    assert [one.state for one in report.stores] == [StoreState.SKIPPED, StoreState.DONE]
+
+
+def test_a_finding_needs_a_second_scan(storage: MemoryStorage) -> None:
+    class Late(MemoryStorage):
+        """The first listing of the state misses a file."""
+
+        listings = 0
+
+        def list(self, prefix: str):  # type: ignore[no-untyped-def]
+            self.listings += prefix == "state"
+            for entry in super().list(prefix):
+                if self.listings > 1 or not entry.path.endswith("0/20.delta"):
+                    yield entry
+
+    late = Late(storage.files)
+    assert maintain(late, TIGHT).exit_code == 0
+    assert late.listings == 2
+
+
+# -- damage
+
+
+def test_an_uncommitted_version_is_neither_snapshotted_nor_touched(storage: MemoryStorage) -> None:
+    for partition in range(2):
+        storage.write(f"state/0/{partition}/26.delta", [b"half a batch"])
+    report = maintain(storage, TIGHT)
+    assert report.exit_code == 0
+    assert storage.read("state/0/0/26.delta") == b"half a batch"
+    assert "26.snapshot" not in names(storage)
+    assert "25.snapshot" in names(storage)
+
+
+def test_a_missing_delta_halts_its_store_and_no_other(storage: MemoryStorage) -> None:
+    storage.delete("state/0/0/20.delta")
+    before = names(storage)
+    report = maintain(storage, TIGHT)
+    assert codes(report) == [FindingCode.BROKEN_CHAIN]
+    assert names(storage) == before
+    assert len(names(storage, 1)) == 11
+    assert report.exit_code == 3
+
+
+def test_a_damaged_delta_halts_its_store_and_no_other(storage: MemoryStorage) -> None:
+    content = bytearray(storage.read("state/0/0/5.delta"))
+    content[30] ^= 1
+    storage.write("state/0/0/5.delta", [bytes(content)], overwrite=True)
+    report = maintain(storage, TIGHT)
+    assert codes(report) == [FindingCode.CORRUPT_FILE]
+    assert "state/0/0/5.delta" in report.findings[0].detail
+    assert "17.snapshot" not in names(storage)
+    assert {f"{version}.delta" for version in range(1, 26)} <= names(storage)
+
+
+@pytest.mark.parametrize("content", [b"", b"v1\n{"])
+def test_an_unreadable_commit_stops_everything(storage: MemoryStorage, content: bytes) -> None:
+    storage.write("commits/20", [content], overwrite=True)
+    before = storage.files
+    report = maintain(storage, TIGHT)
+    assert codes(report) == [FindingCode.UNREADABLE_COMMIT]
+    assert {one.state for one in report.stores} == {StoreState.HALTED}
+    assert storage.files == before
+    assert report.exit_code == 3
+
+
+def test_nothing_committed_is_no_fault(storage: MemoryStorage) -> None:
+    for batch in range(16, 25):
+        storage.delete(f"commits/{batch}")
+    before = storage.files
+    report = maintain(storage, TIGHT)
+    assert codes(report) == [FindingCode.NO_COMMITTED_BATCH]
+    assert {one.state for one in report.stores} == {StoreState.SKIPPED}
+    assert storage.files == before
+    assert report.exit_code == 0
+
+
+def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None:
+    class Garbling(MemoryStorage):
+        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+            content = snapshot_bytes(state_at(3)) if path.endswith("17.snapshot") else None
+            return super().write(path, [content] if content else chunks, overwrite=overwrite)
+
+    garbling = Garbling(storage.files)
+    report = maintain(garbling, TIGHT)
+    assert set(codes(report)) == {FindingCode.SNAPSHOT_MISMATCH}
+    assert report.files_deleted.total() == 0
+    assert {f"{version}.delta" for version in range(1, 26)} <= names(garbling)
+
+
+@pytest.mark.parametrize(
+    ("verb", "below"),
+    [
+        ("write", "state/0/0/"),
+        ("delete", "state/0/0/"),
+        ("append", "_statemaint/ledger/0/0"),
+        ("write", "_statemaint/attestations/0/0"),
+    ],
+)
+def test_a_refusing_storage_ends_the_work_on_that_store_only(
+    storage: MemoryStorage, verb: str, below: str
+) -> None:
+    refusing = RefusingStorage(storage.files, verb=verb, below=below)
+    report = maintain(refusing, TIGHT)
+    assert codes(report) == [FindingCode.STORAGE_FAILED]
+    assert [one.state for one in report.stores] == [StoreState.HALTED, StoreState.DONE]
+    assert report.exit_code == 5
+    assert states(refusing) == expected()
+    assert {f"{version}.delta" for version in range(1, 26)} <= names(refusing)
+
+
+def test_without_a_durable_ledger_nothing_is_deleted(storage: MemoryStorage) -> None:
+    refusing = RefusingStorage(storage.files, verb="append", below="_statemaint")
+    assert maintain(refusing, TIGHT).files_deleted.total() == 0
+
+
+# -- bounds
+
+
+def test_deletions_are_bounded_and_the_next_run_goes_on(storage: MemoryStorage) -> None:
+    few = TIGHT.override(max_deletes_per_run=20)
+    first = maintain(storage, few)
+    assert first.files_deleted.total() == 20
+    assert sum(one.reclaimable for one in first.stores) > 0
+    assert maintain(storage, few).files_deleted.total() == 12
+    assert maintain(storage, few).plan.actions == ()
+
+
+def test_no_store_is_begun_after_the_time_is_up(storage: MemoryStorage) -> None:
+    ticks = iter(range(1000))
+    late = MemoryStorage(storage.files, clock=lambda: float(next(ticks)))
+    report = maintain(late, TIGHT.override(max_seconds_per_run=5, grace=0))
+    assert [one.state for one in report.stores][-1] is StoreState.SKIPPED
+    assert report.exit_code == 0
+
+
+def test_without_verification_snapshots_appear_and_nothing_goes(storage: MemoryStorage) -> None:
+    report = maintain(storage, TIGHT.override(verify=False))
+    assert report.snapshots_written == 4
+    assert report.files_deleted.total() == 0
+    assert attestation_path(StoreId(0, 0)) not in storage.files
+
+
+def test_many_deletions_are_noted_page_by_page() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=450, batches=range(441, 450), partitions=1)
+    assert maintain(storage, TIGHT).files_deleted == {"below_base": 441}
+    assert len(storage.read("_statemaint/ledger/0/0.jsonl").splitlines()) == 443
+
+
+def test_a_snapshot_forced_by_request(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    for partition in range(2):
+        storage.write(f"state/0/{partition}/26.delta", [delta_bytes([(b"k", b"v")])])
+    storage.write("commits/25", [COMMIT])
+    report = maintain(storage, TIGHT, request=Request(force_snapshot=True))
+    assert report.snapshots_written == 2
+    assert "26.snapshot" in names(storage)
+
+
+# -- crashes
+
+
+def converge(files: dict[str, bytes]) -> MemoryStorage:
+    rested = MemoryStorage(files)
+    maintain(rested, TIGHT)
+    return rested
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_after_a_crash_at_any_change_the_next_run_converges(*, after: bool) -> None:
+    clean = MemoryStorage()
+    write_checkpoint(clean, partitions=1)
+    goal = {path for path in converge(clean.files).files if path.startswith("state/")}
+    crashes = 0
+    while True:
+        storage = CrashingStorage(clean.files, at=crashes, after=after)
+        try:
+            maintain(storage, TIGHT)
+        except Crash:
+            assert states(storage) == expected()
+            again = converge(storage.files)
+            assert {path for path in again.files if path.startswith("state/")} == goal
+            assert states(again) == expected()
+            crashes += 1
+            continue
+        break
+    assert crashes == storage.changes
+    assert crashes >= 22  # 2 snapshots, 2 proofs, 3 appends, 16 deletions
+
+
+def test_report_json_has_the_contracts_fields(storage: MemoryStorage) -> None:
+    shown = report_json(maintain(storage, TIGHT))
+    assert {"run", "snapshots_written", "files_deleted", "bytes_deleted", "bytes_written",
+            "seconds", "stores", "findings"} <= set(shown)  # fmt: skip
+    assert shown["files_deleted"] == 32
+    assert shown["stores"][0]["outcome"] == "done"
+    assert shown["stores"][0]["attestation"]["version"] == TARGET
+
+
+def test_deleted_outcomes_come_in_the_plans_order(storage: MemoryStorage) -> None:
+    report = maintain(storage, TIGHT)
+    gone = [one.action.version for one in report.stores[0].outcomes if isinstance(one, Deleted)]
+    assert gone == list(range(1, 17))

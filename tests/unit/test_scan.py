@@ -1,0 +1,211 @@
+"""From bytes to a checkpoint."""
+
+import pytest
+
+from statemaint.errors import NotACheckpointError, StorageError, UnsupportedError
+from statemaint.model.checkpoint import Attestation
+from statemaint.model.files import UnknownFile
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import offsets_bytes, write_checkpoint
+from tests.unit.test_logs import OPERATOR
+
+JOIN = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    found = MemoryStorage()
+    write_checkpoint(found, last=5, batches=(3, 4))
+    return found
+
+
+def codes(storage: MemoryStorage) -> list[FindingCode]:
+    return [one.code for one in scan(storage).findings]
+
+
+def test_reads_a_checkpoint(storage: MemoryStorage) -> None:
+    found = scan(storage)
+    assert found.query_id == "11111111-2222-3333-4444-555555555555"
+    assert (found.batches, found.target, found.required) == ((3, 4), 5, 4)
+    assert [one.id for one in found.stores] == [StoreId(0, 0), StoreId(0, 1)]
+    assert len(found.stores[0].files) == 5
+    assert found.findings == ()
+
+
+def test_temp_files_and_side_files_are_no_commits(storage: MemoryStorage) -> None:
+    for name in (".4.crc", ".5.0f6d2b1c.tmp", "05", "5.bak", "6/7"):
+        storage.write(f"commits/{name}", [b"x"])
+    assert scan(storage).batches == (3, 4)
+
+
+def test_finds_the_named_stores_of_a_join() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=2, stores=JOIN)
+    assert [one.id.store for one in scan(storage).stores] == [*JOIN, *JOIN]
+
+
+def test_metadata_and_schema_belong_to_no_store(storage: MemoryStorage) -> None:
+    storage.write("state/0/_metadata/metadata", [OPERATOR])
+    storage.write("state/0/_metadata/.metadata.crc", [b""])
+    storage.write("state/0/_stateSchema/default/0_x", [b""])
+    found = scan(storage)
+    assert found.operators[0].name == "stateStoreSave"
+    assert len(found.unclassified) == 3
+    assert found.findings == ()
+
+
+def test_a_file_at_a_place_that_spark_does_not_use_is_named(storage: MemoryStorage) -> None:
+    storage.write("state/README", [b""])
+    storage.write("state/0/0/deeper/down/1.delta", [b""])
+    assert codes(storage) == [FindingCode.UNKNOWN_FILE] * 2
+    assert [entry.path for entry in scan(storage).unclassified] == [
+        "state/0/0/deeper/down/1.delta",
+        "state/README",
+    ]
+
+
+def test_a_partition_that_is_not_there_is_still_a_store(storage: MemoryStorage) -> None:
+    storage.write("state/0/_metadata/metadata", [OPERATOR.replace(b'tions":2', b'tions":3')])
+    assert scan(storage).stores[2].files == ()
+
+
+def test_without_metadata_the_pinned_partitions_count(storage: MemoryStorage) -> None:
+    content = offsets_bytes(**{"shuffle.partitions": "4"})
+    storage.write("offsets/4", [content], overwrite=True)
+    assert [one.id.partition for one in scan(storage).stores] == [0, 1, 2, 3]
+
+
+def test_an_operator_without_a_key_has_one_partition() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=3, partitions=1)
+    storage.write("state/0/_metadata/metadata", [OPERATOR])
+    assert [one.id.partition for one in scan(storage).stores] == [0]
+
+
+def test_a_store_that_a_sibling_has_is_expected_everywhere() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=1, stores=JOIN[:2])
+    storage.write(f"state/0/1/{JOIN[3]}/1.delta", [b""])
+    assert len(scan(storage).stores) == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"v1\n{", b"garbage", b"\xff"])
+def test_a_commit_that_cannot_be_read_is_a_finding(storage: MemoryStorage, content: bytes) -> None:
+    storage.write("commits/4", [content], overwrite=True)
+    assert codes(storage) == [FindingCode.UNREADABLE_COMMIT]
+    assert "commits/4" in scan(storage).findings[0].detail
+
+
+def test_an_offset_entry_that_cannot_be_read_is_a_finding(storage: MemoryStorage) -> None:
+    storage.write("offsets/4", [b"v1\n{"], overwrite=True)
+    assert codes(storage) == [FindingCode.UNREADABLE_OFFSET]
+
+
+@pytest.mark.parametrize("path", ["state/0/_metadata/metadata", "state/0/0/_metadata/schema"])
+def test_metadata_that_cannot_be_read_is_a_finding(storage: MemoryStorage, path: str) -> None:
+    storage.write(path, [b"v1\n{"])
+    assert codes(storage) == [FindingCode.UNREADABLE_METADATA]
+
+
+def test_a_query_id_that_cannot_be_read_is_a_finding(storage: MemoryStorage) -> None:
+    storage.write("metadata", [b"{"], overwrite=True)
+    assert codes(storage) == [FindingCode.UNREADABLE_METADATA]
+
+
+def test_nothing_committed_is_said() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=1, batches=())
+    storage.write("offsets/0", [offsets_bytes()])
+    found = scan(storage)
+    assert [one.code for one in found.findings] == [FindingCode.NO_COMMITTED_BATCH]
+    assert found.target is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"codec": "zstd"}, "codec 'zstd' is not supported, only lz4"),
+        ({"codec": "org.apache.spark.io.SnappyCompressionCodec"}, "SnappyCompressionCodec"),
+        ({"providerClass": "a.b.RocksDBStateStoreProvider"}, "RocksDBStateStoreProvider"),
+        (
+            {"spark.sql.streaming.stateStore.rowChecksum.enabled": "true"},
+            "row checksums is not supported",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named(
+    storage: MemoryStorage, changes: dict[str, str], text: str
+) -> None:
+    storage.write("offsets/4", [offsets_bytes(**changes)], overwrite=True)
+    with pytest.raises(UnsupportedError, match=text):
+        scan(storage)
+
+
+def test_the_newest_offset_entry_decides(storage: MemoryStorage) -> None:
+    storage.write("offsets/10", [offsets_bytes(codec="zstd")])
+    with pytest.raises(UnsupportedError):
+        scan(storage)
+
+
+@pytest.mark.parametrize("files", [{}, {"state/0/0/1.delta": b""}, {"metadata": b"no"}])
+def test_another_folder_is_no_checkpoint(files: dict[str, bytes]) -> None:
+    with pytest.raises(NotACheckpointError, match="offsets"):
+        scan(MemoryStorage(files))
+
+
+def test_an_incomplete_listing_stops_the_scan(storage: MemoryStorage) -> None:
+    class Failing(MemoryStorage):
+        def list(self, prefix: str):  # type: ignore[no-untyped-def]
+            if prefix == "state":
+                yield from list(storage.list(prefix))[:3]
+                raise StorageError(prefix, "connection reset")
+            yield from storage.list(prefix)
+
+    with pytest.raises(StorageError, match="connection reset"):
+        scan(Failing(storage.files))
+
+
+def test_a_commit_that_was_purged_meanwhile_is_no_finding(storage: MemoryStorage) -> None:
+    class Purging(MemoryStorage):
+        def read(self, path: str) -> bytes:
+            self.delete("commits/3")
+            return super().read(path)
+
+    assert scan(Purging(storage.files)).findings == ()
+
+
+ATTESTATION = Attestation("state/0/0/5.snapshot", 5, 10, 1.5, "ab", 2, 30, 6, 0)
+
+
+def test_reads_the_attestations_of_a_store(storage: MemoryStorage) -> None:
+    content = render_attestations([ATTESTATION])
+    storage.write(attestation_path(StoreId(0, 0)), [content])
+    assert scan(storage).stores[0].attestations == (ATTESTATION,)
+    assert scan(storage).stores[1].attestations == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"format": 2, "attestations": [{}]}',
+        b"[]",
+        b'{"format":1,"attestations":[{"path":1}]}',
+    ],
+)
+def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
+    assert parse_attestations(content) == ()
+
+
+def test_an_unknown_file_in_a_store_is_kept_in_its_store(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/foo.bar", [b""])
+    assert any(isinstance(one, UnknownFile) for one in scan(storage).stores[0].files)
