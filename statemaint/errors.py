@@ -62,6 +62,14 @@ class CheckpointError(StatemaintError):
         return f"{self.path}: {self.detail}"
 
 
+class DamagedError(CheckpointError):
+    """A finding makes the answer impossible; `code` is the finding's."""
+
+    def __init__(self, path: str, detail: str, *, code: str) -> None:
+        super().__init__(path, detail)
+        self.code = code
+
+
 class CodecError(CheckpointError):
     """Bytes that do not follow the format; `offset` counts from the start of the stored file."""
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from airflow.sdk import DAG, Asset, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from croniter import croniter
+from croniter import croniter  # type: ignore[import-untyped]
 
 from statemaint.airflow import tasks
 from statemaint.airflow.bundles import Bundle

@@ -261,7 +261,7 @@ def _spawn(command: list[str], log: Path) -> int:
 
 
 def _awaited(server: Server, ready: Callable[[], bool], *, log: Path) -> Server:
-    decided = _holds_within(ready, _START_SECONDS)
+    decided = _holds_within(lambda: not _group_lives(server.pid) or ready(), _START_SECONDS)
     if decided and _group_lives(server.pid):
         return server
     stop(server)

@@ -10,6 +10,7 @@ from statemaint.errors import (
     CheckpointError,
     CodecError,
     ConfigError,
+    DamagedError,
     NotFoundError,
     SnapshotMismatchError,
 )
@@ -184,11 +185,15 @@ def digest_stores(
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
+        DamagedError: when the checkpoint's own logs cannot be read.
         CheckpointError: when a file of the version is damaged.
         StorageError: when anything could not be listed or read.
     """
     reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading)
+    for finding in checkpoint.findings:
+        if finding.damage:
+            raise DamagedError(storage.root, finding.detail, code=finding.code.value)
     asked = checkpoint.target if version is None else version
     if asked is None:
         raise ConfigError(f"{storage.root}: no batch is committed yet, there is no state to digest")

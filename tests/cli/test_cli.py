@@ -1,0 +1,300 @@
+"""The program as a person runs it: output, exit codes, one line for whatever is wrong."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import offsets_bytes, write_checkpoint
+
+TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
+
+
+# Root may read and write everything: it has to lay that right down to see what others see.
+AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+
+
+def run(*args: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", "statemaint", *args],
+        capture_output=True,
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def run_json(*args: str) -> dict[str, object]:
+    done = run(*args, "--json")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def tree(root: Path) -> str:
+    """Returns a digest of every path and byte below a folder."""
+    found = sha256()
+    for file in sorted(root.rglob("*")):
+        found.update(str(file.relative_to(root)).encode())
+        found.update(file.read_bytes() if file.is_file() else b"")
+    return found.hexdigest()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    root = tmp_path / "ck"
+    root.mkdir()
+    write_checkpoint(LocalStorage(root))
+    return root
+
+
+def test_maintain_does_what_plan_listed(checkpoint: Path) -> None:
+    before = tree(checkpoint)
+    planned = run_json("plan", str(checkpoint), *TIGHT)
+    assert tree(checkpoint) == before
+    done = run("maintain", str(checkpoint), *TIGHT, "--json")
+    assert done.returncode == 0
+    ledger = [
+        json.loads(line)
+        for file in sorted((checkpoint / "_statemaint/ledger").rglob("*.jsonl"))
+        for line in file.read_text().splitlines()
+    ]
+    fields = ("action", "operator", "partition", "store", "version", "path", "reason")
+    assert [{name: line[name] for name in fields} for line in ledger] == planned["actions"]
+    report = json.loads(done.stdout)
+    assert (report["snapshots_written"], report["files_deleted"]) == (4, 32)
+
+
+def test_after_maintain_every_version_from_floor_to_target_folds_the_same(checkpoint: Path) -> None:
+    uri, versions = str(checkpoint), [str(one) for one in range(17, 26)]
+    before = [run_json("digest", uri, "--version", one) for one in versions]
+    run("maintain", uri, *TIGHT)
+    assert [run_json("digest", uri, "--version", one) for one in versions] == before
+    kept = {file.name for file in (checkpoint / "state/0/1").iterdir()}
+    assert kept == {f"{one}.delta" for one in versions} | {"17.snapshot", "25.snapshot"}
+
+
+def test_the_same_again_does_nothing(checkpoint: Path) -> None:
+    run("maintain", str(checkpoint), *TIGHT)
+    before = tree(checkpoint)
+    again = run_json("maintain", str(checkpoint), *TIGHT)
+    assert (again["snapshots_written"], again["files_deleted"], again["findings"]) == (0, 0, [])
+    assert tree(checkpoint) == before
+
+
+def test_a_dry_run_is_the_plan_and_writes_nothing(checkpoint: Path) -> None:
+    before = tree(checkpoint)
+    done = run("maintain", str(checkpoint), *TIGHT, "--dry-run")
+    assert "dry run, nothing was done" in done.stdout
+    assert "17 (rebase), 25 (chain_too_long)" in done.stdout
+    assert tree(checkpoint) == before
+
+
+def test_scan_json_has_the_contracts_fields(checkpoint: Path) -> None:
+    found = run_json("scan", str(checkpoint))
+    stores = found.pop("stores")
+    assert found == {
+        "checkpoint": str(checkpoint),
+        "query_id": "11111111-2222-3333-4444-555555555555",
+        "last_committed_batch": 24,
+        "target_version": 25,
+        "floor": 17,
+        "provider": "HDFSBackedStateStoreProvider",
+        "codec": "lz4",
+        "findings": [],
+    }
+    assert isinstance(stores, list)
+    size = sum(file.stat().st_size for file in (checkpoint / "state/0/0").iterdir())
+    assert stores[0] == {
+        "operator": 0, "partition": 0, "store": "default", "versions": [1, 25], "snapshots": [],
+        "chain_length": 25, "files": 25, "bytes": size, "findings": [],
+    }  # fmt: skip
+
+
+def test_verify_counts_the_versions_it_rebuilt(checkpoint: Path) -> None:
+    assert run_json("verify", str(checkpoint)) == {
+        "healthy": True,
+        "versions_checked": 18,
+        "findings": [],
+    }
+
+
+def test_an_uncommitted_delta_is_not_touched(checkpoint: Path) -> None:
+    for partition in range(2):
+        (checkpoint / f"state/0/{partition}/26.delta").write_bytes(b"half")
+    planned = run_json("plan", str(checkpoint), *TIGHT)
+    actions = planned["actions"]
+    assert isinstance(actions, list)
+    assert {one["version"] for one in actions if one["action"] == "write_snapshot"} == {17, 25}
+    assert run("maintain", str(checkpoint), *TIGHT).returncode == 0
+    assert (checkpoint / "state/0/0/26.delta").read_bytes() == b"half"
+    assert not (checkpoint / "state/0/0/26.snapshot").exists()
+
+
+def test_a_missing_delta_halts_its_store_and_no_other(checkpoint: Path) -> None:
+    (checkpoint / "state/0/0/20.delta").unlink()
+    before = tree(checkpoint / "state/0/0")
+    done = run("maintain", str(checkpoint), *TIGHT, "--json")
+    assert done.returncode == 3
+    assert tree(checkpoint / "state/0/0") == before
+    assert len(list((checkpoint / "state/0/1").iterdir())) == 11
+    report = json.loads(done.stdout)
+    assert [one["outcome"] for one in report["stores"]] == ["halted", "done"]
+    assert [one["code"] for one in report["findings"]] == ["BROKEN_CHAIN"]
+    assert done.stderr.startswith("BROKEN_CHAIN: state/0/0/20.delta is missing")
+    assert run("scan", str(checkpoint)).returncode == 3
+    assert run("plan", str(checkpoint)).returncode == 3
+    assert run("verify", str(checkpoint)).returncode == 3
+
+
+def test_verify_finds_a_flipped_bit(checkpoint: Path) -> None:
+    file = checkpoint / "state/0/1/9.delta"
+    content = bytearray(file.read_bytes())
+    content[40] ^= 4
+    file.write_bytes(bytes(content))
+    done = run("verify", str(checkpoint), "--json")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert (found["healthy"], found["findings"][0]["code"]) == (False, "CORRUPT_FILE")
+    assert "state/0/1/9.delta" in found["findings"][0]["detail"]
+    assert "at byte" in found["findings"][0]["detail"]
+
+
+def test_deep_verification_finds_a_stale_checksum(checkpoint: Path) -> None:
+    (checkpoint / "state/0/1/.20.delta.crc").write_bytes(b"crc\0\0\0\2\0abcd")
+    assert run("verify", str(checkpoint)).returncode == 0
+    done = run("verify", str(checkpoint), "--deep")
+    assert done.returncode == 3
+    assert "STALE_CHECKSUM: state/0/1/.20.delta.crc" in done.stderr
+
+
+def test_a_checkpoint_without_a_commit_has_nothing_to_do(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "commits")
+    done = run("maintain", str(checkpoint), *TIGHT)
+    assert done.returncode == 0
+    assert "NO_COMMITTED_BATCH: no batch is committed yet: nothing to do" in done.stderr
+
+
+def use_zstd(root: Path) -> None:
+    (root / "offsets/24").write_bytes(offsets_bytes(codec="zstd"))
+
+
+def use_rocksdb(root: Path) -> None:
+    (root / "offsets/24").write_bytes(offsets_bytes(providerClass="x.RocksDBStateStoreProvider"))
+
+
+def cut_commit(root: Path) -> None:
+    (root / "commits/24").write_bytes(b"v1\n{")
+
+
+def remove_logs(root: Path) -> None:
+    for name in ("offsets", "commits"):
+        shutil.rmtree(root / name)
+    (root / "metadata").unlink()
+
+
+@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "digest"])
+@pytest.mark.parametrize(
+    ("spoil", "code", "text"),
+    [
+        (remove_logs, 2, "NOT_A_CHECKPOINT"),
+        (use_zstd, 2, "state store codec 'zstd' is not supported, only lz4"),
+        (use_rocksdb, 2, "state store provider RocksDBStateStoreProvider is not supported"),
+        (cut_commit, 3, "UNREADABLE_COMMIT"),
+    ],
+)
+def test_what_cannot_be_maintained_is_said_in_one_line(
+    checkpoint: Path, verb: str, spoil: object, code: int, text: str
+) -> None:
+    spoil(checkpoint)  # type: ignore[operator]
+    before = tree(checkpoint)
+    done = run(verb, str(checkpoint))
+    assert done.returncode == code
+    assert text in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr + done.stdout
+    assert tree(checkpoint) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["scan"], "Missing argument 'URI'"),
+        (["maintain", "CK", "--frobnicate"], "No such option"),
+        (["maintain", "CK", "--min-deltas-for-snapshot", "-1"], "-1 is not in the range x>=1"),
+        (["maintain", "CK", "--min-batches-to-retain", "0"], "0 is not in the range x>=1"),
+        (["maintain", "CK", "--grace", "-5s"], "not a duration: '-5s'"),
+        (["maintain", "CK", "--grace", "soon"], "not a duration: 'soon'"),
+        (["maintain", "CK", "--partition", "9"], "no store matches"),
+        (["maintain", "CK", "--target-version", "99"], "cannot be the target"),
+        (["digest", "CK", "--version", "99"], "version 99 does not load"),
+        (["scan", "s3://bucket/ck"], "storage 's3' is not supported"),
+        (["scan", "CK/nowhere"], "NOT_A_CHECKPOINT"),
+    ],
+)
+def test_bad_usage_is_told_with_exit_code_2(checkpoint: Path, args: list[str], text: str) -> None:
+    before = tree(checkpoint)
+    done = run(*(one.replace("CK", str(checkpoint)) for one in args))
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert tree(checkpoint) == before
+
+
+@pytest.fixture
+def closed(checkpoint: Path) -> Iterator[Path]:
+    folders = [checkpoint, *(file for file in checkpoint.rglob("*") if file.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    yield checkpoint
+    for folder in folders:
+        folder.chmod(0o755)
+
+
+def test_no_right_to_write_is_exit_code_5(closed: Path) -> None:
+    before = tree(closed)
+    done = run("maintain", str(closed), *TIGHT, prefix=AS_OWNER)
+    assert done.returncode == 5
+    assert "STORAGE_FAILED: state/0/0/17.snapshot: Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert tree(closed) == before
+
+
+@pytest.mark.parametrize("folder", ["", "commits", "state", "state/0/1"])
+def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
+    (checkpoint / folder).chmod(0)
+    try:
+        done = run("maintain", str(checkpoint), *TIGHT, prefix=AS_OWNER)
+    finally:
+        (checkpoint / folder).chmod(0o755)
+    assert done.returncode == 5
+    assert "Permission denied" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (checkpoint / "_statemaint").exists()
+
+
+@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "digest", "queries"])
+def test_every_verb_explains_itself(verb: str) -> None:
+    done = run(verb, "--help")
+    assert done.returncode == 0
+    assert "--json" in done.stdout
+
+
+def test_tells_its_version() -> None:
+    assert run("--version").stdout == "statemaint, version 0.1.0\n"
+
+
+def test_a_reader_that_goes_away_is_no_traceback(checkpoint: Path) -> None:
+    command = f"{sys.executable} -m statemaint scan {checkpoint} | true"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, check=False, text=True, stdin=None
+    )
+    assert "Traceback" not in done.stderr
