@@ -33,6 +33,9 @@ TARGET = Path(__file__).resolve().parent / "statemaint" / "files" / "dashboard.j
 _STALE_SECONDS = 21600
 _LONG_CHAIN = 200
 
+_PARTITION = "query, operator, partition"
+_STORE = f"{_PARTITION}, store"
+
 _SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 _Panel = stat.Panel | table.Panel | timeseries.Panel | heatmap.Panel
@@ -127,7 +130,7 @@ def _now() -> list[_Panel]:
         ),
         _number(
             _Text("Longest without success", "Since the last good run, worst partition.", "s"),
-            f"max({_since(_partition('last_success_timestamp_seconds'))})",
+            f"max({_since(_PARTITION, 'last_success')})",
             alarm=_STALE_SECONDS,
         ),
         _number(
@@ -144,8 +147,8 @@ def _now() -> list[_Panel]:
 
 
 def _queries() -> list[_Panel]:
-    success = _since(_partition("last_success_timestamp_seconds"))
-    run = _since(_partition("last_run_timestamp_seconds"))
+    success = _since(_PARTITION, "last_success")
+    run = _since(_PARTITION, "last_run")
     lag = _per("query", "snapshot_lag_versions")
     return [
         _table(
@@ -170,7 +173,7 @@ def _queries() -> list[_Panel]:
 
 
 def _chains() -> list[_Panel]:
-    findings = _per("query, operator, partition, store, code", "findings")
+    findings = _per(f"{_STORE}, code", "findings")
     return [
         _heatmap(
             _Text("Chain length", "How many stores have a chain of which length, over time."),
@@ -183,7 +186,7 @@ def _chains() -> list[_Panel]:
         _table(
             _Text("Stores", "One line for each store, the longest chain first."),
             _Column("Chain", _chain(), alarm=_LONG_CHAIN),
-            _Column("Newest snapshot", _since(_store("newest_snapshot_timestamp_seconds")), "s"),
+            _Column("Newest snapshot", _since(_STORE, "newest_snapshot"), "s"),
             _Column("Rows", _store("state_rows")),
             _Column("State", _store("state_bytes"), "bytes"),
             _Column("Files", _store("store_files")),
@@ -233,7 +236,7 @@ def _runs() -> list[_Panel]:
     def total(metric: str) -> str:
         return f"sum by (query) ({_partition(metric)})"
 
-    deleted = _per("query, operator, partition, reason", "last_run_files_deleted")
+    deleted = _per(f"{_PARTITION}, reason", "last_run_files_deleted")
     return [
         _series(
             _Text("Files deleted by reason", "In the last run of each partition."),
@@ -257,24 +260,26 @@ def _runs() -> list[_Panel]:
     ]
 
 
-def _per(labels: str, metric: str) -> str:
-    return f'max by ({labels}) (statemaint_{metric}{{query=~"$query"}})'
+def _per(labels: str, metric: str, known: str = ">= 0") -> str:
+    # NaN stands for "not known"; a comparison drops it, a sum would become NaN as a whole.
+    return f'max by ({labels}) (statemaint_{metric}{{query=~"$query"}} {known})'
 
 
 def _partition(metric: str) -> str:
-    return _per("query, operator, partition", metric)
+    return _per(_PARTITION, metric)
 
 
 def _store(metric: str) -> str:
-    return _per("query, operator, partition, store", metric)
+    return _per(_STORE, metric)
 
 
 def _chain() -> str:
     return _store("chain_length")
 
 
-def _since(timestamps: str) -> str:
-    return f"time() - {timestamps}"
+def _since(labels: str, event: str) -> str:
+    # The time 0 stands for "never", which is not the same as fifty years ago.
+    return f"time() - {_per(labels, f'{event}_timestamp_seconds', '> 0')}"
 
 
 def _number(text: _Text, expr: str, *, alarm: int | None = None) -> stat.Panel:

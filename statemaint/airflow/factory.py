@@ -94,6 +94,7 @@ def _plan_task(settings: Settings) -> Any:
 def _maintain_task(settings: Settings) -> Any:
     @task(
         task_id="maintain",
+        show_return_value_in_logs=False,
         map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
         doc_md="Snapshots and cleans up the partitions that its name says.",
     )

@@ -20,14 +20,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from statemaint.demo.airflow_client import Client
-from statemaint.demo.processes import Process, alive, spawn, stop as stop_processes
+from statemaint.demo.processes import Process, alive, spawn
+from statemaint.demo.processes import stop as stop_processes
 from statemaint.errors import StatemaintError
 
 _READY_SECONDS = 180.0
 _STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.2
 _NOTE = "airflow.server.json"
-_PASSWORDS = "passwords.json"  # noqa: S105 -- the name of a file
+_PASSWORDS = "passwords.json"
 
 Progress = Callable[[str], None]
 

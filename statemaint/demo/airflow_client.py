@@ -83,8 +83,7 @@ class Client:
             path: below the Airflow's own address.
             cookie: send the token as a browser does, not in a header.
         """
-        headers = self._credentials(cookie=cookie)
-        return self._send(urllib.request.Request(self.url + path, headers=headers))
+        return self._send("GET", path, self._credentials(cookie=cookie))
 
     def get(self, path: str) -> Any:
         """Returns the JSON that a path answers."""
@@ -149,16 +148,9 @@ class Client:
         return "\n".join(_log_line(one) for one in found)
 
     def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        answer = self._send(
-            urllib.request.Request(  # noqa: S310 -- the address of an Airflow that we started
-                self.url + path,
-                data=content,
-                headers={**headers, **self._credentials()},
-                method=method,
-            )
-        )
+        content = None if body is None else json.dumps(body).encode()
+        answer = self._send(method, path, {**headers, **self._credentials()}, content)
         try:
             found = json.loads(answer.body)
         except ValueError:
@@ -174,7 +166,12 @@ class Client:
             return {"Cookie": f"_token={self.token}"}
         return {"Authorization": f"Bearer {self.token}"}
 
-    def _send(self, request: urllib.request.Request) -> Answer:
+    def _send(
+        self, method: str, path: str, headers: dict[str, str], content: bytes | None = None
+    ) -> Answer:
+        request = urllib.request.Request(  # noqa: S310 -- the address of an Airflow that we started
+            self.url + path, data=content, headers=headers, method=method
+        )
         # Never through a proxy: this Airflow is on this machine, whatever the environment says.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:

@@ -42,7 +42,7 @@ def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> P
         (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    pid = os.posix_spawn(command[0], command, environ, file_actions=actions, setsid=True)
+    pid = os.posix_spawn(command[0], list(command), environ, file_actions=actions, setsid=True)
     return Process(pid, _started(pid) or 0)
 
 

@@ -11,6 +11,7 @@ import yaml
 
 import statemaint
 from statemaint.demo.prometheus import MissingPart, find
+from statemaint.queries import load_queries
 from tests.helm.support import CHART, SCENARIOS, Manifest, one, render, scenario, texts
 
 pytestmark = pytest.mark.helm
@@ -153,6 +154,14 @@ def test_the_queries_file_says_what_the_values_say() -> None:
     manifest = one(render({"queries": values}), "ConfigMap", "-queries")
     assert yaml.safe_load(manifest["data"]["queries.yaml"]) == values
     assert "5000000" in manifest["data"]["queries.yaml"]
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, None])
+def test_the_queries_file_is_one_that_statemaint_reads(name: str | None, tmp_path: Path) -> None:
+    manifest = one(render(scenario(name) if name else {}), "ConfigMap", "-queries")
+    file = tmp_path / "queries.yaml"
+    file.write_text(manifest["data"]["queries.yaml"])
+    assert load_queries(file).queries.keys() == yaml.safe_load(file.read_text())["queries"].keys()
 
 
 @pytest.mark.parametrize(

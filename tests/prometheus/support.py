@@ -1,5 +1,6 @@
 """What the tests of alerts and dashboard share: an example of everything that is ever pushed."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,13 +114,13 @@ def _partition(group: _Group, now: float) -> Iterator[Sample]:
     halted = any(HALTED == {**labels, "store": store} for store in group.stores)
     yield "last_run_timestamp_seconds", labels, now - 3600
     # A run that halts a store has not succeeded; the time of the last good one stays.
-    yield "last_success_timestamp_seconds", labels, now - (90000 if halted else 3600)
+    yield "last_success_timestamp_seconds", labels, now - (90_000 if halted else 3600)
     yield "last_run_duration_seconds", labels, 4.25 + group.partition
     yield "last_run_snapshots_written", labels, len(group.stores)
     yield "last_run_bytes_written", labels, 1_500_000
     yield "last_run_bytes_deleted", labels, 22_000_000
-    yield "last_run_files_deleted", {**labels, "reason": "below_floor"}, 90
-    yield "last_run_files_deleted", {**labels, "reason": "orphan"}, 0
+    yield "last_run_files_deleted", {**labels, "reason": "below_base"}, 90
+    yield "last_run_files_deleted", {**labels, "reason": "orphan_temp_file"}, 0
     for store in group.stores:
         yield from _store({**labels, "store": store}, now)
 
@@ -127,9 +128,10 @@ def _partition(group: _Group, now: float) -> Iterator[Sample]:
 def _store(labels: dict[str, str], now: float) -> Iterator[Sample]:
     halted = labels == HALTED
     yield "chain_length", labels, 412 if halted else 7
-    yield "newest_snapshot_timestamp_seconds", labels, now - 3600
-    yield "state_rows", labels, 125_000
-    yield "state_bytes", labels, 9_800_000
+    # A halted store has no snapshot here (0), and how much is in it is not known (NaN).
+    yield "newest_snapshot_timestamp_seconds", labels, 0 if halted else now - 3600
+    yield "state_rows", labels, math.nan if halted else 125_000
+    yield "state_bytes", labels, math.nan if halted else 9_800_000
     yield "store_files", labels, 214
     yield "store_bytes", labels, 31_000_000
     yield "reclaimable_bytes", labels, 0 if halted else 1_200_000
