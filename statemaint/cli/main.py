@@ -24,7 +24,7 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request, diagnose
 
-# QUERIES
+from statemaint.queries import load_queries
 from statemaint.report import Outcome
 from statemaint.report.to_json import digest_json, plan_json, report_json, scan_json, verify_json
 from statemaint.storage import open_storage
@@ -119,8 +119,6 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
 @as_json
 def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     """Validate the file of queries that Airflow's DAGs are made of, or list them."""
-    from statemaint.queries import load_queries
-
     queries = load_queries(config).queries
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
     shown = {"valid": True, "queries": listed}

@@ -25,7 +25,7 @@ from statemaint.demo.processes import stop as stop_processes
 from statemaint.errors import StatemaintError
 
 _READY_SECONDS = 180.0
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.2
 _NOTE = "airflow.server.json"
 _PASSWORDS = "passwords.json"

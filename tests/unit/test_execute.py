@@ -1,17 +1,19 @@
 """Carrying plans out on real bytes: proofs, faults, crashes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from statemaint.execute import execute
 from statemaint.fold import fold
-from statemaint.maintain import maintain
+from statemaint.maintain import maintain, plan_checkpoint
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Request
-from statemaint.report import Deleted, Report, StoreState
+from statemaint.plan import Delete, Request
+from statemaint.report import Deleted, Report, Skipped, StoreState
 from statemaint.report.to_json import report_json
 from statemaint.scan import attestation_path, scan
 from statemaint.storage import MemoryStorage, Storage
@@ -213,6 +215,32 @@ def test_a_finding_needs_a_second_scan(storage: MemoryStorage) -> None:
     late = Late(storage.files)
     assert maintain(late, TIGHT).exit_code == 0
     assert late.listings == 2
+
+
+def test_a_finding_that_only_moves_is_looked_at_again(storage: MemoryStorage) -> None:
+    class Flickering(MemoryStorage):
+        """Each of the first two listings misses another file."""
+
+        listings = 0
+
+        def list(self, prefix: str):  # type: ignore[no-untyped-def]
+            self.listings += prefix == "state"
+            missed = {1: "0/20.delta", 2: "1/22.delta"}.get(self.listings, "nothing")
+            yield from (one for one in super().list(prefix) if not one.path.endswith(missed))
+
+    flickering = Flickering(storage.files)
+    assert maintain(flickering, TIGHT).exit_code == 0
+    assert flickering.listings == 3
+
+
+def test_a_plan_whose_base_nobody_attested_deletes_nothing(storage: MemoryStorage) -> None:
+    _, decided = plan_checkpoint(storage, TIGHT)
+    deletes = tuple(one for one in decided.stores[0].actions if isinstance(one, Delete))
+    unproved = replace(decided.stores[0], actions=deletes)
+    before = storage.files
+    outcomes = list(execute(replace(decided, stores=(unproved,)), storage, run="r"))
+    assert [type(one) for one in outcomes] == [Skipped]
+    assert storage.files == before
 
 
 # -- damage

@@ -93,6 +93,16 @@ def test_once_the_base_is_old_enough_what_lies_below_goes() -> None:
     ]
 
 
+def test_the_old_base_stays_until_the_new_one_is_old_enough() -> None:
+    grace = replace(TIGHT, grace=3600)
+    decided = decide(f"{NEGLECTED} 10s 17s@60 25s@60", policy=grace)
+    assert [say(one) for one in decided.actions] == [
+        "attest 10.snapshot base_of_deletion",
+        *deletions(1, 9),
+    ]
+    assert kept(decided)["10.snapshot"] == kept(decided)["10.delta"] == "base_within_grace"
+
+
 def test_a_file_without_a_time_is_never_old_enough() -> None:
     seen = store(f"{NEGLECTED} 17s 25s")
     ageless = tuple(replace(one, entry=replace(one.entry, modified=None)) for one in seen.files)

@@ -104,6 +104,25 @@ def test_3b_no_change_that_a_retained_version_needs_is_ever_only_in_a_snapshot(
 
 
 @given(checkpoints(), POLICIES, REQUESTS)
+def test_s4_no_young_snapshot_is_relied_on(
+    seen: Checkpoint, policy: Policy, request: Request
+) -> None:
+    policy = replace(policy, grace=50)
+    decided = plan(seen, policy, NOW, request=request)
+    trusted_before = {one.id: retained(seen, decided, _aged(one)) for one in seen.stores}
+    for one in after(seen, decided.actions, NOW).stores:
+        assert retained(seen, decided, _aged(one)) >= trusted_before[one.id]
+
+
+def _aged(stored: Store) -> Store:
+    """Returns the store as one sees it who listed it 50 seconds ago."""
+    then = NOW - 50
+    seen = (file for file in stored.files if (file.entry.modified or 0) <= then)
+    deltas = (file for file in stored.files if isinstance(file, Delta))
+    return replace(stored, files=tuple({*seen, *deltas}))
+
+
+@given(checkpoints(), POLICIES, REQUESTS)
 def test_4_planning_again_on_the_result_is_empty(
     seen: Checkpoint, policy: Policy, request: Request
 ) -> None:

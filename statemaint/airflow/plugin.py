@@ -1,0 +1,43 @@
+"""What Airflow's UI gets: a tab `State` on each DAG's page, and a list of the queries."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+
+PREFIX = "/statemaint"
+# Where the API server is not at the root of its host, neither are the pages.
+_PAGES = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
+
+
+class StatemaintPlugin(AirflowPlugin):
+    """The pages of `statemaint.airflow.page`, and their places in the UI."""
+
+    name = "statemaint"
+    external_views = [  # noqa: RUF012 -- as Airflow wants it
+        {
+            "name": "State",
+            "destination": "dag",
+            "url_route": "statemaint-state",
+            "href": f"{_PAGES}/dags/{{DAG_ID}}",
+        },
+        {
+            "name": "Streaming state",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "statemaint-queries",
+            "href": f"{_PAGES}/queries",
+        },
+    ]
+
+    @property
+    def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
+        """Returns the app, made when it is first asked for.
+
+        Every process of Airflow loads its plugins, down to each task; only the API server asks for
+        this, and only there is the import of its web framework worth its second.
+        """
+        from statemaint.airflow.page import app  # noqa: PLC0415 -- see above
+
+        return [{"app": app(), "url_prefix": PREFIX, "name": "statemaint"}]
