@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +21,6 @@ from statemaint.queries import QueriesFile, Query, load_queries
 _REPORT = "report"  # the key under which each task hands its summary on
 # A schedule counts from here; with `catchup` off, nothing is made up for.
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_RETRY_DELAY = timedelta(minutes=1)
 
 
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
@@ -71,7 +70,7 @@ def _dag(query: Query, settings: Settings) -> DAG:
         max_active_runs=1,
         params=_form(settings.policy),
         tags=sorted({"statemaint", *query.tags}),
-        default_args={"retries": query.retries, "retry_delay": _RETRY_DELAY},
+        default_args={"retries": query.retries},
     ) as dag:
         mapped = _maintain_task(settings).expand(bundle=_plan_task(settings)())
         # A teardown runs whatever became of the units, and a run's state never looks at it: the

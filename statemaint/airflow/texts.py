@@ -116,7 +116,8 @@ def _state(store: StoreReport, *, dry_run: bool) -> StoreState:
 def table(summaries: Sequence[Summary]) -> str:
     """Returns all bundles of a run as a table of plain text, with their sum."""
     rows = [_row(one) for one in summaries]
-    lines = [_COLUMNS, *rows, _row({"label": "all", **totals(summaries)})]
+    total = [_row({"label": "all", **totals(summaries)})] if len(rows) != 1 else []
+    lines = [_COLUMNS, *rows, *total]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
     return "\n".join(_aligned(line, widths) for line in lines)
 

@@ -161,7 +161,7 @@ def _environ(setup: Setup, url: str) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("AIRFLOW", "STATEMAINT_", "COV_CORE", "PYTEST"))
+        if not name.startswith(("AIRFLOW", "STATEMAINT_"))
     }
     gateway = {"STATEMAINT_PUSHGATEWAY": setup.gateway} if setup.gateway else {}
     return {
@@ -194,6 +194,8 @@ def _settings(setup: Setup, url: str) -> dict[str, str]:
         "api": {"host": "127.0.0.1", "base_url": url, "secret_key": secrets.token_hex(32)},
         "api_auth": {"jwt_secret": secrets.token_hex(32)},
         "scheduler": {"scheduler_idle_sleep_time": "0.1"},
+        # A failed task is only noticed at its next heartbeat; the default is five seconds.
+        "workers": {"min_heartbeat_interval": "1"},
         "dag_processor": {
             "min_file_process_interval": "5",
             "refresh_interval": "5",

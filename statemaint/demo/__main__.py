@@ -1,0 +1,43 @@
+"""`python -m statemaint.demo [up|down]`: what `make demo`, `make up` and `make down` run."""
+
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import click
+
+from statemaint.demo import run
+from statemaint.demo import up as servers
+from statemaint.demo.places import PROJECT, Places
+from statemaint.demo.steps import Steps
+from statemaint.errors import StatemaintError
+
+_DEMO = Places(PROJECT / ".run" / "demo")
+_UP = Places(PROJECT / ".run" / "up")
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["run", "up", "down"]), default="run")
+def main(what: str) -> None:
+    """Run the demo once, or start (up) and end (down) its servers."""
+    signal.signal(signal.SIGTERM, _leave)
+    work: dict[str, Callable[[], None]] = {
+        "run": lambda: run.demo(_DEMO, Steps(run.STEPS)),
+        "up": lambda: servers.up(_UP, Steps(servers.STEPS)),
+        "down": lambda: servers.down(_UP),
+    }
+    try:
+        work[what]()
+    except StatemaintError as error:
+        click.echo(f"{error.code}: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    # As an exception it passes every `finally` on its way, and nothing is left running.
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What the demo prints: measured, never written down beforehand."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import urlopen
+
+from rich.filesize import decimal
+from rich.table import Table
+
+from statemaint.demo.airflow_client import TaskInstance
+from statemaint.demo.oracle import StateDigest
+from statemaint.maintain import scan_checkpoint
+from statemaint.model.chain import Versions
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.report.to_json import chain_length
+from statemaint.storage import LocalStorage
+
+_METRICS = (
+    "statemaint_chain_length",
+    "statemaint_last_run_snapshots_written",
+    "statemaint_last_run_files_deleted",
+    "statemaint_last_committed_batch",
+    "statemaint_snapshot_lag_versions",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A checkpoint in numbers: all of its stores together, the longest and shortest chain."""
+
+    stores: int
+    chains: tuple[int, int]
+    snapshots: int
+    files: int
+    bytes: int
+    target: int
+
+
+def measure(checkpoint: Path) -> Size:
+    """Returns a checkpoint's size, from a scan of it."""
+    seen = scan_checkpoint(LocalStorage(checkpoint))
+    files = [file.entry.size for store in seen.stores for file in store.files]
+    chains = _chains(seen)
+    snapshots = sum(len(Versions.of(store.files).snapshots) for store in seen.stores)
+    return Size(
+        stores=len(seen.stores),
+        chains=(min(chains), max(chains)),
+        snapshots=snapshots,
+        files=len(files),
+        bytes=sum(files),
+        target=seen.target or 0,
+    )
+
+
+def _chains(seen: Checkpoint) -> list[int]:
+    return [chain_length(store, seen.target) or 0 for store in seen.stores]
+
+
+def sizes(before: Size, after: Size) -> Table:
+    """Returns the table of before and after."""
+    table = Table("", "before", "after", box=None, pad_edge=False, header_style="bold")
+    table.add_row("deltas to replay at a restart", _range(before.chains), _range(after.chains))
+    table.add_row("snapshots", str(before.snapshots), str(after.snapshots))
+    table.add_row("files under state/", str(before.files), str(after.files))
+    table.add_row("bytes under state/", decimal(before.bytes), decimal(after.bytes))
+    return table
+
+
+def _range(pair: tuple[int, int]) -> str:
+    return str(pair[0]) if pair[0] == pair[1] else f"{pair[0]}-{pair[1]}"
+
+
+def tasks(instances: Sequence[TaskInstance]) -> Table:
+    """Returns the table of a run's tasks, as Airflow names them."""
+    table = Table("task", "name", "state", box=None, pad_edge=False, header_style="bold")
+    for one in instances:
+        table.add_row(one.task, one.label or "", one.state or "")
+    return table
+
+
+def states(digests: dict[tuple[int, str, int], StateDigest]) -> Iterable[str]:
+    """Yields a line for each batch that Spark read: how many rows its stores have."""
+    rows: Counter[int] = Counter()
+    for (_, _, batch), digest in digests.items():
+        rows[batch] += digest.rows
+    for batch, count in sorted(rows.items()):
+        yield f"  batch {batch}: {count} rows, equal before and after"
+
+
+def served_metrics(gateway: str) -> list[str]:
+    """Returns some of the lines that a Pushgateway serves now."""
+    with urlopen(f"{gateway}/metrics", timeout=10) as answer:  # noqa: S310 -- our own server
+        return _chosen(answer.read().decode())
+
+
+def written_metrics(folder: Path) -> list[str]:
+    """Returns some of the lines that the textfiles hold."""
+    return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
+
+
+def _chosen(text: str) -> list[str]:
+    """Returns the chosen metrics of partition 0 and of the query; reasons only where files went."""
+    lines = [line for line in text.splitlines() if line.startswith(_METRICS)]
+    lines = [line for line in lines if 'partition="0"' in line or "partition=" not in line]
+    return [line for line in lines if not ("reason=" in line and line.endswith(" 0"))]
