@@ -1,0 +1,61 @@
+"""What the documents promise exists, and the other way round."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from statemaint import errors
+from statemaint.metrics import HELP
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.plan import AttestReason, DeleteReason, KeepReason, SnapshotReason
+
+ROOT = Path(__file__).parents[2]
+RUNBOOK = (ROOT / "docs/runbook.md").read_text()
+REASONS = [*SnapshotReason, *AttestReason, *DeleteReason, *KeepReason]
+
+
+@pytest.mark.parametrize("code", list(FindingCode))
+def test_every_finding_has_its_heading_in_the_runbook(code: FindingCode) -> None:
+    assert f"\n### {code}\n" in RUNBOOK
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.StatemaintError, errors.ConfigError, errors.NotACheckpointError,
+     errors.UnsupportedError, errors.StorageError, errors.CodecError,
+     errors.SnapshotMismatchError, errors.Superseded],
+)  # fmt: skip
+def test_every_error_that_ends_the_program_has_its_heading(
+    error: type[errors.StatemaintError],
+) -> None:
+    assert f"\n### {error.code}\n" in RUNBOOK
+
+
+@pytest.mark.parametrize("code", list(FindingCode))
+def test_the_runbook_says_which_findings_are_damage(code: FindingCode) -> None:
+    section = RUNBOOK.split(f"\n### {code}\n")[1].split("\n###")[0]
+    assert section.strip().startswith("*Damage") == Finding(code, "").damage
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_reason_is_explained(reason: str) -> None:
+    assert f"`{reason}`" in (ROOT / "docs/json.md").read_text()
+
+
+@pytest.mark.parametrize("metric", sorted(HELP))
+def test_every_metric_is_listed(metric: str) -> None:
+    assert f"`{metric}`" in (ROOT / "docs/metrics.md").read_text()
+
+
+@pytest.mark.parametrize("document", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/**/*.md")))
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if not target.startswith("https:"):
+            assert (document.parent / target).exists(), target
+
+
+def test_every_test_that_the_safety_page_names_exists() -> None:
+    sources = "".join(file.read_text() for file in (ROOT / "tests").rglob("*.py"))
+    for name in re.findall(r"`(test_\w+)`", (ROOT / "docs/safety.md").read_text()):
+        assert f"def {name}(" in sources, name
