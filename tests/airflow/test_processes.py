@@ -8,9 +8,11 @@ from statemaint.demo.processes import Process, alive, spawn, stop
 
 # Starts a child in a process group of its own that ignores being asked, as tasks may.
 FAMILY = """
-import os, signal, subprocess, sys, time
-child = "import os, signal, time; os.setpgid(0, 0); signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
-subprocess.Popen([sys.executable, "-c", child])
+import os, signal, time
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(os.getpid(), flush=True)
 time.sleep(60)
 """
 
