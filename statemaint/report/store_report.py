@@ -31,7 +31,7 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
     return StoreReport(
         before=plan.store,
         after=after,
-        state=_state(happened),
+        state=StoreState.HALTED if plan.halted else _state(happened),
         outcomes=happened,
         findings=plan.findings + tuple(_new_findings(plan, happened)),
         target=target,

@@ -85,6 +85,13 @@ def test_damage_is_named_with_its_place(stored: bytes, offset: int, text: str) -
     assert caught.value.offset == offset
 
 
+def test_a_block_that_holds_less_than_it_says_is_damage() -> None:
+    packed = lz4.block.compress(b"a" * 50, store_size=False)
+    header = b"LZ4Block\x25" + struct.pack("<iii", len(packed), 60, 0)
+    with pytest.raises(CodecError, match="block holds 50 of 60 bytes"):
+        decode(header + packed)
+
+
 def test_damage_in_a_later_block_is_named_at_that_block() -> None:
     first = encode(bytes(40_000)).removesuffix(END)
     second = first.rindex(b"LZ4Block")

@@ -29,6 +29,13 @@ def test_the_bytes_are_sparks() -> None:
     assert stored == b"\0\0\0\1k\0\0\0\5value\0\0\0\4gone\xff\xff\xff\xff" + END
 
 
+def test_a_long_payload_comes_in_pieces() -> None:
+    found: list[Record] = [(bytes([number]), bytes(10_000)) for number in range(20)]
+    pieces = list(records.encode(found))
+    assert len(pieces) == 3
+    assert decode(b"".join(pieces), step=4096) == found
+
+
 def test_an_empty_batch_is_only_the_end() -> None:
     assert decode(END) == []
 

@@ -1,0 +1,132 @@
+"""Reading everything back."""
+
+import json
+
+import google_crc32c
+import pytest
+
+from statemaint.codec import checksum
+from statemaint.errors import ConfigError, DamagedError
+from statemaint.maintain import digest_stores, maintain, verify
+from statemaint.model.findings import FindingCode
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import UUID, snapshot_bytes, state_at, write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    found = MemoryStorage()
+    write_checkpoint(found, partitions=1)
+    return found
+
+
+def codes(storage: MemoryStorage, *, deep: bool = False) -> list[FindingCode]:
+    return [one.code for one in verify(storage, deep=deep).findings]
+
+
+def flip(storage: MemoryStorage, path: str) -> None:
+    content = bytearray(storage.read(path))
+    content[-30] ^= 1
+    storage.write(path, [bytes(content)], overwrite=True)
+
+
+def test_rebuilds_every_retained_version(storage: MemoryStorage) -> None:
+    assert verify(storage).versions_checked == 9
+    maintain(storage, TIGHT)
+    found = verify(storage, deep=True)
+    assert (found.versions_checked, found.healthy, found.findings) == (9, True, ())
+
+
+def test_finds_a_snapshot_that_does_not_fit_its_deltas(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(19))])
+    assert codes(storage) == [FindingCode.SNAPSHOT_MISMATCH]
+
+
+def test_finds_a_damaged_delta_of_a_retained_chain(storage: MemoryStorage) -> None:
+    flip(storage, "state/0/0/3.delta")
+    assert codes(storage) == [FindingCode.CORRUPT_FILE]
+
+
+def test_a_damaged_file_that_nothing_needs_is_found_by_a_deep_look(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/12.snapshot", [snapshot_bytes(state_at(12))])
+    flip(storage, "state/0/0/3.delta")
+    assert codes(storage) == []
+    assert codes(storage, deep=True) == [FindingCode.CORRUPT_FILE]
+    flip(storage, "state/0/0/12.snapshot")
+    assert set(codes(storage, deep=True)) == {FindingCode.CORRUPT_FILE}
+
+
+def test_a_missing_delta_is_found_once(storage: MemoryStorage) -> None:
+    storage.delete("state/0/0/20.delta")
+    found = verify(storage)
+    assert [one.code for one in found.findings] == [FindingCode.BROKEN_CHAIN]
+    assert found.versions_checked == 3
+
+
+def test_names_orphans_without_calling_them_damage(storage: MemoryStorage) -> None:
+    storage.write(f"state/0/0/.26.delta.{UUID}.tmp", [b""])
+    storage.write("state/0/0/.7.snapshot.crc", [b""])
+    found = verify(storage)
+    assert [one.code for one in found.findings] == [FindingCode.ORPHAN_FILE] * 2
+    assert found.healthy
+
+
+def side_file(content: bytes) -> bytes:
+    value = int.from_bytes(google_crc32c.value(content).to_bytes(4), signed=True)
+    return json.dumps(
+        {"algorithm": "CRC32C", "value": value, "mainFileSize": len(content)}
+    ).encode()
+
+
+def test_compares_both_kinds_of_checksum_files(storage: MemoryStorage) -> None:
+    content = storage.read("state/0/0/20.delta")
+    sparks = side_file(content)
+    storage.write("state/0/0/.20.delta.crc", [checksum.hadoop(content)])
+    storage.write("state/0/0/20.delta.crc", [sparks])
+    storage.write("state/0/0/.20.delta.crc.crc", [checksum.hadoop(sparks)])
+    assert codes(storage, deep=True) == []
+    other = storage.read("state/0/0/21.delta")
+    storage.write("state/0/0/.20.delta.crc", [checksum.hadoop(other)], overwrite=True)
+    storage.write("state/0/0/20.delta.crc", [side_file(other)], overwrite=True)
+    assert codes(storage) == []
+    assert codes(storage, deep=True) == [FindingCode.STALE_CHECKSUM] * 3
+
+
+def test_a_malformed_checksum_file_is_damage(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/20.delta.crc", [b"{"])
+    assert codes(storage, deep=True) == [FindingCode.CORRUPT_FILE]
+
+
+def test_a_file_that_goes_while_it_is_read_is_superseded(storage: MemoryStorage) -> None:
+    class Cleaning(MemoryStorage):
+        def open(self, path: str):  # type: ignore[no-untyped-def]
+            self.delete("state/0/0/3.delta")
+            return super().open(path)
+
+    assert codes(Cleaning(storage.files), deep=True) == [FindingCode.SUPERSEDED]
+
+
+def test_nothing_committed_is_nothing_to_verify(storage: MemoryStorage) -> None:
+    for batch in range(16, 25):
+        storage.delete(f"commits/{batch}")
+    found = verify(storage)
+    assert (found.versions_checked, found.healthy) == (0, True)
+    with pytest.raises(ConfigError, match="no batch is committed"):
+        digest_stores(storage)
+
+
+def test_no_digest_of_a_damaged_checkpoint(storage: MemoryStorage) -> None:
+    storage.write("commits/24", [b""], overwrite=True)
+    with pytest.raises(DamagedError) as caught:
+        digest_stores(storage)
+    assert caught.value.code == "UNREADABLE_COMMIT"
+
+
+def test_the_digest_is_of_the_version_that_is_asked_for(storage: MemoryStorage) -> None:
+    version, [(_, found)] = digest_stores(storage, version=9)
+    assert (version, found.rows) == (9, len(state_at(9)))
+    with pytest.raises(ConfigError, match=r"26.delta is not there"):
+        digest_stores(storage, version=26)
