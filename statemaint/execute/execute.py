@@ -61,6 +61,8 @@ def _store(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
         yield Halted(run.plan.store.id, _finding(run, FindingCode(error.code), error))
     except StorageError as error:
         yield Halted(run.plan.store.id, _finding(run, FindingCode.STORAGE_FAILED, error))
+    except Exception as error:  # noqa: BLE001 -- our fault in one store must not stop the others
+        yield Halted(run.plan.store.id, _finding(run, FindingCode.FAULT, _named(error)))
 
 
 def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
@@ -86,5 +88,9 @@ def _steps(actions: Iterable[Action]) -> Iterator[WriteSnapshot | Attest | tuple
         yield tuple(deletes)
 
 
-def _finding(run: StoreRun, code: FindingCode, error: Exception) -> Finding:
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _finding(run: StoreRun, code: FindingCode, error: Exception | str) -> Finding:
     return Finding(code, str(error), run.plan.store.id)

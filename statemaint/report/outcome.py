@@ -163,8 +163,10 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Returns what the program ends with: the first that holds of 5, 3, 6, 0."""
+        """Returns what the program ends with: the first that holds of 1, 5, 3, 6, 0."""
         codes = {finding.code for finding in self.findings}
+        if FindingCode.FAULT in codes:
+            return 1
         if FindingCode.STORAGE_FAILED in codes:
             return 5
         if damaged(self.findings):

@@ -338,6 +338,20 @@ def test_without_a_durable_ledger_nothing_is_deleted(storage: MemoryStorage) -> 
     assert maintain(refusing, TIGHT).files_deleted.total() == 0
 
 
+def test_a_fault_of_ours_in_one_store_does_not_stop_the_others(storage: MemoryStorage) -> None:
+    class Faulty(MemoryStorage):
+        def open(self, path: str):  # type: ignore[no-untyped-def]
+            if path.startswith("state/0/0/"):
+                raise ZeroDivisionError("surprise")
+            return super().open(path)
+
+    report = maintain(Faulty(storage.files), TIGHT)
+    assert codes(report) == [FindingCode.FAULT]
+    assert report.findings[0].detail == "ZeroDivisionError: surprise"
+    assert [one.state for one in report.stores] == [StoreState.HALTED, StoreState.DONE]
+    assert report.exit_code == 1
+
+
 # -- bounds
 
 
@@ -353,8 +367,9 @@ def test_deletions_are_bounded_and_the_next_run_goes_on(storage: MemoryStorage) 
 def test_no_store_is_begun_after_the_time_is_up(storage: MemoryStorage) -> None:
     ticks = iter(range(1000))
     late = MemoryStorage(storage.files, clock=lambda: float(next(ticks)))
-    report = maintain(late, TIGHT.override(max_seconds_per_run=5, grace=0))
-    assert [one.state for one in report.stores][-1] is StoreState.SKIPPED
+    report = maintain(late, TIGHT.override(max_seconds_per_run=5))
+    assert [one.state for one in report.stores] == [StoreState.DONE, StoreState.SKIPPED]
+    assert len(names(late, 1)) == 25
     assert report.exit_code == 0
 
 
@@ -380,6 +395,15 @@ def test_a_snapshot_forced_by_request(storage: MemoryStorage) -> None:
     report = maintain(storage, TIGHT, request=Request(force_snapshot=True))
     assert report.snapshots_written == 2
     assert "26.snapshot" in names(storage)
+
+
+def test_a_target_that_was_cleaned_away_is_left_to_the_next_run(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    before = storage.files
+    report = maintain(storage, TIGHT, request=Request(target=9))
+    assert set(codes(report)) == {FindingCode.SUPERSEDED}
+    assert {one.state for one in report.stores} == {StoreState.SKIPPED}
+    assert (storage.files, report.exit_code) == (before, 6)
 
 
 # -- crashes
