@@ -319,3 +319,7 @@ def _known_keys(path: list[str]) -> list[str]:
     inside_policy = path[0] == "defaults" or (len(path) > 3 and path[2] == "policy")  # noqa: PLR2004
     model = PolicySettings if inside_policy else _MODELS[tuple(path[:1] if len(path) > 1 else ())]
     return list(model.model_fields)
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2))  # noqa: T201 -- `make generated` writes it to docs/

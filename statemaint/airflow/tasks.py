@@ -6,7 +6,7 @@ once what was learned has been handed on.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from statemaint.maintain import maintain, plan_checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
-from statemaint.report import Report
+from statemaint.report import Report, summarize
 from statemaint.storage import open_storage
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,11 @@ class Maintained:
 
 
 def plan_query(settings: Settings, options: Options) -> Planned:
-    """Fixes the run's target version, and finds the partitions that need attention."""
+    """Fixes the run's target version, and finds the partitions that need attention.
+
+    Pushes the metrics of all other partitions, which no task will: that they were looked at and are
+    well is news too, above all after they were not.
+    """
     try:
         plan = _plan(settings, options)
     except StatemaintError as error:
@@ -108,6 +112,8 @@ def plan_query(settings: Settings, options: Options) -> Planned:
         return Planned(failure=Failure(texts.reasons(plan.findings)))
     if plan.target is None:
         return Planned()
+    if not options.dry_run:
+        _publish(settings, _idle(settings, plan))
     return Planned(bundles(plan.units, target=plan.target, most=settings.max_tasks))
 
 
@@ -163,6 +169,15 @@ def _plan(settings: Settings, options: Options) -> Plan:
     request = Request(force_snapshot=options.force_snapshot)
     policy = options.change(settings.policy)
     return plan_checkpoint(open_storage(settings.checkpoint), policy, request=request)[1]
+
+
+def _idle(settings: Settings, plan: Plan) -> Report:
+    """Returns the report of the partitions that have nothing to do: they are done."""
+    busy = set(plan.units)
+    idle = tuple(one for one in plan.stores if one.store.id.unit not in busy)
+    stores = tuple(summarize(one, (), plan.target) for one in idle)
+    now = open_storage(settings.checkpoint).now()
+    return Report(run="", plan=replace(plan, stores=idle), stores=stores, started=now, seconds=0.0)
 
 
 def _maintain(settings: Settings, bundle: Bundle, options: Options, run: str) -> Report:

@@ -23,7 +23,6 @@ from statemaint.maintain import (
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request, diagnose
-
 from statemaint.queries import load_queries
 from statemaint.report import Outcome
 from statemaint.report.to_json import digest_json, plan_json, report_json, scan_json, verify_json

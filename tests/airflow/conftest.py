@@ -11,9 +11,9 @@ from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client, TaskInstance
 from tests.airflow.support import (
     DAGS,
+    FLOOR,
     PLUGINS,
     ROOT,
-    TARGET,
     Takings,
     damaged,
     neglected,
@@ -110,7 +110,7 @@ def _fill(folder: Path) -> None:
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
     # A directory by the snapshot's name: the storage fails for one partition until it is gone.
-    (folder / f"flaky/state/0/1/{TARGET}.snapshot").mkdir()
+    (folder / f"flaky/state/0/1/{FLOOR}.snapshot").mkdir()
     (folder / "queries.yaml").write_text(QUERIES.format(folder=folder), encoding="utf-8")
 
 

@@ -274,6 +274,39 @@ def test_metrics_can_be_files_instead(tmp_path: Path) -> None:
     assert names == ["statemaint_hourly_0_0.prom", "statemaint_hourly_0_1.prom"]
 
 
+def test_plan_pushes_the_partitions_that_no_task_will(tmp_path: Path) -> None:
+    with takings() as taken:
+        where = settings(neglected(tmp_path / "c"), gateway=taken.url)
+        maintained(where, only(0))
+        taken.groups.clear()
+        plan_query(where, Options(dry_run=True))
+        assert taken.groups == {}
+        plan_query(where, Options())
+    assert "statemaint_last_success_timestamp_seconds" in taken.group("hourly", 0)
+    assert 'statemaint_chain_length{operator="0"' in taken.group("hourly", 0)
+    assert taken.group("hourly", 1) == ""
+
+
+def test_a_repaired_partition_without_work_is_pushed_as_well_again(tmp_path: Path) -> None:
+    checkpoint = damaged(tmp_path / "c")
+    patient = Policy(min_deltas_for_snapshot=30)
+    with takings() as taken:
+        where = settings(checkpoint, policy=patient, gateway=taken.url)
+        assert plan_query(where, Options()).bundles == (only(2),)
+        maintained(where, only(2))
+        assert halted(taken.group("hourly", 2)) == 1
+        LocalStorage(checkpoint).write("state/0/2/7.delta", [delta_bytes(changes(7, 2))])
+        taken.groups.clear()
+        assert plan_query(where, Options()).bundles == ()
+    assert halted(taken.group("hourly", 2)) == 0
+
+
+def halted(pushed: str) -> float:
+    """Returns the value of one gauge in what was pushed."""
+    (line,) = [one for one in pushed.splitlines() if one.startswith("statemaint_halted{")]
+    return float(line.split()[-1])
+
+
 def test_report_adds_up_and_names_who_did_not_report(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

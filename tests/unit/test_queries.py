@@ -188,10 +188,7 @@ def test_a_file_that_is_not_text_is_one_line(tmp_path: Path) -> None:
 
 def test_the_shipped_schema_is_the_one_of_the_models() -> None:
     generated = json.dumps(json_schema(), indent=2) + "\n"
-    assert SCHEMA.read_text(encoding="utf-8") == generated, (
-        "write json.dumps(statemaint.queries.json_schema(), indent=2) and a newline to "
-        "docs/queries.schema.json"
-    )
+    assert SCHEMA.read_text(encoding="utf-8") == generated, "run `make generated`"
 
 
 def test_the_schema_refuses_what_the_loader_refuses() -> None:
