@@ -217,6 +217,7 @@ def _passwords(setup: Setup) -> dict[str, str]:
     known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     chosen = {name: known.get(name) or secrets.token_urlsafe(9) for name in setup.users}
     file.touch(mode=0o600)
+    file.chmod(0o600)
     file.write_text(json.dumps(chosen), encoding="utf-8")
     return chosen
 

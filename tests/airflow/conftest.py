@@ -9,6 +9,7 @@ import pytest
 
 from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client, TaskInstance
+from statemaint.demo.processes import alive
 from tests.airflow.support import (
     DAGS,
     FLOOR,
@@ -100,6 +101,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             admin.wait_for_dag(f"statemaint__{query}")
             admin.unpause(f"statemaint__{query}")
         yield Scene(running, folder, pushed, admin)
+    assert not any(alive(part) for part in running.parts.values())
 
 
 def _fill(folder: Path) -> None:

@@ -118,7 +118,7 @@ def test_parsing_touches_no_storage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("queries: {a: {checkpoint: /x, shedule: 1}}", "queries.a.shedule: no such key; known are"),
+        ("queries: {a: {checkpoint: /x, cron: 1}}", "queries.a.cron: no such key; known are"),
         (
             "queries: {a: {checkpoint: /x}, b: {checkpoint: /x, schedule: '99 * * * *'}}",
             "queries.b.schedule: '99 * * * *' is no cron expression",

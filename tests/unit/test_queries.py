@@ -124,8 +124,8 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("queries: {a: {checkpoint: 5}}", "queries.a.checkpoint: must be text (in quotes, where"),
         ("queries: {a: {checkpoint: ''}}", 'queries.a.checkpoint: must not be empty, not ""'),
         (
-            "queries: {a: {checkpoint: /x, polcy: {}}}",
-            "queries.a.polcy: no such key; known are checkpoint, schedule, policy, max_tasks, ret",
+            "queries: {a: {checkpoint: /x, rules: {}}}",
+            "queries.a.rules: no such key; known are checkpoint, schedule, policy, max_tasks, ret",
         ),
         (
             "queries: {a: {checkpoint: /x, policy: {grce: 1h}}}",

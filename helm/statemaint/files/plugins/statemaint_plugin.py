@@ -1,1 +1,5 @@
-"""Stands in for plugins/statemaint_plugin.py until `python helm/sync.py` copies it here."""
+"""Airflow finds the page `State` here, on the DAGs that statemaint_dags.py makes."""
+
+from statemaint.airflow.plugin import StatemaintPlugin
+
+__all__ = ["StatemaintPlugin"]
