@@ -91,11 +91,6 @@ class Versions:
         rest = {number: file for number, file in self.snapshots.items() if number != version}
         return replace(self, snapshots=MappingProxyType(rest))
 
-    def with_snapshot(self, snapshot: Snapshot) -> "Versions":
-        """Returns the same store as if one more snapshot existed."""
-        snapshots = {**self.snapshots, snapshot.version: snapshot}
-        return replace(self, snapshots=MappingProxyType(snapshots))
-
 
 def _first_absent(present: list[int], expected: int) -> int:
     for number in present:

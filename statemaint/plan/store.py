@@ -97,15 +97,14 @@ class _Decision:
     # -- snapshots to write
 
     def _writes(self) -> Iterator[WriteSnapshot]:
-        policy, target = self.window.policy, self.window.target
-        versions = self.versions
-        long = self._length(self.floor) > policy.min_deltas_for_snapshot
-        # At the target itself the chain-too-long rule below says the same.
-        if policy.rebase and long and self.floor != target and self._may_write(self.floor):
-            yield self._write(versions, self.floor, SnapshotReason.REBASE)
-            versions = versions.with_snapshot(self._planned(self.floor))
+        # The target comes first: were the floor's snapshot there already, its chain could look
+        # short, and a run that was interrupted in between would not end as one that was not.
         if reason := self._target_reason():
-            yield self._write(versions, target, reason)
+            yield self._write(self.window.target, reason)
+        long = self._length(self.floor) > self.window.policy.min_deltas_for_snapshot
+        rebase = self.window.policy.rebase and self.floor != self.window.target
+        if rebase and long and self._may_write(self.floor):
+            yield self._write(self.floor, SnapshotReason.REBASE)
 
     def _target_reason(self) -> SnapshotReason | None:
         length = self._length(self.window.target)
@@ -133,9 +132,9 @@ class _Decision:
             for side in self._lone_of(write.version):
                 yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
 
-    def _write(self, versions: Versions, version: int, reason: SnapshotReason) -> WriteSnapshot:
+    def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         path = self._snapshot_path(version)
-        return WriteSnapshot(self.store.id, path, _chain(versions, version), reason)
+        return WriteSnapshot(self.store.id, path, _chain(self.versions, version), reason)
 
     def _snapshot_path(self, version: int) -> str:
         return f"{self.store.id.directory}/{version}.snapshot"

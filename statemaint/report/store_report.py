@@ -56,8 +56,9 @@ def _after(store: Store, outcome: Outcome) -> Store:
 def _attested(store: Store, attestation: Attestation | None) -> Store:
     if attestation is None:
         return store
-    others = tuple(one for one in store.attestations if one.path != attestation.path)
-    return replace(store, attestations=(*others, attestation))
+    others = (one for one in store.attestations if one.path != attestation.path)
+    found = sorted((*others, attestation), key=lambda one: one.version)
+    return replace(store, attestations=tuple(found))
 
 
 def _without(store: Store, entry: Entry) -> Store:

@@ -92,7 +92,7 @@ def test_a_dry_run_is_the_plan_and_writes_nothing(checkpoint: Path) -> None:
     before = tree(checkpoint)
     done = run("maintain", str(checkpoint), *TIGHT, "--dry-run")
     assert "dry run, nothing was done" in done.stdout
-    assert "17 (rebase), 25 (chain_too_long)" in done.stdout
+    assert "25 (chain_too_long), 17 (rebase)" in done.stdout
     assert tree(checkpoint) == before
 
 

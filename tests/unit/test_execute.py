@@ -97,7 +97,7 @@ def test_an_attestation_says_what_was_proved(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT)
     first, second = scan(storage).stores[0].attestations
     assert (first.version, first.files, first.start) == (FLOOR, 17, 0)
-    assert (second.version, second.files, second.start) == (TARGET, 9, FLOOR)
+    assert (second.version, second.files, second.start) == (TARGET, 25, 0)
     assert second.rows == len(state_at(TARGET))
 
 
@@ -107,7 +107,7 @@ def test_the_ledger_has_a_line_for_each_write_and_delete(storage: MemoryStorage)
     assert [one["action"] for one in lines] == ["write_snapshot"] * 2 + ["delete"] * 16
     assert {one["run"] for one in lines} == {"run-1"}
     assert lines[2]["path"] == "state/0/1/1.delta"
-    assert lines[0]["attestation"]["version"] == FLOOR
+    assert lines[0]["attestation"]["version"] == TARGET
 
 
 def test_nothing_of_ours_lies_below_state(storage: MemoryStorage) -> None:
@@ -179,7 +179,7 @@ def test_a_base_that_is_replaced_meanwhile_protects_what_lies_below(storage: Mem
     class Replacing(MemoryStorage):
         def append(self, path: str, lines: bytes) -> None:
             super().append(path, lines)
-            if b'"version": 25' in lines and "ledger/0/0" in path:
+            if b'"version": 17' in lines and "ledger/0/0" in path:
                 self.write("state/0/0/17.snapshot", [b"somebody else's"], overwrite=True)
 
     replacing = Replacing(storage.files)
@@ -409,25 +409,26 @@ def test_a_target_that_was_cleaned_away_is_left_to_the_next_run(storage: MemoryS
 # -- crashes
 
 
-def converge(files: dict[str, bytes]) -> MemoryStorage:
+def converge(files: dict[str, bytes], policy: Policy) -> MemoryStorage:
     rested = MemoryStorage(files)
-    maintain(rested, TIGHT)
+    maintain(rested, policy)
     return rested
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_after_a_crash_at_any_change_the_next_run_converges(*, after: bool) -> None:
+@pytest.mark.parametrize("policy", [TIGHT, TIGHT.override(min_deltas_for_snapshot=10)])
+def test_after_a_crash_at_any_change_the_next_run_converges(policy: Policy, *, after: bool) -> None:
     clean = MemoryStorage()
     write_checkpoint(clean, partitions=1)
-    goal = {path for path in converge(clean.files).files if path.startswith("state/")}
+    goal = {path for path in converge(clean.files, policy).files if path.startswith("state/")}
     crashes = 0
     while True:
         storage = CrashingStorage(clean.files, at=crashes, after=after)
         try:
-            maintain(storage, TIGHT)
+            maintain(storage, policy)
         except Crash:
             assert states(storage) == expected()
-            again = converge(storage.files)
+            again = converge(storage.files, policy)
             assert {path for path in again.files if path.startswith("state/")} == goal
             assert states(again) == expected()
             crashes += 1

@@ -53,16 +53,18 @@ NEGLECTED = versions("d", 1, 25)
 
 def test_a_neglected_chain_is_rebased_snapshotted_and_cut() -> None:
     assert actions(NEGLECTED) == [
-        "write 17.snapshot rebase",
         "write 25.snapshot chain_too_long",
+        "write 17.snapshot rebase",
         *deletions(1, 16),
     ]
 
 
-def test_the_target_is_folded_from_the_snapshot_at_the_floor() -> None:
-    _, second, *_ = decide(NEGLECTED).actions
-    assert isinstance(second, WriteSnapshot)
-    assert names(second.chain.paths)[:2] == ["17.snapshot", "18.delta"]
+def test_an_interrupted_run_ends_as_an_uninterrupted_one() -> None:
+    # A chain of 8 deltas above the floor is short: the rebase must not come first.
+    ten = replace(TIGHT, min_deltas_for_snapshot=10)
+    first, *rest = (say(one) for one in decide(NEGLECTED, policy=ten).actions)
+    assert first == "write 25.snapshot chain_too_long"
+    assert actions(f"{NEGLECTED} 25s", policy=ten) == rest
 
 
 def test_says_why_each_file_stays() -> None:
@@ -75,8 +77,8 @@ def test_says_why_each_file_stays() -> None:
 def test_within_grace_the_new_base_protects_and_nothing_goes() -> None:
     decided = decide(NEGLECTED, policy=replace(TIGHT, grace=3600))
     assert [say(one) for one in decided.actions] == [
-        "write 17.snapshot rebase",
         "write 25.snapshot chain_too_long",
+        "write 17.snapshot rebase",
     ]
     assert Counter(kept(decided).values()) == {
         "base_within_grace": 16,
@@ -159,7 +161,7 @@ def test_a_base_is_compared_with_what_lies_below_where_that_is_left() -> None:
 def test_the_commit_log_lowers_the_floor() -> None:
     decided = decide(NEGLECTED, batches=range(9, 25))
     assert decided.floor == 10
-    assert say(decided.actions[0]) == "write 10.snapshot rebase"
+    assert say(decided.actions[1]) == "write 10.snapshot rebase"
     assert decide(NEGLECTED, batches=range(25)).floor == 1
 
 
@@ -236,8 +238,9 @@ def test_orphans_go_when_they_are_old() -> None:
 
 
 def test_a_stale_checksum_is_cleared_before_its_snapshot_is_written() -> None:
-    assert actions(f"{NEGLECTED} 17k")[:2] == [
+    assert actions(f"{NEGLECTED} 17k")[:3] == [
         "delete .17.snapshot.crc stale_side_file",
+        "write 25.snapshot chain_too_long",
         "write 17.snapshot rebase",
     ]
 
@@ -275,7 +278,7 @@ def test_the_oldest_go_first_when_deletions_are_limited() -> None:
 
 def test_what_clears_the_way_for_a_snapshot_does_not_count_against_the_limit() -> None:
     found = actions(f"{NEGLECTED} 17k", policy=replace(TIGHT, max_deletes_per_run=0))
-    assert found[:2] == ["delete .17.snapshot.crc stale_side_file", "write 17.snapshot rebase"]
+    assert found[0] == "delete .17.snapshot.crc stale_side_file"
     assert len(found) == 3
 
 
@@ -297,7 +300,7 @@ def test_a_damaged_log_stops_every_store() -> None:
 
 def test_a_fixed_target_is_snapshotted_though_newer_ones_exist() -> None:
     found = actions(NEGLECTED, request=Request(target=24))
-    assert found[:2] == ["write 16.snapshot rebase", "write 24.snapshot chain_too_long"]
+    assert found[:2] == ["write 24.snapshot chain_too_long", "write 16.snapshot rebase"]
 
 
 def test_a_snapshot_of_a_batch_committed_after_the_target_was_fixed_is_no_damage() -> None:
