@@ -29,6 +29,7 @@ from statemaint.report.to_json import digest_json, plan_json, report_json, scan_
 from statemaint.storage import open_storage
 
 _DAMAGE = 3
+_MOST_LINES = 20
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -149,9 +150,17 @@ def _show(document: dict[str, Any], *, as_json: bool, table: Any) -> None:
 
 
 def _complain(findings: tuple[Finding, ...]) -> None:
+    """Says what was found, a line each; a storage that fails says it once for all its stores."""
+    by_code: dict[FindingCode, list[str]] = {}
     for finding in findings:
         if finding.code is not FindingCode.ORPHAN_FILE:
-            click.echo(f"{finding.code}: {finding.detail}", err=True)
+            by_code.setdefault(finding.code, []).append(finding.detail)
+    for code, details in by_code.items():
+        shown = details[: 1 if code is FindingCode.STORAGE_FAILED else _MOST_LINES]
+        if more := len(details) - len(shown):
+            shown[-1] += f" (and {more} more; --json lists them)"
+        for detail in shown:
+            click.echo(f"{code}: {detail}", err=True)
 
 
 def _end(findings: tuple[Finding, ...]) -> NoReturn:
