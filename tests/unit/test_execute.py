@@ -1,6 +1,7 @@
 """Carrying plans out on real bytes: proofs, faults, crashes."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -277,26 +278,41 @@ def test_a_damaged_delta_halts_its_store_and_no_other(storage: MemoryStorage) ->
     assert {f"{version}.delta" for version in range(1, 26)} <= names(storage)
 
 
-@pytest.mark.parametrize("content", [b"", b"v1\n{"])
-def test_an_unreadable_commit_stops_everything(storage: MemoryStorage, content: bytes) -> None:
-    storage.write("commits/20", [content], overwrite=True)
-    before = storage.files
-    report = maintain(storage, TIGHT)
-    assert codes(report) == [FindingCode.UNREADABLE_COMMIT]
-    assert {one.state for one in report.stores} == {StoreState.HALTED}
-    assert storage.files == before
-    assert report.exit_code == 3
+def cut_commit(storage: MemoryStorage) -> None:
+    storage.write("commits/20", [b"v1\n{"], overwrite=True)
 
 
-def test_nothing_committed_is_no_fault(storage: MemoryStorage) -> None:
+def empty_commit(storage: MemoryStorage) -> None:
+    storage.write("commits/20", [b""], overwrite=True)
+
+
+def no_commits(storage: MemoryStorage) -> None:
     for batch in range(16, 25):
         storage.delete(f"commits/{batch}")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "state", "exit_code"),
+    [
+        (cut_commit, FindingCode.UNREADABLE_COMMIT, StoreState.HALTED, 3),
+        (empty_commit, FindingCode.UNREADABLE_COMMIT, StoreState.HALTED, 3),
+        (no_commits, FindingCode.NO_COMMITTED_BATCH, StoreState.SKIPPED, 0),
+    ],
+)
+def test_without_a_readable_commit_log_nothing_is_touched(
+    storage: MemoryStorage,
+    spoil: Callable[[MemoryStorage], None],
+    code: FindingCode,
+    state: StoreState,
+    exit_code: int,
+) -> None:
+    spoil(storage)
     before = storage.files
     report = maintain(storage, TIGHT)
-    assert codes(report) == [FindingCode.NO_COMMITTED_BATCH]
-    assert {one.state for one in report.stores} == {StoreState.SKIPPED}
+    assert codes(report) == [code]
+    assert {one.state for one in report.stores} == {state}
     assert storage.files == before
-    assert report.exit_code == 0
+    assert report.exit_code == exit_code
 
 
 def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None:
