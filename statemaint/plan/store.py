@@ -7,6 +7,7 @@ the floor to the target needs lies at the base or above it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
@@ -186,6 +187,8 @@ class _Decision:
                 return self._side(file)
             case Delta() | Snapshot():
                 return self._state(file)
+            case _:
+                assert_never(file)
 
     def _orphan(
         self, entry: Entry, reason: DeleteReason = DeleteReason.ORPHAN_SIDE

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation, Store
@@ -51,6 +52,8 @@ def _after(store: Store, outcome: Outcome) -> Store:
             return _without(store, action.entry)
         case Halted() | Skipped():
             return store
+        case _:
+            assert_never(outcome)
 
 
 def _attested(store: Store, attestation: Attestation | None) -> Store:

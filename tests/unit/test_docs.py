@@ -1,9 +1,12 @@
 """What the documents promise exists, and the other way round."""
 
+import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from statemaint import errors
 from statemaint.metrics import HELP
@@ -53,6 +56,15 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         if not target.startswith("https:"):
             assert (document.parent / target).exists(), target
+
+
+def test_the_example_follows_the_schema_that_editors_check_it_with() -> None:
+    schema = json.loads((ROOT / "docs/queries.schema.json").read_text())
+    example = yaml.safe_load((ROOT / "dags/statemaint_queries.example.yaml").read_text())
+    jsonschema.validate(example, schema)
+    example["queries"]["click_join"]["polic"] = {}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(example, schema)
 
 
 def test_every_test_that_the_safety_page_names_exists() -> None:

@@ -12,11 +12,20 @@ from statemaint.model.files import (
     classify,
     disables_spark,
 )
+from statemaint.model.ids import StoreId, batch_of, version_of
 from tests.support.checkpoints import UUID
 
 
 def entry(name: str) -> Entry:
     return Entry(f"state/0/3/{name}", 1, 0.0)
+
+
+def test_ids_say_where_they_are() -> None:
+    assert StoreId(0, 3).directory == "state/0/3"
+    assert StoreId(1, 2, "left-keyToNumValues").directory == "state/1/2/left-keyToNumValues"
+    assert str(StoreId(0, 3)) == "op 0 / part 3 / default"
+    assert str(StoreId(0, 3).unit) == "op 0 / part 3"
+    assert batch_of(version_of(24)) == 24
 
 
 def test_tells_deltas_and_snapshots() -> None:

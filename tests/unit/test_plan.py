@@ -276,6 +276,14 @@ def test_the_oldest_go_first_when_deletions_are_limited() -> None:
     assert kept(decided)["4.delta"] == KeepReason.LIMIT.value
 
 
+def test_a_limit_leaves_stores_alone_that_delete_nothing() -> None:
+    other = store("25s", StoreId(0, 1))
+    seen = checkpoint(store(NEGLECTED), other, batches=range(24, 25))
+    decided = plan(seen, replace(TIGHT, max_deletes_per_run=5), NOW)
+    assert len([one for one in decided.actions if isinstance(one, Delete)]) == 5
+    assert decided.stores[1].actions == ()
+
+
 def test_what_clears_the_way_for_a_snapshot_does_not_count_against_the_limit() -> None:
     found = actions(f"{NEGLECTED} 17k", policy=replace(TIGHT, max_deletes_per_run=0))
     assert found[0] == "delete .17.snapshot.crc stale_side_file"
