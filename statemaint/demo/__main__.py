@@ -29,6 +29,9 @@ def main(what: str) -> None:
     }
     try:
         work[what]()
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing is left running", err=True)
+        sys.exit(128 + signal.SIGINT)
     except StatemaintError as error:
         click.echo(f"{error.code}: {error}", err=True)
         sys.exit(error.exit_code)

@@ -1,10 +1,11 @@
 """A small, quiet Spark on this machine, for as long as a block lasts."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -51,5 +52,7 @@ def _end(spark: SparkSession) -> None:
     # Spark leaves the state stores' maintenance thread and its loaded providers in the JVM, and
     # a later session inherits them; of an executor whose process has ended, nothing stays.
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way to it
-    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
-    spark.stop()
+    # Ctrl-C reaches the JVM as well as us: what has ended already needs no end.
+    with suppress(Py4JError, ConnectionError):
+        jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+        spark.stop()
