@@ -10,23 +10,20 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from statemaint.demo import processes
 from statemaint.demo.airflow_client import Client
-from statemaint.demo.processes import Process, alive, spawn
-from statemaint.demo.processes import stop as stop_processes
+from statemaint.demo.processes import Process
 from statemaint.errors import StatemaintError
 
 _READY_SECONDS = 180.0
 _STOP_SECONDS = 5.0
-_POLL_SECONDS = 0.2
 _NOTE = "airflow.server.json"
 _PASSWORDS = "passwords.json"
 
@@ -112,7 +109,7 @@ def start(
     """
     stop(setup.home)
     setup.home.mkdir(parents=True, exist_ok=True)
-    url = f"http://127.0.0.1:{port or _free_port()}"
+    url = f"http://127.0.0.1:{port or processes.free_port()}"
     environ = _environ(setup, url)
     passwords = _passwords(setup)
     progress("preparing the database")
@@ -122,8 +119,8 @@ def start(
         for part, arguments in _parts(url).items():
             progress(f"starting the {part}")
             log = setup.home / f"{part}.log"
-            parts[part] = spawn(_command(part, *arguments), log=log, environ=environ)
-            _note(setup.home, parts)
+            parts[part] = processes.spawn(_command(part, *arguments), log=log, environ=environ)
+            processes.write_note(setup.home / _NOTE, parts)
         _wait_until_healthy(url, setup.home, parts)
     except BaseException:
         stop(setup.home)
@@ -134,12 +131,7 @@ def start(
 
 def stop(home: Path) -> None:
     """Ends the Airflow that runs in a home folder, with its tasks; nothing happens without one."""
-    note = home / _NOTE
-    if not note.exists():
-        return
-    parts = json.loads(note.read_text(encoding="utf-8"))
-    stop_processes((Process(**part) for part in parts.values()), seconds=_STOP_SECONDS)
-    note.unlink()
+    processes.stop_noted(home / _NOTE, seconds=_STOP_SECONDS)
 
 
 def _parts(url: str) -> dict[str, list[str]]:
@@ -231,19 +223,12 @@ def _migrate(home: Path, environ: Mapping[str, str]) -> None:
         raise AirflowNotReadyError("database", (done.stdout + done.stderr)[-2000:])
 
 
-def _note(home: Path, parts: Mapping[str, Process]) -> None:
-    content = {name: asdict(part) for name, part in parts.items()}
-    (home / _NOTE).write_text(json.dumps(content), encoding="utf-8")
-
-
 def _wait_until_healthy(url: str, home: Path, parts: Mapping[str, Process]) -> None:
-    anybody = Client(url)
-    deadline = time.monotonic() + _READY_SECONDS
-    while not _healthy(anybody):
-        dead = [name for name, part in parts.items() if not alive(part)]
-        if dead or time.monotonic() > deadline:
-            raise AirflowNotReadyError(*_blame(home, dead))
-        time.sleep(_POLL_SECONDS)
+    anybody, needed = Client(url), parts.values()
+    if not processes.wait_until(lambda: _healthy(anybody), seconds=_READY_SECONDS, needed=needed):
+        dead = [name for name, part in parts.items() if not processes.alive(part)]
+        blamed = dead[0] if dead else "api-server"
+        raise AirflowNotReadyError(blamed, processes.end_of(home / f"{blamed}.log"))
 
 
 def _healthy(client: Client) -> bool:
@@ -252,16 +237,3 @@ def _healthy(client: Client) -> bool:
         parts = ("metadatabase", "scheduler", "dag_processor")
         return all(health[part]["status"] == "healthy" for part in parts)
     return False
-
-
-def _blame(home: Path, dead: list[str]) -> tuple[str, str]:
-    part = dead[0] if dead else "api-server"
-    log = (home / f"{part}.log").read_text(encoding="utf-8", errors="replace")
-    return part, log[-2000:]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -5,25 +5,27 @@ began, so that a number which the system has given to another process by now is 
 """
 
 import contextlib
+import json
 import os
 import signal
+import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-_POLL_SECONDS = 0.05
-_PROCESSES = Path("/proc")
-# Fields of /proc/PID/stat, counted after the program's name, which may itself hold blanks.
-_STATE, _SESSION, _STARTED = 0, 3, 19
+import psutil
+
+_POLL_SECONDS = 0.1
+_LOG_CHARACTERS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A program that was started here; `started` is in clock ticks since the machine's start."""
+    """A program that was started here; `started` is in seconds since the machine's start."""
 
     pid: int
-    started: int
+    started: float
 
 
 def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> Process:
@@ -43,68 +45,108 @@ def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> P
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     pid = os.posix_spawn(command[0], list(command), environ, file_actions=actions, setsid=True)
-    return Process(pid, _started(pid) or 0)
+    return Process(pid, _started(psutil.Process(pid)))
 
 
 def alive(process: Process) -> bool:
     """Tells whether the program itself still runs."""
-    _take_note_of_end(process.pid)
-    fields = _fields(process.pid)
-    return bool(fields) and fields[_STATE] != "Z" and int(fields[_STARTED]) == process.started
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found = psutil.Process(process.pid)
+        return _started(found) == process.started and not _ended(found)
+    return False
+
+
+def wait_until(
+    holds: Callable[[], bool], *, seconds: float, needed: Collection[Process] = ()
+) -> bool:
+    """Waits for something that needs these programs to run.
+
+    Returns:
+        False when it does not hold after so long, or one of the programs ended.
+    """
+    deadline = time.monotonic() + seconds
+    while not (held := holds()) and all(map(alive, needed)) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return held and all(map(alive, needed))
 
 
 def stop(processes: Iterable[Process], *, seconds: float) -> None:
     """Ends programs and everything in their sessions: asked first, killed after so long."""
     leaders = tuple(processes)
-    for leader in leaders:
-        if alive(leader):
-            _signal(leader.pid, signal.SIGTERM)
-    deadline = time.monotonic() + seconds
-    while _members(leaders) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+    numbers = {leader.pid for leader in leaders}
+    _signal([member for member in _members(leaders) if member.pid in numbers], signal.SIGTERM)
+    wait_until(lambda: not _members(leaders), seconds=seconds)
     while left := _members(leaders):
-        for pid in left:
-            _signal(pid, signal.SIGKILL)
+        _signal(left, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
 
 
-def _members(leaders: Sequence[Process]) -> list[int]:
-    """Returns every process in the leaders' sessions, also those whose leader is gone."""
-    for leader in leaders:
-        _take_note_of_end(leader.pid)
-    sessions = {str(leader.pid) for leader in leaders if _is_ours(leader)}
-    numbers = [int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdecimal()]
-    return [number for number in numbers if _runs_in(_fields(number), sessions)]
+def write_note(file: Path, processes: Mapping[str, Process]) -> None:
+    """Notes which programs run, by name, so that any other program can end them."""
+    content = {name: asdict(process) for name, process in processes.items()}
+    file.write_text(json.dumps(content), encoding="utf-8")
 
 
-def _runs_in(fields: Sequence[str], sessions: set[str]) -> bool:
-    return bool(fields) and fields[_STATE] != "Z" and fields[_SESSION] in sessions
+def stop_noted(file: Path, *, seconds: float) -> None:
+    """Ends what a note names, as `stop` does, and removes it; nothing happens without one."""
+    if file.exists():
+        noted = json.loads(file.read_text(encoding="utf-8"))
+        stop((Process(**process) for process in noted.values()), seconds=seconds)
+        file.unlink()
+
+
+def end_of(log: Path) -> str:
+    """Returns the last of what a program said."""
+    return log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
+
+
+def free_port(wanted: int = 0) -> int:
+    """Returns a port on 127.0.0.1 that nothing listens on: the wanted one, or else any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _members(leaders: Sequence[Process]) -> list[psutil.Process]:
+    """Returns all that runs in the leaders' sessions, also where the leader is gone."""
+    sessions = {leader.pid for leader in leaders if _is_ours(leader)}
+    members = []
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            member = psutil.Process(pid)
+            if os.getsid(pid) in sessions and not _ended(member):
+                members.append(member)
+    return members
 
 
 def _is_ours(leader: Process) -> bool:
-    # As long as its session has a member, the system gives a dead leader's number to nobody.
-    return _started(leader.pid) in (None, leader.started)
-
-
-def _started(pid: int) -> int | None:
-    fields = _fields(pid)
-    return int(fields[_STARTED]) if fields else None
-
-
-def _fields(pid: int) -> Sequence[str]:
     try:
-        stat = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ()
-    return stat.rpartition(")")[2].split()
+        return _started(psutil.Process(leader.pid)) == leader.started
+    except psutil.NoSuchProcess:
+        # As long as its session has a member, the system gives a dead leader's number to nobody.
+        return True
 
 
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+def _started(process: psutil.Process) -> float:
+    # Both are times of day that move when the clock is set; their difference does not.
+    return float(round(process.create_time() - psutil.boot_time(), 2))
 
 
-def _take_note_of_end(pid: int) -> None:
-    # A child of ours stays in the table, dead, until its end is taken note of.
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+def _ended(process: psutil.Process) -> bool:
+    # A dead process stays in the table until its parent takes note: we do, of our own children.
+    try:
+        process.wait(timeout=0)
+    except psutil.TimeoutExpired:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return True
+
+
+def _signal(processes: Iterable[psutil.Process], number: int) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)

@@ -6,24 +6,22 @@ not (`with pushgateway(folder) as server:`). A folder holds at most one server o
 starting a second one there ends the first.
 """
 
-import contextlib
 import json
 import os
 import shutil
-import signal
-import socket
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from statemaint.demo import processes
+from statemaint.demo.processes import Process
 from statemaint.errors import ConfigError, StatemaintError
 
 _DEBIAN_PACKAGES = {
@@ -33,7 +31,6 @@ _DEBIAN_PACKAGES = {
 }
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.05
 
 
 class MissingPart(ConfigError):  # noqa: N818 -- reads as what happened: a part is missing
@@ -81,11 +78,11 @@ class Server:
 
     Attributes:
         url: where it answers, without a slash at the end.
-        pid: its process, which leads a session and a process group of the same number.
+        process: its program, which leads a session of its own.
     """
 
     url: str
-    pid: int
+    process: Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +139,7 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
         MissingPart: the program is not installed.
         NotReadyError: it did not answer in time; it was ended.
     """
-    port = port or _free_port()
+    port = port or processes.free_port()
     # Debian's own default would be a file under /var/lib, shared by all servers of the machine.
     server = _launch("prometheus-pushgateway", ["--persistence.file="], folder=folder, port=port)
     return _awaited(server, lambda: _answers(server), log=folder / "prometheus-pushgateway.log")
@@ -169,7 +166,7 @@ def start_prometheus(
     config = folder / "prometheus.yml"
     config.write_text(yaml.safe_dump(_config(scrape, rules)), encoding="utf-8")
     arguments = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
-    server = _launch("prometheus", arguments, folder=folder, port=port or _free_port())
+    server = _launch("prometheus", arguments, folder=folder, port=port or processes.free_port())
     return _awaited(
         server,
         lambda: _answers(server) and _targets_up(server) == len(scrape),
@@ -178,20 +175,14 @@ def start_prometheus(
 
 
 def stop(server: Server) -> None:
-    """Ends a server and everything in its process group; nothing happens when it is gone."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if not (_group_lives(server.pid) and _is_ours(server)):
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, number)
-        if _holds_within(lambda: not _group_lives(server.pid), _STOP_SECONDS):
-            return
+    """Ends a server and everything in its session; nothing happens when it is gone."""
+    processes.stop([server.process], seconds=_STOP_SECONDS)
 
 
 def stop_all(folder: Path) -> None:
     """Ends every server that was started in `folder`, by whichever program."""
     for note in sorted(folder.glob("*.server.json")):
-        _stop_noted(note)
+        processes.stop_noted(note, seconds=_STOP_SECONDS)
 
 
 def instant_query(url: str, promql: str) -> list[Sample]:
@@ -240,41 +231,26 @@ def _launch(program: str, arguments: Sequence[str], *, folder: Path, port: int) 
     path = find(program)
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / f"{program}.server.json"
-    _stop_noted(note)
+    processes.stop_noted(note, seconds=_STOP_SECONDS)
     address = f"127.0.0.1:{port}"
     command = [path, f"--web.listen-address={address}", *arguments]
-    server = Server(f"http://{address}", _spawn(command, folder / f"{program}.log"))
-    note.write_text(json.dumps(asdict(server)), encoding="utf-8")
-    return server
-
-
-def _spawn(command: list[str], log: Path) -> int:
-    # Not `subprocess.Popen`: an object of that class warns when it is dropped before its process
-    # ended, and these processes are meant to outlive everything but their number.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o644),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    return os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
+    process = processes.spawn(command, log=folder / f"{program}.log", environ=os.environ)
+    processes.write_note(note, {program: process})
+    return Server(f"http://{address}", process)
 
 
 def _awaited(server: Server, ready: Callable[[], bool], *, log: Path) -> Server:
-    decided = _holds_within(lambda: not _group_lives(server.pid) or ready(), _START_SECONDS)
-    if decided and _group_lives(server.pid):
-        return server
-    stop(server)
-    raise NotReadyError(log.stem, log.read_text(encoding="utf-8", errors="replace")[-2000:])
+    try:
+        _wait_until(ready, server, log)
+    except BaseException:
+        stop(server)
+        raise
+    return server
 
 
-def _holds_within(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
+def _wait_until(ready: Callable[[], bool], server: Server, log: Path) -> None:
+    if not processes.wait_until(ready, seconds=_START_SECONDS, needed=[server.process]):
+        raise NotReadyError(log.stem, processes.end_of(log))
 
 
 def _answers(server: Server) -> bool:
@@ -295,39 +271,3 @@ def _get(url: str) -> bytes:
     with opener.open(url, timeout=5) as answer:
         body: bytes = answer.read()
     return body
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-def _stop_noted(note: Path) -> None:
-    if note.exists():
-        stop(Server(**json.loads(note.read_text(encoding="utf-8"))))
-        note.unlink()
-
-
-def _is_ours(server: Server) -> bool:
-    """Tells whether the number still belongs to this server: numbers of the dead are reused."""
-    processes = Path("/proc")
-    if not processes.is_dir():
-        return True
-    try:
-        command = (processes / str(server.pid) / "cmdline").read_bytes()
-    except OSError:
-        return False
-    return urllib.parse.urlsplit(server.url).netloc.encode() in command
-
-
-def _group_lives(pid: int) -> bool:
-    # A child of ours stays in the table, dead, until its end is taken note of.
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -3,10 +3,12 @@
 from statemaint.airflow.names import dag_id
 from statemaint.demo import airflow as airflow_server
 from statemaint.demo.places import ALERTS, QUERY, Places
+from statemaint.demo.processes import free_port
 from statemaint.demo.prometheus import MissingPart, start_prometheus, start_pushgateway, stop_all
 from statemaint.demo.run import HOURS, neglect
 from statemaint.demo.steps import Steps
 
+# Where people expect them; another port where something else listens already.
 AIRFLOW_PORT, GATEWAY_PORT, PROMETHEUS_PORT = 8080, 9091, 9090
 STEPS = 3
 
@@ -31,7 +33,9 @@ def _start(places: Places, steps: Steps) -> None:
         gateway, monitoring = _monitoring(places)
     places.write_queries(gateway)
     with steps.step("start Airflow") as advance:
-        server = airflow_server.start(places.setup(gateway), port=AIRFLOW_PORT, progress=advance)
+        server = airflow_server.start(
+            places.setup(gateway), port=free_port(AIRFLOW_PORT), progress=advance
+        )
         client = server.client()
         client.wait_for_dag(dag_id(QUERY))
         client.unpause(dag_id(QUERY))
@@ -48,9 +52,9 @@ def _start(places: Places, steps: Steps) -> None:
 
 def _monitoring(places: Places) -> tuple[str | None, list[str]]:
     try:
-        gateway = start_pushgateway(places.servers, port=GATEWAY_PORT)
+        gateway = start_pushgateway(places.servers, port=free_port(GATEWAY_PORT))
         server = start_prometheus(
-            places.servers, scrape=[gateway.url], rules=[ALERTS], port=PROMETHEUS_PORT
+            places.servers, scrape=[gateway.url], rules=[ALERTS], port=free_port(PROMETHEUS_PORT)
         )
     except MissingPart as missing:
         return None, [f"Metrics     {places.textfiles}: {missing}"]

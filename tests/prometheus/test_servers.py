@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -6,8 +7,10 @@ import time
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
+import psutil
 import pytest
 
+from statemaint.demo.processes import Process
 from statemaint.demo.prometheus import (
     MissingPart,
     NotReadyError,
@@ -34,11 +37,17 @@ def answers(server: Server) -> bool:
 
 
 def lives(server: Server) -> bool:
+    return any(
+        _group(one.pid) == server.process.pid and one.info["status"] != psutil.STATUS_ZOMBIE
+        for one in psutil.process_iter(["status"])
+    )
+
+
+def _group(pid: int) -> int | None:
     try:
-        os.killpg(server.pid, 0)
+        return os.getpgid(pid)
     except ProcessLookupError:
-        return False
-    return True
+        return None
 
 
 def test_what_was_pushed_before_the_start_can_be_queried_at_once(monitored: Server) -> None:
@@ -75,7 +84,9 @@ def test_stop_ends_the_process_group_and_may_be_repeated(tmp_path: Path) -> None
     part("prometheus-pushgateway")
     server = start_pushgateway(tmp_path)
     assert answers(server)
-    assert os.getsid(server.pid) == os.getpgid(server.pid) == server.pid
+    assert lives(server)
+    pid = server.process.pid
+    assert os.getsid(pid) == os.getpgid(pid) == pid
     stop(server)
     assert not lives(server)
     stop(server)
@@ -87,7 +98,8 @@ def test_a_server_outlives_the_program_that_started_it_and_any_other_can_end_it(
     part("prometheus-pushgateway")
     program = (
         "import pathlib, sys; from statemaint.demo.prometheus import start_pushgateway;"
-        "server = start_pushgateway(pathlib.Path(sys.argv[1])); print(server.url, server.pid)"
+        "server = start_pushgateway(pathlib.Path(sys.argv[1]));"
+        "print(server.url, server.process.pid, server.process.started)"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, str(tmp_path)],
@@ -97,8 +109,8 @@ def test_a_server_outlives_the_program_that_started_it_and_any_other_can_end_it(
         check=True,
     )
     assert done.stderr == ""
-    url, pid = done.stdout.split()
-    server = Server(url, int(pid))
+    url, pid, began = done.stdout.split()
+    server = Server(url, Process(int(pid), float(began)))
     assert answers(server)
     stop_all(tmp_path)
     assert not lives(server)
@@ -124,12 +136,14 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(tmp_path: Path
     with pytest.raises(NotReadyError, match="unclosed left parenthesis"):
         start_prometheus(tmp_path, scrape=[], rules=[broken])
     assert time.monotonic() - started < 10, "it waited for a process that had ended"
+    noted = json.loads((tmp_path / "prometheus.server.json").read_text(encoding="utf-8"))
+    assert not lives(Server("", Process(**noted["prometheus"])))
 
 
 def test_stop_spares_a_process_that_got_the_number_of_a_dead_server() -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
         try:
-            stop(Server("http://127.0.0.1:9091", other.pid))
+            stop(Server("http://127.0.0.1:9091", Process(other.pid, started=0.0)))
             assert other.poll() is None
         finally:
             os.killpg(other.pid, signal.SIGKILL)
