@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, pushadd_to_gateway, write_to_textfile
+from prometheus_client.parser import text_string_to_metric_families
 
 from statemaint import __version__
 from statemaint.model.chain import Versions
@@ -94,23 +95,45 @@ def push_query(plan: Plan, *, query: str, gateway: str) -> None:
     _push(gauges, gateway, {"query": query})
 
 
-def write_textfile(report: Report, *, query: str, folder: Path) -> Path:
-    """Writes a run's gauges for node_exporter's textfile collector, and returns the file.
+def write_textfile(report: Report, *, query: str, folder: Path) -> None:
+    """Writes a run's gauges for node_exporter's textfile collector.
 
-    One file for each query and partition, so that concurrent tasks do not meet: a report of
-    several partitions gives as many files, of which the last is returned.
+    One file for each query and partition, so that concurrent tasks do not meet. The time of the
+    last success stays in it when a run fails, as it does in a Pushgateway.
 
     Raises:
         OSError: when the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder
     for unit, stores in _by_unit(report).items():
-        gauges = _Gauges(_unit_labels(query, unit))
-        _fill(gauges, report, stores)
         file = folder / f"statemaint_{query}_{unit.operator}_{unit.partition}.prom"
+        gauges = _Gauges(_unit_labels(query, unit))
+        if before := _last_success(file):
+            gauges.set("last_success_timestamp_seconds", before)
+        _fill(gauges, report, stores)
         write_to_textfile(str(file), gauges.registry)
-    return file
+
+
+def write_query_textfile(plan: Plan, *, query: str, folder: Path) -> None:
+    """Writes what concerns the whole query, as `push_query` pushes it.
+
+    Raises:
+        OSError: when the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    gauges = _Gauges({"query": query})
+    _fill_query(gauges, plan)
+    write_to_textfile(str(folder / f"statemaint_{query}.prom"), gauges.registry)
+
+
+def _last_success(file: Path) -> float | None:
+    name = f"{_PREFIX}last_success_timestamp_seconds"
+    try:
+        families = list(text_string_to_metric_families(file.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return None
+    samples = (sample for one in families if one.name == name for sample in one.samples)
+    return next((sample.value for sample in samples), None)
 
 
 def _by_unit(report: Report) -> dict[UnitId, list[StoreReport]]:

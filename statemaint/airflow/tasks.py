@@ -18,7 +18,7 @@ from statemaint.maintain import maintain, plan_checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
-from statemaint.report import Report, summarize
+from statemaint.report import Halted, Report, summarize
 from statemaint.storage import open_storage
 
 _log = logging.getLogger(__name__)
@@ -108,12 +108,12 @@ def plan_query(settings: Settings, options: Options) -> Planned:
         return Planned(failure=Failure.of(error))
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings)
+    if plan.target is not None and not options.dry_run:
+        _publish(settings, _unmapped(settings, plan))
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)))
     if plan.target is None:
         return Planned()
-    if not options.dry_run:
-        _publish(settings, _idle(settings, plan))
     return Planned(bundles(plan.units, target=plan.target, most=settings.max_tasks))
 
 
@@ -171,12 +171,15 @@ def _plan(settings: Settings, options: Options) -> Plan:
     return plan_checkpoint(open_storage(settings.checkpoint), policy, request=request)[1]
 
 
-def _idle(settings: Settings, plan: Plan) -> Report:
-    """Returns the report of the partitions that have nothing to do: they are done."""
-    busy = set(plan.units)
-    idle = tuple(one for one in plan.stores if one.store.id.unit not in busy)
-    stores = tuple(summarize(one, (), plan.target) for one in idle)
+def _unmapped(settings: Settings, plan: Plan) -> Report:
+    """Returns the report of the partitions that no task sees: all, where the logs are damaged."""
     now = open_storage(settings.checkpoint).now()
+    mapped = set() if plan.halted else set(plan.units)
+    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
+    outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
+    stores = tuple(
+        summarize(one, happened, plan.target) for one, happened in zip(idle, outcomes, strict=True)
+    )
     return Report(run="", plan=replace(plan, stores=idle), stores=stores, started=now, seconds=0.0)
 
 
@@ -218,15 +221,18 @@ def _publish(settings: Settings, report: Report) -> None:
 def _publish_query(settings: Settings, options: Options) -> None:
     from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
 
-    gateway = settings.gateway
-    if not gateway:
+    query, gateway, folder = settings.query, settings.gateway, settings.textfile
+    if not (gateway or folder):
         return
     try:
         plan = _plan(settings, options)
     except StatemaintError as error:
-        _log.warning("metrics of the query are not pushed: %s", error)
+        _log.warning("metrics of the query are not published: %s", error)
         return
-    _try(lambda: metrics.push_query(plan, query=settings.query, gateway=gateway))
+    if gateway:
+        _try(lambda: metrics.push_query(plan, query=query, gateway=gateway))
+    if folder:
+        _try(lambda: metrics.write_query_textfile(plan, query=query, folder=folder))
 
 
 def _try(publish: Callable[[], object]) -> None:

@@ -104,4 +104,4 @@ def _chosen(text: str) -> list[str]:
     """Returns the chosen metrics of partition 0 and of the query; reasons only where files went."""
     lines = [line for line in text.splitlines() if line.startswith(_METRICS)]
     lines = [line for line in lines if 'partition="0"' in line or "partition=" not in line]
-    return [line for line in lines if not ("reason=" in line and line.endswith(" 0"))]
+    return [line for line in lines if not ("reason=" in line and line.endswith((" 0", " 0.0")))]

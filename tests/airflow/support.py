@@ -77,13 +77,18 @@ class Takings:
 
     def group(self, query: str, partition: int) -> str:
         """Returns what was pushed of a partition; nothing when nothing was."""
-        wanted = {"query", query, "operator", "0", "partition", str(partition)}
-        found = [body for path, body in self.groups.items() if wanted <= set(path.split("/"))]
-        return "".join(found)
+        wanted = {"query": query, "operator": "0", "partition": str(partition)}
+        return "".join(body for path, body in self.groups.items() if _labels(path) == wanted)
 
     def query(self, query: str) -> str:
         """Returns what was pushed of a query as a whole."""
         return self.groups.get(f"/metrics/job/statemaint/query/{query}", "")
+
+
+def _labels(path: str) -> dict[str, str]:
+    """Returns a group's labels; their order in a Pushgateway's path means nothing."""
+    parts = path.removeprefix("/metrics/job/statemaint/").split("/")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @contextmanager

@@ -301,6 +301,25 @@ def test_a_repaired_partition_without_work_is_pushed_as_well_again(tmp_path: Pat
     assert halted(taken.group("hourly", 2)) == 0
 
 
+def test_where_the_logs_are_damaged_every_partition_is_pushed_as_halted(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    (checkpoint / "commits/20").write_bytes(b"")
+    with takings() as taken:
+        planned = plan_query(settings(checkpoint, gateway=taken.url), Options())
+    assert planned.failure
+    assert "UNREADABLE_COMMIT" in planned.failure.reason
+    assert [halted(taken.group("hourly", partition)) for partition in range(4)] == [1, 1, 1, 1]
+
+
+def test_report_writes_the_querys_metrics_as_a_file(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
+    finish(where, (), (), Options(dry_run=True))
+    assert not (tmp_path / "metrics").exists()
+    finish(where, (), (), Options())
+    text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
+    assert 'statemaint_last_committed_batch{query="hourly"} 24.0' in text
+
+
 def halted(pushed: str) -> float:
     """Returns the value of one gauge in what was pushed."""
     (line,) = [one for one in pushed.splitlines() if one.startswith("statemaint_halted{")]
@@ -349,7 +368,7 @@ def test_report_does_not_mind_a_checkpoint_out_of_reach(
 ) -> None:
     extra = finish(settings(tmp_path / "none", gateway=NOWHERE), [], [], Options())
     assert extra["target"] is None
-    assert any("metrics of the query are not pushed" in line for line in caplog.messages)
+    assert any("metrics of the query are not published" in line for line in caplog.messages)
 
 
 def test_summaries_stay_small_enough_for_xcom(tmp_path: Path) -> None:

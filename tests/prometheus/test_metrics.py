@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from statemaint import __version__
 from statemaint.demo.prometheus import Server
 from statemaint.maintain import maintain, plan_checkpoint
-from statemaint.metrics import HELP, push, push_query, write_textfile
+from statemaint.metrics import HELP, push, push_query, write_query_textfile, write_textfile
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
@@ -153,6 +153,29 @@ def test_a_textfile_holds_the_same_series(
     ]
     text = (tmp_path / "new/statemaint_q_0_1.prom").read_text()
     assert series(text, "1") == pushed(gateway, report, "1")
+
+
+def test_a_textfile_keeps_the_last_success_of_a_failing_partition(
+    storage: MemoryStorage, tmp_path: Path
+) -> None:
+    file = tmp_path / "statemaint_q_0_0.prom"
+    file.write_text("not a metric {")
+    write_textfile(maintain(storage, TIGHT), query="q", folder=tmp_path)
+    storage.delete("state/0/0/20.delta")
+    storage._clock = lambda: NOW + 60
+    write_textfile(maintain(storage, TIGHT), query="q", folder=tmp_path)
+    found = series(file.read_text(), "0")
+    assert found["last_success_timestamp_seconds", ""] == NOW
+    assert found["last_run_timestamp_seconds", ""] == NOW + 60
+    other = series((tmp_path / "statemaint_q_0_1.prom").read_text(), "1")
+    assert other["last_success_timestamp_seconds", ""] == NOW + 60
+
+
+def test_a_textfile_tells_of_the_whole_query(storage: MemoryStorage, tmp_path: Path) -> None:
+    _, plan = plan_checkpoint(storage, TIGHT)
+    write_query_textfile(plan, query="q", folder=tmp_path / "new")
+    text = (tmp_path / "new/statemaint_q.prom").read_text()
+    assert 'statemaint_snapshot_lag_versions{query="q"} 25.0' in text
 
 
 def test_an_unreachable_pushgateway_is_an_os_error(storage: MemoryStorage) -> None:
