@@ -1,7 +1,7 @@
 """Which files rebuild a version. Mirrors `HDFSBackedStateStoreProvider.filesForVersion`."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from statemaint.model.files import Delta, SideFile, Snapshot, StateFile
@@ -69,10 +69,30 @@ class Versions:
         """
         base = self.base(version)
         start = base.version if base else 0
+        if chain := self._chain_from(start, version):
+            return chain
         present = sorted(number for number in self.deltas if start < number <= version)
-        if lacking := version - start - len(present):
-            return Gap(version, start, _first_absent(present, start + 1), lacking)
-        return Chain(version, base, tuple(self.deltas[number] for number in present))
+        lacking = version - start - len(present)
+        return Gap(version, start, _first_absent(present, start + 1), lacking)
+
+    def from_log(self, version: int, *, proved: Collection[int]) -> Chain | None:
+        """Returns the chain below a version's own snapshot that believes as little as possible.
+
+        The log is the truth and a snapshot only claims to be equal to it (S1): the chain starts at
+        the newest snapshot that was proved, else at the empty state, and only where deltas are
+        gone at the oldest snapshot that is left. `None` when nothing below leads to the version.
+        """
+        starts = [start for start in (0, *sorted(self.snapshots)) if start < version]
+        chains = [chain for start in starts if (chain := self._chain_from(start, version))]
+        trusted = [chain for chain in chains if chain.start in proved]
+        return trusted[-1] if trusted else next(iter(chains), None)
+
+    def _chain_from(self, start: int, version: int) -> Chain | None:
+        present = sorted(number for number in self.deltas if start < number <= version)
+        if len(present) != version - start:
+            return None
+        deltas = tuple(self.deltas[number] for number in present)
+        return Chain(version, self.snapshots.get(start), deltas)
 
     def loadable(self, first: int, last: int) -> frozenset[int]:
         """Returns which versions of a closed range load, in one pass over what exists."""
@@ -85,11 +105,6 @@ class Versions:
             if loads and version >= first:
                 found.add(version)
         return frozenset(found)
-
-    def without_snapshot(self, version: int) -> "Versions":
-        """Returns the same store as if one snapshot did not exist."""
-        rest = {number: file for number, file in self.snapshots.items() if number != version}
-        return replace(self, snapshots=MappingProxyType(rest))
 
 
 def _first_absent(present: list[int], expected: int) -> int:

@@ -77,6 +77,7 @@ class _Decision:
         self.store, self.window, self.floor = store, window, floor
         self.versions = Versions.of(store.files)
         self.lone = {side.entry.path: side for side in lone_side_files(store.files)}
+        self.proved = frozenset(self._proved())
         self.writes = tuple(self._writes())
         self.base = self._base()
         self.eventual = self._eventual()
@@ -134,8 +135,11 @@ class _Decision:
                 yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
 
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
+        # Folded from the log as far as it goes: a snapshot that nobody has compared with the log
+        # could be wrong, and what it hides below itself may be deleted on the strength of this one.
+        chain = self.versions.from_log(version, proved=self.proved)
         path = self._snapshot_path(version)
-        return WriteSnapshot(self.store.id, path, _chain(self.versions, version), reason)
+        return WriteSnapshot(self.store.id, path, chain or _chain(self.versions, version), reason)
 
     def _snapshot_path(self, version: int) -> str:
         return f"{self.store.id.directory}/{version}.snapshot"
@@ -165,13 +169,17 @@ class _Decision:
     def _attest(self) -> tuple[Attest, ...]:
         base = self.base
         planned = {write.path for write in self.writes}
-        if base is None or base.entry.path in planned or self._attested(base):
+        if base is None or base.entry.path in planned or base.version in self.proved:
             return ()
-        below = self.versions.without_snapshot(base.version).chain(base.version)
-        return (Attest(self.store.id, base, below if isinstance(below, Chain) else None),)
+        return (
+            Attest(self.store.id, base, self.versions.from_log(base.version, proved=self.proved)),
+        )
 
-    def _attested(self, snapshot: Snapshot) -> bool:
-        return any(one.covers(snapshot.entry) for one in self.store.attestations)
+    def _proved(self) -> Iterator[int]:
+        """Yields the versions of snapshots that an attestation still fits."""
+        for snapshot in self.versions.snapshots.values():
+            if any(one.covers(snapshot.entry) for one in self.store.attestations):
+                yield snapshot.version
 
     # -- the fate of each file
 

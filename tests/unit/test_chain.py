@@ -1,5 +1,6 @@
 """Chains: what Spark would read for a version."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,29 @@ def test_a_snapshot_above_is_not_used() -> None:
 
 def test_names_the_first_missing_delta() -> None:
     assert of("1d 2s 3d 6d").chain(6) == Gap(6, start=2, first=4, count=2)
+
+
+@pytest.mark.parametrize(
+    ("notation", "proved", "start"),
+    [
+        ("1d 2d 3d 3s 4d 5d", set(), 0),
+        ("1d 2d 3d 3s 4d 5d", {3}, 3),
+        ("1d 2d 2s 3d 3s 4d 5d", {2}, 2),
+        ("1d 2d 2s 3d 3s 4d 4s 5d", {2, 3}, 3),
+        ("2d 2s 3d 4d 4s 5d", set(), 2),
+        ("2d 2s 4d 4s 5d", set(), 4),
+        ("2d 2s 3d 5d 5s", {2}, None),
+        ("5d 5s", set(), None),
+        ("1d 2d 3d 4d 5d 5s", {5}, 0),
+    ],
+)
+def test_a_fold_from_the_log_believes_as_little_as_possible(
+    notation: str, proved: set[int], start: int | None
+) -> None:
+    found = of(notation).from_log(5, proved=proved)
+    assert (found.start if found else None) == start
+    if found:
+        assert [delta.version for delta in found.deltas] == list(range(found.start + 1, 6))
 
 
 def test_a_wild_version_costs_no_more_than_the_files() -> None:

@@ -154,6 +154,17 @@ def test_a_wrong_snapshot_halts_its_store_and_no_other(
     assert report.exit_code == 3
 
 
+def test_a_wrong_snapshot_in_the_middle_never_becomes_the_only_truth(
+    storage: MemoryStorage,
+) -> None:
+    # Folding on from it and deleting the log below would make its fault permanent.
+    storage.write("state/0/0/10.snapshot", [snapshot_bytes({b"poison": b""})])
+    report = maintain(storage, TIGHT)
+    assert report.exit_code == 0
+    assert states(storage) == expected()
+    assert "10.snapshot" not in names(storage)
+
+
 def test_a_base_with_nothing_below_is_decoded_whole(storage: MemoryStorage) -> None:
     with_spark_snapshot(storage, snapshot_bytes(state_at(17)))
     storage.delete("state/0/0/1.delta")

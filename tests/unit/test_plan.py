@@ -158,6 +158,19 @@ def test_a_base_is_compared_with_what_lies_below_where_that_is_left() -> None:
     assert cut.against is None
 
 
+def test_a_snapshot_nobody_compared_is_not_folded_on_from() -> None:
+    first, second, *_ = decide(f"{NEGLECTED} 10s").actions
+    assert isinstance(first, WriteSnapshot)
+    assert isinstance(second, WriteSnapshot)
+    assert (first.chain.start, second.chain.start) == (0, 0)
+    seen = store(f"{NEGLECTED} 10s")
+    ten = next(one.entry for one in seen.files if one.entry.name == "10.snapshot")
+    proved = replace(seen, attestations=(attest(ten, 10),))
+    first, *_ = plan(checkpoint(proved, batches=range(16, 25)), TIGHT, NOW).actions
+    assert isinstance(first, WriteSnapshot)
+    assert first.chain.start == 10
+
+
 def test_the_commit_log_lowers_the_floor() -> None:
     decided = decide(NEGLECTED, batches=range(9, 25))
     assert decided.floor == 10
