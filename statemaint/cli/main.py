@@ -91,7 +91,9 @@ def maintain_verb(
 @program.command("verify")
 @uri
 @click.option(
-    "--deep", is_flag=True, help="Also read files that nothing needs, and every checksum file."
+    "--deep",
+    is_flag=True,
+    help="Also compare snapshots below the retained versions, and read every file.",
 )
 @as_json
 def verify_verb(uri: str, *, deep: bool, as_json: bool) -> None:

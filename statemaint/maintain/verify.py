@@ -53,8 +53,9 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
 
     Args:
         storage: where the checkpoint lives.
-        deep: also read the files that no retained version needs, and compare every checksum file
-            with the file beside it.
+        deep: also compare the snapshots below the retained versions with the log below them, read
+            the files that no retained version needs, and compare every checksum file with the file
+            beside it.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -67,7 +68,7 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
     findings = list(checkpoint.findings)
     for store in checkpoint.stores:
         findings += diagnose(store, checkpoint)
-        rebuilt, found = _rebuild(reading, store, checkpoint)
+        rebuilt, found = _rebuild(reading, store, checkpoint, deep=deep)
         checked += rebuilt
         findings += found
         findings += _orphans(store)
@@ -75,15 +76,18 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
 
 
-def _rebuild(storage: Storage, store: Store, checkpoint: Checkpoint) -> tuple[int, list[Finding]]:
+def _rebuild(
+    storage: Storage, store: Store, checkpoint: Checkpoint, *, deep: bool
+) -> tuple[int, list[Finding]]:
     first, last = checkpoint.required, checkpoint.target
     if first is None or last is None:
         return 0, []
     versions = Versions.of(store.files)
+    begin = _beginning(versions, first, last) if deep else first
     checked = 0
     try:
-        for _ in _states(storage, versions, first, last):
-            checked += 1
+        for version in _rebuilt(storage, versions, begin, last):
+            checked += version >= first
     except CheckpointError as error:
         return checked, [_finding(store, error)]
     except NotFoundError as error:
@@ -92,8 +96,15 @@ def _rebuild(storage: Storage, store: Store, checkpoint: Checkpoint) -> tuple[in
     return checked, []
 
 
-def _states(storage: Storage, versions: Versions, first: int, last: int) -> Iterator[State]:
-    """Yields the state of each version that loads, comparing each snapshot on the way."""
+def _beginning(versions: Versions, first: int, last: int) -> int:
+    """Returns where the log begins that the first retained version can be folded from."""
+    lowest = min(versions.loadable(first, last), default=first)
+    chain = versions.from_log(lowest, proved=())
+    return max(1, chain.start) if chain else lowest
+
+
+def _rebuilt(storage: Storage, versions: Versions, first: int, last: int) -> Iterator[int]:
+    """Yields each version that loads and rebuilds, comparing each snapshot on the way."""
     state: State | None = None
     before = 0
     for version in sorted(versions.loadable(first, last)):
@@ -105,7 +116,7 @@ def _states(storage: Storage, versions: Versions, first: int, last: int) -> Iter
         before = version
         if snapshot := versions.snapshots.get(version):
             _must_equal(storage, snapshot, state)
-        yield state
+        yield version
 
 
 def _load(storage: Storage, versions: Versions, version: int) -> State:

@@ -45,6 +45,23 @@ def test_finds_a_snapshot_that_does_not_fit_its_deltas(storage: MemoryStorage) -
     assert codes(storage) == [FindingCode.SNAPSHOT_MISMATCH]
 
 
+def test_a_wrong_snapshot_below_the_retained_versions_is_found_by_a_deep_look(
+    storage: MemoryStorage,
+) -> None:
+    # Every retained version loads from it, and there is nothing above it to compare it with.
+    storage.write("state/0/0/12.snapshot", [snapshot_bytes({b"poison": b""})])
+    assert codes(storage) == []
+    found = verify(storage, deep=True)
+    assert [one.code for one in found.findings] == [FindingCode.SNAPSHOT_MISMATCH]
+
+
+def test_a_deep_look_counts_the_retained_versions_only(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/12.snapshot", [snapshot_bytes(state_at(12))])
+    assert verify(storage, deep=True).versions_checked == 9
+    storage.delete("state/0/0/1.delta")
+    assert verify(storage, deep=True).versions_checked == 9
+
+
 def test_finds_a_damaged_delta_of_a_retained_chain(storage: MemoryStorage) -> None:
     flip(storage, "state/0/0/3.delta")
     assert codes(storage) == [FindingCode.CORRUPT_FILE]
