@@ -1,6 +1,5 @@
 import json
 import subprocess
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 import yaml
 
 from helm import dashboard
+from statemaint.demo.board import BoardQuery, board_queries
 from statemaint.demo.prometheus import Server, instant_query
 from tests.prometheus.support import PER_PARTITION, PER_QUERY, PER_STORE, QUERIES, promtool
 
@@ -18,26 +18,10 @@ BOARD: dict[str, Any] = json.loads(dashboard.TARGET.read_text())
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    panel: str
-    ref: str
-    expr: str
+EXPRESSIONS = board_queries(dashboard.TARGET)
 
 
-EXPRESSIONS = [
-    Query(panel["title"], target["refId"], target["expr"])
-    for panel in PANELS
-    for target in panel["targets"]
-]
-
-
-def chosen(expr: str, *, query: str = ".*") -> str:
-    """Puts a choice of the variable into an expression, as Grafana does."""
-    return expr.replace("$query", query)
-
-
-def name(query: Query) -> str:
+def name(query: BoardQuery) -> str:
     return f"{query.panel} {query.ref}"
 
 
@@ -47,7 +31,7 @@ def test_the_file_is_what_the_code_builds() -> None:
 
 def test_every_expression_parses(tmp_path: Path) -> None:
     rules = [
-        {"record": f"expression:{number}", "expr": chosen(query.expr)}
+        {"record": f"expression:{number}", "expr": query.chosen()}
         for number, query in enumerate(EXPRESSIONS)
     ]
     file = tmp_path / "expressions.yaml"
@@ -60,18 +44,18 @@ def test_every_expression_parses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("query", EXPRESSIONS, ids=name)
-def test_every_expression_returns_data(query: Query, monitored: Server) -> None:
-    values = [sample.value for sample in instant_query(monitored.url, chosen(query.expr))]
+def test_every_expression_returns_data(query: BoardQuery, monitored: Server) -> None:
+    values = [sample.value for sample in instant_query(monitored.url, query.chosen())]
     assert values
     # What is not known is left out: it is neither NaN nor fifty years ago.
     assert all(0 <= value < 1e9 for value in values)
 
 
 @pytest.mark.parametrize("query", EXPRESSIONS, ids=name)
-def test_every_expression_obeys_the_choice_of_a_query(query: Query, monitored: Server) -> None:
-    found = instant_query(monitored.url, chosen(query.expr, query="hourly_revenue"))
+def test_every_expression_obeys_the_choice_of_a_query(query: BoardQuery, monitored: Server) -> None:
+    found = instant_query(monitored.url, query.chosen("hourly_revenue"))
     assert {sample.labels.get("query", "hourly_revenue") for sample in found} == {"hourly_revenue"}
-    nothing = instant_query(monitored.url, chosen(query.expr, query="no_such_query"))
+    nothing = instant_query(monitored.url, query.chosen("no_such_query"))
     assert nothing == []
 
 
@@ -84,7 +68,7 @@ def test_the_variable_offers_the_queries(monitored: Server) -> None:
 
 def test_stores_are_counted_once_each(monitored: Server) -> None:
     [stores] = [query for query in EXPRESSIONS if query.panel == "Stores" and "count" in query.expr]
-    [sample] = instant_query(monitored.url, chosen(stores.expr))
+    [sample] = instant_query(monitored.url, stores.chosen())
     assert sample.value == 4 + 2 * 4
 
 
