@@ -17,6 +17,8 @@ from typing import Any
 
 from statemaint.errors import CodecError
 
+_MOST_PARTITIONS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
@@ -60,11 +62,21 @@ def parse_operator(content: bytes) -> OperatorMetadata:
         info, stores = fields["operatorInfo"], fields["stateStoreInfo"]
         names = tuple(str(store["storeName"]) for store in stores)
         partitions = max(int(store["numPartitions"]) for store in stores)
-        return OperatorMetadata(
-            int(info["operatorId"]), str(info["operatorName"]), names, partitions
-        )
+        number, name = int(info["operatorId"]), str(info["operatorName"])
     except (KeyError, TypeError, ValueError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
+    return OperatorMetadata(number, name, names, check_partitions(partitions))
+
+
+def check_partitions(count: int) -> int:
+    """Returns a number of partitions that can be.
+
+    Raises:
+        CodecError: when it cannot; whoever counts up to it would never end.
+    """
+    if not 1 <= count <= _MOST_PARTITIONS:
+        raise CodecError(f"{count} partitions cannot be", offset=0)
+    return count
 
 
 def _body(content: bytes, *, known: tuple[int, ...]) -> dict[str, Any]:

@@ -112,8 +112,11 @@ class StoreReport:
 
     @property
     def attestation(self) -> Attestation | None:
-        """Returns the attestation of the newest snapshot that has one."""
-        return max(self.after.attestations, key=lambda one: one.version, default=None)
+        """Returns the attestation of the newest snapshot that has one which still fits it."""
+        entries = {file.entry.path: file.entry for file in self.after.files}
+        proofs = (one for one in self.after.attestations if one.path in entries)
+        fitting = (one for one in proofs if one.covers(entries[one.path]))
+        return max(fitting, key=lambda one: one.version, default=None)
 
 
 @dataclass(frozen=True, slots=True)

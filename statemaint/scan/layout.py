@@ -79,17 +79,15 @@ def expected_stores(
         partitions: the shuffle partitions that the offset log pins, for operators without metadata.
     """
     declared = {operator.id: operator for operator in operators}
-    listed = set(layout.stores)
-    expected = set(listed)
-    for number in {store.operator for store in listed} | set(declared):
-        siblings = {store for store in listed if store.operator == number}
+    expected = set(layout.stores)
+    for number in {store.operator for store in layout.stores} | set(declared):
+        siblings = {store for store in layout.stores if store.operator == number}
         names = {store.store for store in siblings}
-        highest = max((store.partition for store in siblings), default=0)
-        count = highest + 1
-        if operator := declared.get(number):
+        parts = {store.partition for store in siblings} or {0}
+        operator = declared.get(number)
+        if operator:
             names |= set(operator.stores)
-            count = max(count, operator.partitions) if highest else 1
-        elif highest:
-            count = max(count, partitions or 0)
-        expected |= {StoreId(number, part, name) for part in range(count) for name in names}
+        if parts != {0}:
+            parts |= set(range(operator.partitions if operator else partitions or 0))
+        expected |= {StoreId(number, part, name) for part in parts for name in names}
     return tuple(sorted(expected))

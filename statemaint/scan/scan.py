@@ -47,10 +47,7 @@ def scan(storage: Storage) -> Checkpoint:
     layout = sort_out(storage.list("state"))
     operators = tuple(_operators(storage, layout, notes))
     _check_schemas(storage, layout, notes)
-    partitions = conf.get("spark.sql.shuffle.partitions", "")
-    expected = expected_stores(
-        layout, operators, int(partitions) if partitions.isdecimal() else None
-    )
+    expected = expected_stores(layout, operators, _partitions(conf, notes))
     return Checkpoint(
         root=storage.root,
         query_id=_query_id(storage, notes),
@@ -113,6 +110,17 @@ def _supported(root: str, conf: Mapping[str, str]) -> str:
     if conf.get(f"{_STATE}.rowChecksum.enabled", "false") != "false":
         raise UnsupportedError(root, "state with row checksums", "state without them")
     return "lz4"
+
+
+def _partitions(conf: Mapping[str, str], notes: _Notes) -> int | None:
+    pinned = conf.get("spark.sql.shuffle.partitions")
+    try:
+        return None if pinned is None else logs.check_partitions(int(pinned))
+    except (ValueError, CodecError):
+        notes.add(
+            FindingCode.UNREADABLE_OFFSET, f"offsets/: {pinned!r} shuffle partitions cannot be"
+        )
+        return None
 
 
 def _committed(storage: Storage, commits: Mapping[int, Entry], notes: _Notes) -> tuple[int, ...]:

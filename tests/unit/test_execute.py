@@ -102,6 +102,15 @@ def test_an_attestation_says_what_was_proved(storage: MemoryStorage) -> None:
     assert second.rows == len(state_at(TARGET))
 
 
+def test_an_attestation_of_a_replaced_file_is_not_reported(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    storage.write("state/0/0/25.snapshot", [snapshot_bytes({})], overwrite=True)
+    first, second = maintain(storage, TIGHT).stores
+    assert first.attestation
+    assert second.attestation
+    assert (first.attestation.version, second.attestation.version) == (FLOOR, TARGET)
+
+
 def test_the_ledger_has_a_line_for_each_write_and_delete(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT, run="run-1")
     lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/1.jsonl").splitlines()]

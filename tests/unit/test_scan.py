@@ -83,6 +83,23 @@ def test_without_metadata_the_pinned_partitions_count(storage: MemoryStorage) ->
     assert [one.id.partition for one in scan(storage).stores] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("pinned", ["0", "-3", "2000000000", "many", ""])
+def test_a_number_of_partitions_that_cannot_be_is_a_finding(
+    storage: MemoryStorage, pinned: str
+) -> None:
+    content = offsets_bytes(**{"shuffle.partitions": pinned})
+    storage.write("offsets/4", [content], overwrite=True)
+    assert codes(storage) == [FindingCode.UNREADABLE_OFFSET]
+    metadata = OPERATOR.replace(b'tions":2', b'tions":2000000000')
+    storage.write("state/0/_metadata/metadata", [metadata])
+    assert FindingCode.UNREADABLE_METADATA in codes(storage)
+
+
+def test_a_stray_partition_does_not_invent_others(storage: MemoryStorage) -> None:
+    storage.write("state/0/99999999/1.delta", [b""])
+    assert [one.id.partition for one in scan(storage).stores] == [0, 1, 99999999]
+
+
 def test_an_operator_without_a_key_has_one_partition() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage, last=3, partitions=1)
