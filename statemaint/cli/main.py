@@ -6,13 +6,14 @@ import sys
 from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 from rich.console import Console
 from rich.progress import Progress
 
 from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
-from statemaint.errors import StatemaintError
+from statemaint.errors import ConfigError, StatemaintError
 from statemaint.maintain import (
     digest_stores,
     maintain,
@@ -173,10 +174,13 @@ def _end(findings: tuple[Finding, ...]) -> NoReturn:
 def main() -> None:
     """Runs the program: one line on stderr and an exit code for whatever goes wrong."""
     try:
-        program(standalone_mode=False)
-    except click.ClickException as error:
+        program(standalone_mode=False, prog_name="statemaint")
+    except NoArgsIsHelpError as error:
         error.show()
-        sys.exit(error.exit_code)
+        sys.exit(ConfigError.exit_code)
+    except click.ClickException as error:
+        click.echo(f"statemaint: {ConfigError.code}: {_usage(error)}", err=True)
+        sys.exit(ConfigError.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; run again to go on", err=True)
         sys.exit(1)
@@ -190,6 +194,12 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 -- the shell's last line of defence
         click.echo(f"statemaint: FAULT: {type(error).__name__}: {_one_line(error)}", err=True)
         sys.exit(1)
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "statemaint"
+    return f"{' '.join(error.format_message().split())} See '{command} --help'."
 
 
 def _one_line(error: Exception) -> str:
