@@ -14,7 +14,7 @@ _SAFE = PRESETS["safe"]
 Command = Callable[..., None]
 
 
-class Duration(click.ParamType[float]):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """A duration such as `90s`, `15m`, `1h`, `7d`; its value is in seconds."""
 
     name = "duration"
