@@ -199,7 +199,8 @@ def main() -> None:
 def _usage(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "statemaint"
-    return f"{' '.join(error.format_message().split())} See '{command} --help'."
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message}; see '{command} --help'"
 
 
 def _one_line(error: Exception) -> str:
