@@ -10,6 +10,7 @@ import click
 from statemaint.demo import run
 from statemaint.demo import up as servers
 from statemaint.demo.places import PROJECT, Places
+from statemaint.demo.session import end_jvm
 from statemaint.demo.steps import Steps
 from statemaint.errors import StatemaintError
 
@@ -35,6 +36,8 @@ def main(what: str) -> None:
     except StatemaintError as error:
         click.echo(f"{error.code}: {error}", err=True)
         sys.exit(error.exit_code)
+    finally:
+        end_jvm()
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:

@@ -1,5 +1,6 @@
 """A small, quiet Spark on this machine, for as long as a block lasts."""
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+_JVM_SECONDS = 20.0
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # A short life: little compilation, which one cache then has to hold, and no chatter.
 _JAVA_OPTIONS = (
@@ -46,6 +48,26 @@ def local_session(
         yield spark
     finally:
         _end(spark)
+
+
+def end_jvm() -> None:
+    """Ends this process's JVM and waits until it is gone; nothing happens where there is none.
+
+    It would end by itself, a second or two after this process: too late for whoever looks then.
+    """
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - there is no public way to it
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - the next session makes its own
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    # The JVM watches its input for our end.
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(_JVM_SECONDS)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 def _end(spark: SparkSession) -> None:
