@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from statemaint.codec import lz4_block, records
 from statemaint.codec.digest import StateDigest, digest
 from statemaint.codec.records import Record
-from statemaint.errors import CodecError
+from statemaint.errors import CodecError, SnapshotMismatchError
 from statemaint.model.chain import Chain
 from statemaint.storage import Storage
 
@@ -68,3 +68,13 @@ def snapshot_digest(storage: Storage, path: str) -> StateDigest:
 def state_digest(state: State) -> StateDigest:
     """Returns the digest of a state in memory."""
     return digest(state.items())
+
+
+def must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:
+    """Compares what a snapshot holds with what the files below it fold to.
+
+    Raises:
+        SnapshotMismatchError: when the two states differ.
+    """
+    if found != expected:
+        raise SnapshotMismatchError(path, found=str(found), expected=str(expected))

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from statemaint import __version__
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
-from statemaint.errors import ConfigError, StatemaintError
+from statemaint.errors import ConfigError, StatemaintError, Superseded
 from statemaint.maintain import (
     digest_stores,
     maintain,
@@ -168,7 +168,10 @@ def _complain(findings: tuple[Finding, ...]) -> None:
 
 def _end(findings: tuple[Finding, ...]) -> NoReturn:
     _complain(findings)
-    sys.exit(_DAMAGE if damaged(findings) else 0)
+    if damaged(findings):
+        sys.exit(_DAMAGE)
+    moved_on = any(finding.code is FindingCode.SUPERSEDED for finding in findings)
+    sys.exit(Superseded.exit_code if moved_on else 0)
 
 
 def main() -> None:

@@ -41,11 +41,11 @@ class Ledger:
         attestations: tuple[Attestation, ...],
     ) -> None:
         """Notes a snapshot that is in place, and replaces what is attested of its store."""
-        if proof:
-            content = render_attestations(attestations)
-            self.storage.write(attestation_path(action.store), [content], overwrite=True)
         fields = {"bytes": entry.size, "attestation": asdict(proof) if proof else None}
         self._append(action.store, [self._line({**action_json(action), **fields})])
+        if proof:  # last, since deletions rely on it: whatever they rely on is in the ledger
+            content = render_attestations(attestations)
+            self.storage.write(attestation_path(action.store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
         stamped = {"run": self.run, "time": self.storage.now(), **fields}

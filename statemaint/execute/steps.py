@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from statemaint.codec.digest import StateDigest
-from statemaint.errors import AlreadyExistsError, NotFoundError, SnapshotMismatchError, Superseded
+from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
 from statemaint.execute.ledger import Ledger
-from statemaint.fold import State, encode_snapshot, fold, snapshot_digest, state_digest
+from statemaint.fold import (
+    State,
+    encode_snapshot,
+    fold,
+    must_equal,
+    snapshot_digest,
+    state_digest,
+)
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Attestation
@@ -49,7 +56,7 @@ class StoreRun:
             self.ledger.proved(action, entry, None, tuple(self.proofs.values()))
             return SnapshotWritten(action, entry, None, written)
         expected = state_digest(state)
-        _must_equal(action.path, snapshot_digest(self.storage, action.path), expected)
+        must_equal(action.path, snapshot_digest(self.storage, action.path), expected)
         proof = self._prove(action, entry, expected, action.chain)
         return SnapshotWritten(action, entry, proof, written)
 
@@ -65,7 +72,7 @@ class StoreRun:
         self._unchanged(action.snapshot.entry)
         found = snapshot_digest(self.storage, action.path)
         if action.against:
-            _must_equal(action.path, found, state_digest(self._fold(action.against)))
+            must_equal(action.path, found, state_digest(self._fold(action.against)))
         proof = self._prove(action, action.snapshot.entry, found, action.against)
         return Attested(action, proof)
 
@@ -132,8 +139,3 @@ class StoreRun:
             raise Superseded(entry.path, "the snapshot is gone") from error
         if found != entry:
             raise Superseded(entry.path, "the snapshot was replaced after the run was planned")
-
-
-def _must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:
-    if found != expected:
-        raise SnapshotMismatchError(path, found=str(found), expected=str(expected))

@@ -12,9 +12,8 @@ from statemaint.errors import (
     ConfigError,
     DamagedError,
     NotFoundError,
-    SnapshotMismatchError,
 )
-from statemaint.fold import State, fold, read_delta, snapshot_digest, state_digest
+from statemaint.fold import State, fold, must_equal, read_delta, snapshot_digest, state_digest
 from statemaint.maintain.maintain import scan_checkpoint
 from statemaint.model.chain import Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -115,7 +114,8 @@ def _rebuilt(storage: Storage, versions: Versions, first: int, last: int) -> Ite
             state = _load(storage, versions, version)
         before = version
         if snapshot := versions.snapshots.get(version):
-            _must_equal(storage, snapshot, state)
+            found = snapshot_digest(storage, snapshot.entry.path)
+            must_equal(snapshot.entry.path, found, state_digest(state))
         yield version
 
 
@@ -124,13 +124,6 @@ def _load(storage: Storage, versions: Versions, version: int) -> State:
     if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
         raise TypeError(chain)
     return fold(storage, chain)
-
-
-def _must_equal(storage: Storage, snapshot: Snapshot, state: State) -> None:
-    path = snapshot.entry.path
-    found, expected = snapshot_digest(storage, path), state_digest(state)
-    if found != expected:
-        raise SnapshotMismatchError(path, found=str(found), expected=str(expected))
 
 
 def _orphans(store: Store) -> Iterator[Finding]:

@@ -42,6 +42,9 @@ def scan(storage: Storage) -> Checkpoint:
     commits = dict(_numbered(storage, "commits"))
     _must_be_checkpoint(storage, offsets, commits)
     conf = _newest_conf(storage, offsets, notes)
+    if commits and not offsets:
+        detail = "offsets/ is empty although batches are committed; codec and provider are unknown"
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
     codec = _supported(storage.root, conf)
     batches = _committed(storage, commits, notes)
     layout = sort_out(storage.list("state"))

@@ -153,6 +153,14 @@ def test_a_missing_delta_halts_its_store_and_no_other(checkpoint: Path) -> None:
     assert run("verify", str(checkpoint)).returncode == 3
 
 
+def test_a_target_that_was_cleaned_away_is_superseded(checkpoint: Path) -> None:
+    run("maintain", str(checkpoint), *TIGHT)
+    for verb in ("plan", "maintain"):
+        done = run(verb, str(checkpoint), "--target-version", "9")
+        assert done.returncode == 6
+        assert done.stderr.startswith("SUPERSEDED: ")
+
+
 def test_many_findings_of_one_kind_are_counted(checkpoint: Path) -> None:
     for number in range(30):
         (checkpoint / f"state/0/0/foo.{number}").write_bytes(b"")

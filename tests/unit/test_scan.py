@@ -126,6 +126,12 @@ def test_an_offset_entry_that_cannot_be_read_is_a_finding(storage: MemoryStorage
     assert codes(storage) == [FindingCode.UNREADABLE_OFFSET]
 
 
+def test_commits_without_offsets_leave_codec_and_provider_unknown(storage: MemoryStorage) -> None:
+    for batch in (3, 4):
+        storage.delete(f"offsets/{batch}")
+    assert codes(storage) == [FindingCode.UNREADABLE_OFFSET]
+
+
 @pytest.mark.parametrize("path", ["state/0/_metadata/metadata", "state/0/0/_metadata/schema"])
 def test_metadata_that_cannot_be_read_is_a_finding(storage: MemoryStorage, path: str) -> None:
     storage.write(path, [b"v1\n{"])
