@@ -1,13 +1,15 @@
 """The decision for a checkpoint."""
 
-from collections.abc import Iterable
+from collections import defaultdict
 from dataclasses import replace
 from typing import TypeGuard
 
 from statemaint.errors import ConfigError
+from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import StateFile
 from statemaint.model.findings import damaged
+from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import (
     Action,
@@ -118,8 +120,10 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     deletes = [one for store in stores for one in store.actions if _may_wait(one)]
     if len(deletes) <= most:
         return stores
-    later = sorted(deletes, key=lambda one: (one.version, one.store))[most:]
-    return tuple(_postponed(store, later) for store in stores)
+    later: dict[StoreId, set[Entry]] = defaultdict(set)
+    for one in sorted(deletes, key=lambda one: (one.version, one.store))[most:]:
+        later[one.store].add(one.entry)
+    return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
 
 
 def _may_wait(action: Action) -> TypeGuard[Delete]:
@@ -127,8 +131,7 @@ def _may_wait(action: Action) -> TypeGuard[Delete]:
     return isinstance(action, Delete) and action.reason is not DeleteReason.STALE_SIDE
 
 
-def _postponed(store: StorePlan, later: Iterable[Delete]) -> StorePlan:
-    mine = {one.entry for one in later if one.store == store.store.id}
+def _postponed(store: StorePlan, mine: set[Entry]) -> StorePlan:
     if not mine:
         return store
     actions = tuple(
