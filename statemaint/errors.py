@@ -88,6 +88,16 @@ class CodecError(CheckpointError):
         return CodecError(self.detail, offset=self.offset, path=path)
 
 
+class StaleChecksumError(CheckpointError):
+    """A checksum file does not belong to the file beside it; Spark refuses to load that file."""
+
+    code = "STALE_CHECKSUM"
+
+    def __init__(self, path: str, owner: str) -> None:
+        super().__init__(path, f"does not match {owner}; Spark refuses to load it")
+        self.owner = owner
+
+
 class SnapshotMismatchError(CheckpointError):
     """A snapshot does not hold the state that the files below it fold to."""
 

@@ -16,6 +16,8 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import BinaryIO
 
 import google_crc32c
 
@@ -23,6 +25,7 @@ from statemaint.errors import CodecError
 
 _MAGIC = b"crc\x00"
 _BYTES_PER_CHECKSUM = 512
+_MOST_BYTES_PER_CHECKSUM = 1 << 24
 _HEADER = struct.Struct(">4si")
 
 
@@ -33,8 +36,8 @@ def hadoop(content: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, step) + struct.pack(f">{len(sums)}I", *sums)
 
 
-def hadoop_matches(side_file: bytes, content: bytes) -> bool:
-    """Tells whether a `.NAME.crc` belongs to a file's content.
+def hadoop_matches(side_file: bytes, content: BinaryIO) -> bool:
+    """Tells whether a `.NAME.crc` belongs to a file, which is read to its end.
 
     Raises:
         CodecError: when the side file itself is malformed.
@@ -42,10 +45,15 @@ def hadoop_matches(side_file: bytes, content: bytes) -> bool:
     if len(side_file) < _HEADER.size or side_file[:4] != _MAGIC:
         raise CodecError("not a Hadoop checksum file", offset=0)
     _, step = _HEADER.unpack_from(side_file)
-    if step <= 0 or (len(side_file) - _HEADER.size) % 4:
+    sums = side_file[_HEADER.size :]
+    if not 0 < step <= _MOST_BYTES_PER_CHECKSUM or len(sums) % 4:
         raise CodecError(f"Hadoop checksum file with {step} bytes per checksum", offset=4)
-    sums = [zlib.crc32(content[at : at + step]) for at in range(0, len(content), step)]
-    return side_file[_HEADER.size :] == struct.pack(f">{len(sums)}I", *sums)
+    expected = (sums[at : at + 4] for at in range(0, len(sums), 4))
+    pieces = iter(lambda: content.read(step), b"")
+    return all(
+        piece is not None and one == zlib.crc32(piece).to_bytes(4)
+        for piece, one in zip_longest(pieces, expected)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +63,30 @@ class FileChecksum:
     value: int
     size: int
 
+    def fits(self, crc32c: int, size: int) -> bool:
+        """Tells whether it belongs to a file of so many bytes with this (unsigned) CRC-32C."""
+        return (self.value, self.size) == (_signed(crc32c), size)
+
     def matches(self, content: bytes) -> bool:
         """Tells whether it belongs to a file's content."""
-        return (self.value, self.size) == (_signed(google_crc32c.value(content)), len(content))
+        return self.fits(google_crc32c.value(content), len(content))
+
+
+def spark(crc32c: int, size: int, modified: float) -> bytes:
+    """Returns the `NAME.crc` of a file, without the creator, which Spark does not ask for.
+
+    Args:
+        crc32c: of the stored bytes, unsigned.
+        size: of the file in bytes.
+        modified: seconds since the epoch.
+    """
+    fields = {
+        "algorithm": "CRC32C",
+        "value": _signed(crc32c),
+        "mainFileSize": size,
+        "timestampMs": int(modified * 1000),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def parse_spark(side_file: bytes) -> FileChecksum:

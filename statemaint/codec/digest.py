@@ -1,7 +1,12 @@
 """An order-free digest of a state: equal rows give equal digests, in whatever order they come.
 
-Each row is hashed to 128 bits (BLAKE2b over key length, key and value); the digest is the sum of
-the hashes modulo 2^128. Rows are unique by key, so the sum stands for the set.
+Each row is hashed to 128 bits by SipHash-2-4 over its record as a snapshot stores it:
+
+    keyLength(>i) key valueLength(>i) value
+
+and the digest is the sum of the hashes modulo 2^128. Rows are unique by key, so the sum stands for
+the set. The hash is keyed: who can choose the rows of a query, but not read its checkpoint, cannot
+make two different states whose sums agree.
 """
 
 import struct
@@ -9,9 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
-_MODULUS = 1 << 128
+from statemaint.codec.siphash import siphash128
+
+MODULUS = 1 << 128
 _LENGTH = struct.Struct(">I")
-_PERSON = b"statemaint row 1"
+_PERSON = b"statemaint row 2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +35,29 @@ class StateDigest:
     bytes: int
     digest: str
 
+    @classmethod
+    def of_sum(cls, rows: int, size: int, total: int) -> "StateDigest":
+        """Returns the digest of so many rows of so many bytes whose hashes have this sum."""
+        return cls(rows, size, f"{total % MODULUS:032x}")
+
     def __str__(self) -> str:
         return f"{self.rows} rows ({self.bytes} bytes, digest {self.digest})"
 
 
-def digest(rows: Iterable[tuple[bytes, bytes]]) -> StateDigest:
+def digest_key(query_id: str) -> bytes:
+    """Returns the 16 bytes that a query's states are hashed under.
+
+    Copies of a checkpoint have the same query id, so their digests can be compared.
+    """
+    return blake2b(query_id.encode(), digest_size=16, person=_PERSON).digest()
+
+
+def digest(rows: Iterable[tuple[bytes, bytes]], key: bytes) -> StateDigest:
     """Returns the digest of rows that come in any order, each key once."""
     total = count = size = 0
-    for key, value in rows:
-        row = blake2b(_LENGTH.pack(len(key)), digest_size=16, person=_PERSON)
-        row.update(key)
-        row.update(value)
-        total += int.from_bytes(row.digest())
+    for name, value in rows:
+        record = _LENGTH.pack(len(name)) + name + _LENGTH.pack(len(value)) + value
+        total += siphash128(key, record)
         count += 1
-        size += len(key) + len(value)
-    return StateDigest(count, size, f"{total % _MODULUS:032x}")
+        size += len(name) + len(value)
+    return StateDigest.of_sum(count, size, total)

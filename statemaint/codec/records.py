@@ -7,25 +7,31 @@
 
 Mirrors `HDFSBackedStateStoreProvider.writeUpdateToDeltaFile`, `updateFromDeltaFile` and
 `writeSnapshotFile`. A delta may name a key more than once: the last record counts. Any negative
-value length in a delta removes; in a snapshot it is damage.
+value length in a delta removes; in a snapshot it is damage. What row checksums add to values and
+to the keys of removals is `row_checksum`'s grammar.
 """
 
 import struct
 from collections.abc import Iterable, Iterator
 
+from statemaint.codec import row_checksum
+from statemaint.codec.row_checksum import Record
 from statemaint.errors import CodecError
 
-Record = tuple[bytes, bytes | None]
+__all__ = ["Record", "apply", "decode", "encode", "snapshot_rows"]
 
 _INT = struct.Struct(">i")
 _END = _INT.pack(-1)
 _CHUNK = 64 * 1024
 
 
-def encode(records: Iterable[Record]) -> Iterator[bytes]:
-    """Yields the payload of some records in pieces of about 64 KiB; `None` removes its key."""
+def encode(records: Iterable[Record], *, row_checksums: bool = False) -> Iterator[bytes]:
+    """Yields the payload of some records in pieces of about 64 KiB; `None` removes its key.
+
+    With row checksums the records come without, and get them here.
+    """
     pending = bytearray()
-    for key, value in records:
+    for key, value in map(row_checksum.seal, records) if row_checksums else records:
         pending += _INT.pack(len(key)) + key
         pending += _END if value is None else _INT.pack(len(value)) + value
         if len(pending) >= _CHUNK:
@@ -34,20 +40,25 @@ def encode(records: Iterable[Record]) -> Iterator[bytes]:
     yield bytes(pending) + _END
 
 
-def decode(chunks: Iterable[bytes]) -> Iterator[Record]:
+def decode(chunks: Iterable[bytes], *, row_checksums: bool = False) -> Iterator[Record]:
     """Yields the records of a payload that arrives in pieces.
+
+    With row checksums each is checked; a value keeps its own, the key of a removal comes bare.
 
     Raises:
         CodecError: when the payload ends early, goes on after its end, or holds a length that
-            cannot be; `offset` counts in the uncompressed payload.
+            cannot be or a checksum that does not match; `offset` counts in the uncompressed
+            payload, and is the start of the record where a checksum is wrong.
     """
     reader = _Reader(iter(chunks))
     while (length := reader.length()) != -1:
         if length < -1:
             raise CodecError(f"key size cannot be {length}", offset=reader.offset)
+        start = reader.offset - _INT.size
         key = reader.take(length)
         size = reader.length()
-        yield key, (reader.take(size) if size >= 0 else None)
+        record = key, (reader.take(size) if size >= 0 else None)
+        yield row_checksum.verify(record, offset=start) if row_checksums else record
     reader.finish()
 
 

@@ -6,18 +6,25 @@ below it goes (S6, S7), and deletions are in an order of which every prefix is h
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 
 from statemaint.errors import CheckpointError, StorageError, Superseded
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.steps import StoreRun
+from statemaint.fold import Engine, Source, engine_for
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import Action, Attest, Delete, Plan, StorePlan, WriteSnapshot
+from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
 
 
 def execute(
-    plan: Plan, storage: Storage, *, run: str, elapsed: Callable[[], float] = lambda: 0.0
+    plan: Plan,
+    storage: Storage,
+    *,
+    run: str,
+    elapsed: Callable[[], float] = lambda: 0.0,
+    engine: Engine | None = None,
 ) -> Iterator[Outcome]:
     """Yields what happens while a plan is carried out; what is not consumed does not happen.
 
@@ -28,7 +35,9 @@ def execute(
         storage: where the plan's checkpoint lives.
         run: the id under which the ledger notes it.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
+        engine: what to fold with; by default what suits the amount of work.
     """
+    folds = engine or engine_for(_bytes_to_fold(plan))
     ledger = Ledger(storage, run)
     for store in plan.stores:
         if plan.halted:
@@ -36,7 +45,14 @@ def execute(
         elif plan.target is None or _out_of_time(plan, elapsed()):
             yield Skipped(store.store.id)
         else:
-            yield from _store(StoreRun(store, storage, ledger), verify=plan.policy.verify)
+            source = Source.of(storage, store.store, plan)
+            yield from _store(StoreRun(store, source, folds, ledger), verify=plan.policy.verify)
+
+
+def _bytes_to_fold(plan: Plan) -> int:
+    chains = [one.chain for one in plan.actions if isinstance(one, WriteSnapshot)]
+    chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
+    return sum(chain.size for chain in chains)
 
 
 def _out_of_time(plan: Plan, seconds: float) -> bool:
@@ -47,14 +63,7 @@ def _out_of_time(plan: Plan, seconds: float) -> bool:
 def _store(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
     yield from _standing_still(run.plan)
     try:
-        for step in _steps(run.plan.actions):
-            match step:
-                case WriteSnapshot():
-                    yield run.write(step, verify=verify)
-                case Attest():
-                    yield run.attest(step)
-                case _:
-                    yield from run.delete(step)
+        yield from _carry_out(run, verify=verify)
     except Superseded as error:
         yield Skipped(run.plan.store.id, _finding(run, FindingCode.SUPERSEDED, error))
     except CheckpointError as error:
@@ -73,19 +82,24 @@ def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
             yield Skipped(plan.store.id, finding)
 
 
-def _steps(actions: Iterable[Action]) -> Iterator[WriteSnapshot | Attest | tuple[Delete, ...]]:
-    """Yields the actions in their order, neighbouring deletions together."""
-    deletes: list[Delete] = []
-    for action in actions:
-        if isinstance(action, Delete):
-            deletes.append(action)
-            continue
-        if deletes:
-            yield tuple(deletes)
-            deletes = []
-        yield action
-    if deletes:
-        yield tuple(deletes)
+def _carry_out(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
+    """Carries the actions out in their order, neighbouring ones of a kind together."""
+    for _, group in groupby(run.plan.actions, key=type):
+        same = tuple(group)
+        for writes in _folds(one for one in same if isinstance(one, WriteSnapshot)):
+            yield from run.write(writes, verify=verify)
+        for attest in (one for one in same if isinstance(one, Attest)):
+            yield run.attest(attest)
+        yield from run.delete(tuple(one for one in same if isinstance(one, Delete)))
+
+
+def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
+    """Yields the snapshots that one fold gives; a store has two at most, target and floor."""
+    found = tuple(writes)
+    if len(found) == 2 and found[1].chain.begins(found[0].chain):  # noqa: PLR2004
+        yield found
+    else:
+        yield from ((write,) for write in found)
 
 
 def _named(error: Exception) -> str:

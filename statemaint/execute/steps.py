@@ -1,19 +1,13 @@
-"""The three things that maintenance does to a store: write a snapshot, attest one, delete."""
+"""The three things that maintenance does to a store: write snapshots, attest one, delete."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from statemaint.codec.digest import StateDigest
-from statemaint.errors import AlreadyExistsError, NotFoundError, Superseded
+from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.ledger import Ledger
-from statemaint.fold import (
-    State,
-    encode_snapshot,
-    fold,
-    must_equal,
-    snapshot_digest,
-    state_digest,
-)
+from statemaint.execute.publish import Published, publish
+from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Attestation
@@ -31,7 +25,8 @@ class StoreRun:
     """One store while its plan is carried out, and what is proved of it so far."""
 
     plan: StorePlan
-    storage: Storage
+    source: Source
+    engine: Engine
     ledger: Ledger
     proofs: dict[str, Attestation] = field(default_factory=dict)
 
@@ -41,38 +36,59 @@ class StoreRun:
             if proof.path in listed and proof.covers(listed[proof.path]):
                 self.proofs[proof.path] = proof
 
-    def write(self, action: WriteSnapshot, *, verify: bool) -> SnapshotWritten:
-        """Folds a chain, writes its snapshot, and proves it by reading it back.
+    @property
+    def storage(self) -> Storage:
+        """Returns where the store lives."""
+        return self.source.storage
+
+    def write(
+        self, actions: tuple[WriteSnapshot, ...], *, verify: bool
+    ) -> Iterator[SnapshotWritten]:
+        """Folds a chain once, writes the snapshots, and proves each by reading it back.
+
+        Args:
+            actions: one, or two of which the second's chain is the beginning of the first's.
+            verify: read them back.
 
         Raises:
             CodecError: when a file of the chain is damaged.
+            StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when what storage holds is not what was folded.
             Superseded: when a file of the chain is gone.
             StorageError: when the storage fails.
         """
-        state = self._fold(action.chain)
-        entry, written = self._publish(action, state)
-        if not verify:
+        versions = tuple(action.version for action in actions)
+        chunks = self._fold(actions[0].chain, versions, write=True)
+        for action, published in zip(actions, publish(self.storage, actions, chunks), strict=True):
+            yield self._written(action, published, verify=verify)
+
+    def _written(
+        self, action: WriteSnapshot, published: Published, *, verify: bool
+    ) -> SnapshotWritten:
+        entry, proof = published.entry, None
+        if verify:
+            source = self.source.beside(published.checksum) if published.checksum else self.source
+            found = self.engine.digest(source, action.path)
+            must_equal(action.path, found, published.digest)
+            proof = self._prove(action, entry, found, action.chain)
+        else:
             self.ledger.proved(action, entry, None, tuple(self.proofs.values()))
-            return SnapshotWritten(action, entry, None, written)
-        expected = state_digest(state)
-        must_equal(action.path, snapshot_digest(self.storage, action.path), expected)
-        proof = self._prove(action, entry, expected, action.chain)
-        return SnapshotWritten(action, entry, proof, written)
+        return SnapshotWritten(action, entry, proof, published.written, published.checksum)
 
     def attest(self, action: Attest) -> Attested:
         """Reads a snapshot back whole and compares it with the fold of what lies below it.
 
         Raises:
             CodecError: when the snapshot, or a file below it, is damaged.
+            StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when the two states differ.
             Superseded: when the snapshot was replaced or is gone.
             StorageError: when the storage fails.
         """
         self._unchanged(action.snapshot.entry)
-        found = snapshot_digest(self.storage, action.path)
+        found = self.engine.digest(self.source, action.path)
         if action.against:
-            must_equal(action.path, found, state_digest(self._fold(action.against)))
+            must_equal(action.path, found, self._state(action.against))
         proof = self._prove(action, action.snapshot.entry, found, action.against)
         return Attested(action, proof)
 
@@ -92,20 +108,16 @@ class StoreRun:
                 self.storage.delete(one.path)
                 yield Deleted(one)
 
-    def _fold(self, chain: Chain) -> State:
+    def _state(self, chain: Chain) -> StateDigest:
+        return digest_of(self._fold(chain, (chain.version,), write=False), chain.version)
+
+    def _fold(self, chain: Chain, versions: tuple[int, ...], *, write: bool) -> Chunks:
         try:
-            return fold(self.storage, chain)
+            return (yield from self.engine.fold(self.source, chain, versions, write=write))
         except NotFoundError as error:
             raise Superseded(
                 error.path, "was there when the run was planned and is gone"
             ) from error
-
-    def _publish(self, action: WriteSnapshot, state: State) -> tuple[Entry, int]:
-        try:
-            entry = self.storage.write(action.path, encode_snapshot(state))
-        except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
-            return self.storage.stat(action.path), 0
-        return entry, entry.size
 
     def _prove(
         self, action: WriteSnapshot | Attest, entry: Entry, found: StateDigest, chain: Chain | None

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from statemaint.codec import checksum
 from statemaint.codec.digest import StateDigest
-from statemaint.codec.records import apply
 from statemaint.errors import (
     CheckpointError,
     CodecError,
@@ -13,9 +12,9 @@ from statemaint.errors import (
     DamagedError,
     NotFoundError,
 )
-from statemaint.fold import State, fold, must_equal, read_delta, snapshot_digest, state_digest
+from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
 from statemaint.maintain.maintain import scan_checkpoint
-from statemaint.model.chain import Gap, Versions, lone_side_files
+from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
@@ -63,20 +62,27 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
     """
     reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading)
+    engine = _engine(checkpoint)
     checked = 0
     findings = list(checkpoint.findings)
     for store in checkpoint.stores:
+        source = Source.of(reading, store, checkpoint)
         findings += diagnose(store, checkpoint)
-        rebuilt, found = _rebuild(reading, store, checkpoint, deep=deep)
+        rebuilt, found = _rebuild(source, engine, store, checkpoint, deep=deep)
         checked += rebuilt
         findings += found
         findings += _orphans(store)
-        findings += _deep(reading, store) if deep else ()
+        findings += _deep(source, engine, store) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
 
 
+def _engine(checkpoint: Checkpoint) -> Engine:
+    files = (file for store in checkpoint.stores for file in store.files)
+    return engine_for(sum(file.entry.size for file in files))
+
+
 def _rebuild(
-    storage: Storage, store: Store, checkpoint: Checkpoint, *, deep: bool
+    source: Source, engine: Engine, store: Store, checkpoint: Checkpoint, *, deep: bool
 ) -> tuple[int, list[Finding]]:
     first, last = checkpoint.required, checkpoint.target
     if first is None or last is None:
@@ -85,7 +91,7 @@ def _rebuild(
     begin = _beginning(versions, first, last) if deep else first
     checked = 0
     try:
-        for version in _rebuilt(storage, versions, begin, last):
+        for version in _Rebuild(source, engine, versions).all(begin, last):
             checked += version >= first
     except CheckpointError as error:
         return checked, [_finding(store, error)]
@@ -102,28 +108,47 @@ def _beginning(versions: Versions, first: int, last: int) -> int:
     return max(1, chain.start) if chain else lowest
 
 
-def _rebuilt(storage: Storage, versions: Versions, first: int, last: int) -> Iterator[int]:
-    """Yields each version that loads and rebuilds, comparing each snapshot on the way."""
-    state: State | None = None
-    before = 0
-    for version in sorted(versions.loadable(first, last)):
-        delta = versions.deltas.get(version)
-        if state is not None and delta and version == before + 1:
-            apply(state, read_delta(storage, delta.entry.path))
-        else:
-            state = _load(storage, versions, version)
-        before = version
-        if snapshot := versions.snapshots.get(version):
-            found = snapshot_digest(storage, snapshot.entry.path)
-            must_equal(snapshot.entry.path, found, state_digest(state))
-        yield version
+class _Rebuild:
+    """Rebuilding one store's versions, each file of them read whole, once."""
 
+    def __init__(self, source: Source, engine: Engine, versions: Versions) -> None:
+        self._source, self._engine, self._versions = source, engine, versions
+        self._digests: dict[str, StateDigest] = {}
+        self._read: set[str] = set()
 
-def _load(storage: Storage, versions: Versions, version: int) -> State:
-    chain = versions.chain(version)
-    if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
-        raise TypeError(chain)
-    return fold(storage, chain)
+    def all(self, first: int, last: int) -> Iterator[int]:
+        """Yields each version that rebuilds, comparing each snapshot with the files below it."""
+        loads = self._versions.loadable(first, last)
+        for version in sorted(loads):
+            chain = self._chain(version)
+            self._check(chain)
+            snapshot = self._versions.snapshots.get(version)
+            if snapshot and version - 1 in loads and version in self._versions.deltas:
+                self._compare(snapshot)
+            yield version
+
+    def _check(self, chain: Chain) -> None:
+        if chain.base and chain.base.entry.path not in self._digests:
+            path = chain.base.entry.path
+            self._digests[path] = self._engine.digest(self._source, path)
+        for delta in chain.deltas:
+            if delta.entry.path not in self._read:
+                self._engine.check(self._source, delta.entry.path)
+                self._read.add(delta.entry.path)
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        below = self._chain(snapshot.version - 1)
+        deltas = (*below.deltas, self._versions.deltas[snapshot.version])
+        chain = Chain(snapshot.version, below.base, deltas)
+        folded = self._engine.fold(self._source, chain, (chain.version,), write=False)
+        path = snapshot.entry.path
+        must_equal(path, self._digests[path], digest_of(folded, chain.version))
+
+    def _chain(self, version: int) -> Chain:
+        chain = self._versions.chain(version)
+        if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
+            raise TypeError(chain)
+        return chain
 
 
 def _orphans(store: Store) -> Iterator[Finding]:
@@ -134,18 +159,17 @@ def _orphans(store: Store) -> Iterator[Finding]:
         yield Finding(FindingCode.ORPHAN_FILE, detail, store.id)
 
 
-def _deep(storage: Storage, store: Store) -> Iterator[Finding]:
+def _deep(source: Source, engine: Engine, store: Store) -> Iterator[Finding]:
     lone = {side.entry.path for side in lone_side_files(store.files)}
     for file in store.files:
         try:
             match file:
                 case Delta():
-                    for _ in read_delta(storage, file.entry.path):
-                        pass
+                    engine.check(source, file.entry.path)
                 case Snapshot():
-                    snapshot_digest(storage, file.entry.path)
-                case SideFile() if file.entry.path not in lone:
-                    yield from _stale(storage, store, file)
+                    engine.digest(source, file.entry.path)
+                case SideFile() if file.entry.path not in lone and not file.by_spark:
+                    yield from _stale(source.storage, store, file)
                 case _:
                     continue
         except CheckpointError as error:
@@ -155,22 +179,18 @@ def _deep(storage: Storage, store: Store) -> Iterator[Finding]:
 
 
 def _stale(storage: Storage, store: Store, side: SideFile) -> Iterator[Finding]:
-    hadoop = side.entry.name.startswith(".")
-    owner = side.entry.path.removesuffix(side.entry.name) + (
-        side.entry.name[1:-4] if hadoop else side.entry.name[:-4]
-    )
-    content, stored = storage.read(owner), storage.read(side.entry.path)
+    """Compares Hadoop's side file with the file that it stands beside."""
+    owner = side.entry.path.removesuffix(side.entry.name) + side.entry.name[1:-4]
+    stored = storage.read(side.entry.path)
     try:
-        fits = (
-            checksum.hadoop_matches(stored, content)
-            if hadoop
-            else checksum.parse_spark(stored).matches(content)
-        )
+        with storage.open(owner) as stream:
+            fits = checksum.hadoop_matches(stored, stream)
     except CodecError as error:
         raise error.at(side.entry.path) from error
     if not fits:
-        harm = "a Hadoop FileSystem refuses to read it" if hadoop else "Spark refuses to load it"
-        detail = f"{side.entry.path}: does not match {owner}; {harm}"
+        detail = (
+            f"{side.entry.path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
+        )
         yield Finding(FindingCode.STALE_CHECKSUM, detail, store.id, side.version)
 
 
@@ -201,14 +221,18 @@ def digest_stores(
     asked = checkpoint.target if version is None else version
     if asked is None:
         raise ConfigError(f"{storage.root}: no batch is committed yet, there is no state to digest")
-    return asked, tuple((store.id, _digest(reading, store, asked)) for store in checkpoint.stores)
+    engine = _engine(checkpoint)
+    return asked, tuple(
+        (store.id, _digest(Source.of(reading, store, checkpoint), engine, store, asked))
+        for store in checkpoint.stores
+    )
 
 
-def _digest(storage: Storage, store: Store, version: int) -> StateDigest:
+def _digest(source: Source, engine: Engine, store: Store, version: int) -> StateDigest:
     chain = Versions.of(store.files).chain(version)
     if isinstance(chain, Gap):
         raise ConfigError(
             f"{store.id}: version {version} does not load, "
             f"{store.id.directory}/{chain.first}.delta is not there"
         )
-    return state_digest(fold(storage, chain))
+    return digest_of(engine.fold(source, chain, (version,), write=False), version)

@@ -26,6 +26,17 @@ class Chain:
         base = (self.base.entry.path,) if self.base else ()
         return base + tuple(delta.entry.path for delta in self.deltas)
 
+    @property
+    def size(self) -> int:
+        """Returns the stored bytes of all its files."""
+        base = self.base.entry.size if self.base else 0
+        return base + sum(delta.entry.size for delta in self.deltas)
+
+    def begins(self, other: "Chain") -> bool:
+        """Tells whether a fold of another chain passes this one's version on its way."""
+        shorter = other.deltas[: len(self.deltas)]
+        return (self.base, self.deltas) == (other.base, shorter) and other.version > self.version
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

@@ -77,7 +77,8 @@ class Checkpoint:
         query_id: from `metadata`; empty when that file is missing.
         batches: the committed batches still in `commits/`, ascending.
         provider: the state store provider's class name, without its package.
-        codec: the compression of every state file.
+        codec: the compression of every state file, by Spark's short name.
+        row_checksums: whether every record in them carries a checksum.
         operators: what the operators' metadata say.
         stores: every store, ascending by id.
         findings: what concerns the whole checkpoint.
@@ -89,6 +90,7 @@ class Checkpoint:
     batches: tuple[int, ...] = ()
     provider: str = "HDFSBackedStateStoreProvider"
     codec: str = "lz4"
+    row_checksums: bool = False
     operators: tuple[Operator, ...] = ()
     stores: tuple[Store, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -10,6 +10,7 @@ Everything else is unknown, and unknown files are kept (S11).
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statemaint.listing import Entry
@@ -39,6 +40,11 @@ class SideFile:
     owner: str
     entry: Entry
 
+    @property
+    def by_spark(self) -> bool:
+        """Tells whether it is Spark's own kind, which Spark compares when it loads the owner."""
+        return self.entry.path == f"{self.owner}.crc"
+
 
 @dataclass(frozen=True, slots=True)
 class TempFile:
@@ -53,6 +59,12 @@ class UnknownFile:
     """A name that nobody we know of writes."""
 
     entry: Entry
+
+
+def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
+    """Returns the path of Spark's checksum file of each file that has one."""
+    sides = (file for file in files if isinstance(file, SideFile))
+    return {side.owner: side.entry.path for side in sides if side.by_spark}
 
 
 StateFile = Delta | Snapshot | SideFile | TempFile | UnknownFile

@@ -60,12 +60,16 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Fold a chain and write the snapshot of its version."""
+    """Fold a chain and write the snapshot of its version.
+
+    `checksum` says that Spark's own checksum file goes with it, as with the query's newest files.
+    """
 
     store: StoreId
     path: str
     chain: Chain
     reason: SnapshotReason
+    checksum: bool = False
 
     @property
     def version(self) -> int:
@@ -193,6 +197,8 @@ class Plan:
         policy: what it was decided by.
         stores: one plan for each store that was asked for.
         findings: what concerns the whole checkpoint.
+        codec: the compression of every state file, by Spark's short name.
+        row_checksums: whether every record in them carries a checksum.
         unclassified: files under `state/` that belong to no store.
     """
 
@@ -204,6 +210,8 @@ class Plan:
     policy: Policy
     stores: tuple[StorePlan, ...]
     findings: tuple[Finding, ...]
+    codec: str = "lz4"
+    row_checksums: bool = False
     unclassified: tuple[Kept, ...] = ()
 
     @property

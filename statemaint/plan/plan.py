@@ -55,6 +55,8 @@ def plan(
         policy=policy,
         stores=_store_plans(checkpoint, stores, _window(policy, now, asked, floor, target)),
         findings=checkpoint.findings,
+        codec=checkpoint.codec,
+        row_checksums=checkpoint.row_checksums,
         unclassified=tuple(
             Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
         ),

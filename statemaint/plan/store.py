@@ -19,6 +19,7 @@ from statemaint.model.files import (
     StateFile,
     TempFile,
     UnknownFile,
+    spark_checksums,
 )
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
@@ -76,6 +77,7 @@ class _Decision:
     def __init__(self, store: Store, window: Window, floor: int) -> None:
         self.store, self.window, self.floor = store, window, floor
         self.versions = Versions.of(store.files)
+        self.checksums = spark_checksums(store.files)
         self.lone = {side.entry.path: side for side in lone_side_files(store.files)}
         self.proved = frozenset(self._proved())
         self.writes = tuple(self._writes())
@@ -137,9 +139,13 @@ class _Decision:
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         # Folded from the log as far as it goes: a snapshot that nobody has compared with the log
         # could be wrong, and what it hides below itself may be deleted on the strength of this one.
-        chain = self.versions.from_log(version, proved=self.proved)
-        path = self._snapshot_path(version)
-        return WriteSnapshot(self.store.id, path, chain or _chain(self.versions, version), reason)
+        found = self.versions.from_log(version, proved=self.proved)
+        chain = found or _chain(self.versions, version)
+        # The newest file that it is made from tells whether the query writes checksum files now.
+        checksum = chain.deltas[-1].entry.path in self.checksums
+        return WriteSnapshot(
+            self.store.id, self._snapshot_path(version), chain, reason, checksum=checksum
+        )
 
     def _snapshot_path(self, version: int) -> str:
         return f"{self.store.id.directory}/{version}.snapshot"

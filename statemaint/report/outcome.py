@@ -16,13 +16,15 @@ from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
 class SnapshotWritten:
     """A snapshot is in place; `attestation` is `None` when it was not read back.
 
-    `bytes` is 0 when somebody else's file of that name was there first and proved to be equal.
+    `bytes` is 0 when somebody else's file of that name was there first and proved to be equal;
+    `checksum` is Spark's checksum file, where one goes with it.
     """
 
     action: WriteSnapshot
     entry: Entry
     attestation: Attestation | None
     bytes: int
+    checksum: Entry | None = None
 
     @property
     def store(self) -> StoreId:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation, Store
-from statemaint.model.files import Snapshot
+from statemaint.model.files import classify
 from statemaint.model.findings import Finding
 from statemaint.plan import Delete, KeepReason, StorePlan
 from statemaint.report.outcome import (
@@ -42,10 +42,8 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
 
 def _after(store: Store, outcome: Outcome) -> Store:
     match outcome:
-        case SnapshotWritten(action=action, attestation=attestation, entry=entry):
-            kept = tuple(file for file in store.files if file.entry.path != action.path)
-            grown = replace(store, files=(*kept, Snapshot(action.version, entry)))
-            return _attested(grown, attestation)
+        case SnapshotWritten(attestation=attestation):
+            return _attested(_grown(store, outcome), attestation)
         case Attested(attestation=attestation):
             return _attested(store, attestation)
         case Deleted(action=action):
@@ -54,6 +52,13 @@ def _after(store: Store, outcome: Outcome) -> Store:
             return store
         case _:
             assert_never(outcome)
+
+
+def _grown(store: Store, outcome: SnapshotWritten) -> Store:
+    written = [entry for entry in (outcome.entry, outcome.checksum) if entry]
+    new = {entry.path for entry in written}
+    kept = (file for file in store.files if file.entry.path not in new)
+    return replace(store, files=(*kept, *map(classify, written)))
 
 
 def _attested(store: Store, attestation: Attestation | None) -> Store:

@@ -8,7 +8,7 @@ from statemaint.model.checkpoint import Attestation
 from statemaint.model.ids import StoreId
 
 FOLDER = "_statemaint/attestations"
-_FORMAT = 1
+_FORMAT = 2  # 1 had digests without a key
 
 
 def attestation_path(store: StoreId) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.codec import logs, schema
+from statemaint.codec.codecs import COMPRESSIONS, named
 from statemaint.errors import CodecError, NotACheckpointError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation, Checkpoint, Operator, Store
@@ -15,7 +16,6 @@ from statemaint.storage import Storage
 
 HDFS_BACKED = "HDFSBackedStateStoreProvider"
 _STATE = "spark.sql.streaming.stateStore"
-_LZ4 = ("lz4", "org.apache.spark.io.LZ4CompressionCodec")
 
 
 @dataclass(slots=True)
@@ -46,6 +46,7 @@ def scan(storage: Storage) -> Checkpoint:
         detail = "offsets/ is empty although batches are committed; codec and provider are unknown"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail)
     codec = _supported(storage.root, conf)
+    row_checksums = _row_checksums(conf, notes)
     batches = _committed(storage, commits, notes)
     layout = sort_out(storage.list("state"))
     operators = tuple(_operators(storage, layout, notes))
@@ -57,6 +58,7 @@ def scan(storage: Storage) -> Checkpoint:
         batches=batches,
         provider=HDFS_BACKED,
         codec=codec,
+        row_checksums=row_checksums,
         operators=operators,
         stores=tuple(_stores(storage, layout, expected)),
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
@@ -103,16 +105,24 @@ def _newest_conf(
 
 
 def _supported(root: str, conf: Mapping[str, str]) -> str:
-    """Returns the codec, once provider, codec and row format are ones that we can maintain."""
+    """Returns the codec, once provider and codec are ones that we can maintain."""
     provider = conf.get(f"{_STATE}.providerClass", HDFS_BACKED).rpartition(".")[2]
     if provider != HDFS_BACKED:
         raise UnsupportedError(root, f"state store provider {provider}", HDFS_BACKED)
-    codec = conf.get(f"{_STATE}.compression.codec", "lz4")
-    if codec not in _LZ4:
-        raise UnsupportedError(root, f"state store codec {codec!r}", "lz4")
-    if conf.get(f"{_STATE}.rowChecksum.enabled", "false") != "false":
-        raise UnsupportedError(root, "state with row checksums", "state without them")
-    return "lz4"
+    setting = f"{_STATE}.compression.codec"
+    codec = named(conf.get(setting, "lz4"))
+    if codec is None:
+        raise UnsupportedError(root, f"{setting}={conf[setting]}", ", ".join(COMPRESSIONS))
+    return codec.name
+
+
+def _row_checksums(conf: Mapping[str, str], notes: _Notes) -> bool:
+    setting = f"{_STATE}.rowChecksum.enabled"
+    pinned = conf.get(setting, "false")
+    value = pinned.strip().lower()
+    if value not in ("true", "false"):
+        notes.add(FindingCode.UNREADABLE_OFFSET, f"offsets/: {setting} cannot be {pinned!r}")
+    return value == "true"
 
 
 def _partitions(conf: Mapping[str, str], notes: _Notes) -> int | None:

@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from statemaint.codec import lz4_block, records
+from statemaint.codec import compression, records
+from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.records import Record
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -66,14 +67,19 @@ def names(paths: Iterable[str]) -> list[str]:
 # -- real files
 
 
-def delta_bytes(changes: Sequence[Record]) -> bytes:
-    """Returns a delta file."""
-    return b"".join(lz4_block.encode(records.encode(changes)))
+def delta_bytes(
+    changes: Iterable[Record], *, codec: str = "lz4", row_checksums: bool = False
+) -> bytes:
+    """Returns a delta file; with row checksums it gets them here, the changes come without."""
+    payload = records.encode(changes, row_checksums=row_checksums)
+    return b"".join(compression.encode(COMPRESSIONS[codec], payload))
 
 
-def snapshot_bytes(state: Mapping[bytes, bytes]) -> bytes:
-    """Returns a snapshot file."""
-    return b"".join(lz4_block.encode(records.encode(state.items())))
+def snapshot_bytes(
+    state: Mapping[bytes, bytes], *, codec: str = "lz4", row_checksums: bool = False
+) -> bytes:
+    """Returns a snapshot file; with row checksums it gets them here, the state comes without."""
+    return delta_bytes(list(state.items()), codec=codec, row_checksums=row_checksums)
 
 
 def changes(version: int, partition: int = 0) -> list[Record]:
@@ -92,6 +98,7 @@ def state_at(version: int, partition: int = 0) -> dict[bytes, bytes]:
     return state
 
 
+ROW_CHECKSUMS = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 OFFSETS_CONF = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -101,10 +108,14 @@ OFFSETS_CONF = {
 }
 
 
-def offsets_bytes(**changes: str) -> bytes:
+def offsets_bytes(
+    changes: Mapping[str, str] | None = None, *, codec: str = "lz4", row_checksums: bool = False
+) -> bytes:
     """Returns an offset log entry that pins the given settings, by their last name."""
     conf = dict(OFFSETS_CONF)
-    for name, value in changes.items():
+    if row_checksums:
+        conf[ROW_CHECKSUMS] = "true"
+    for name, value in {"codec": codec, **(changes or {})}.items():
         key = next((key for key in conf if key.endswith(name)), name)
         conf[key] = value
     head = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
@@ -114,26 +125,30 @@ def offsets_bytes(**changes: str) -> bytes:
 COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 
 
-def write_checkpoint(
+def write_checkpoint(  # noqa: PLR0913 -- what a test says of its checkpoint, all by name
     storage: Storage,
     *,
     last: int = 25,
     batches: Iterable[int] | None = None,
     partitions: int = 2,
     stores: Sequence[str] = ("default",),
+    codec: str = "lz4",
+    row_checksums: bool = False,
 ) -> None:
     """Writes a neglected checkpoint: a delta for each version from 1, and no snapshot.
 
     `batches` are those still in the commit log; the last nine by default.
     """
     committed = tuple(range(last - 9, last) if batches is None else batches)
+    pinned = offsets_bytes(codec=codec, row_checksums=row_checksums)
     storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])
     for batch in committed:
         storage.write(f"commits/{batch}", [COMMIT])
-        storage.write(f"offsets/{batch}", [offsets_bytes()])
+        storage.write(f"offsets/{batch}", [pinned])
     for partition in range(partitions):
         for name in stores:
             directory = StoreId(0, partition, name).directory
             for version in range(1, last + 1):
-                content = delta_bytes(changes(version, partition))
+                rows = changes(version, partition)
+                content = delta_bytes(rows, codec=codec, row_checksums=row_checksums)
                 storage.write(f"{directory}/{version}.delta", [content])

@@ -1,5 +1,6 @@
 """Hadoop's and Spark's checksum files."""
 
+import io
 import json
 import zlib
 
@@ -19,9 +20,9 @@ def test_hadoops_file_has_a_crc_for_each_512_bytes() -> None:
 
 def test_hadoops_file_matches_its_own_content_only() -> None:
     stored = checksum.hadoop(CONTENT)
-    assert checksum.hadoop_matches(stored, CONTENT)
-    assert not checksum.hadoop_matches(stored, CONTENT[:-1] + b"x")
-    assert not checksum.hadoop_matches(stored, CONTENT + b"x" * 512)
+    assert checksum.hadoop_matches(stored, io.BytesIO(CONTENT))
+    assert not checksum.hadoop_matches(stored, io.BytesIO(CONTENT[:-1] + b"x"))
+    assert not checksum.hadoop_matches(stored, io.BytesIO(CONTENT + b"x" * 512))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_hadoops_file_matches_its_own_content_only() -> None:
 )
 def test_a_malformed_hadoop_file_is_an_error(stored: bytes) -> None:
     with pytest.raises(CodecError):
-        checksum.hadoop_matches(stored, CONTENT)
+        checksum.hadoop_matches(stored, io.BytesIO(CONTENT))
 
 
 def test_sparks_file_holds_a_signed_crc32c() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from statemaint.execute import execute
-from statemaint.fold import fold
 from statemaint.maintain import maintain, plan_checkpoint
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.findings import FindingCode
@@ -26,6 +25,7 @@ from tests.support.checkpoints import (
     write_checkpoint,
 )
 from tests.support.faults import Crash, CrashingStorage, RefusingStorage
+from tests.support.states import state_of
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 FLOOR, TARGET = 17, 25
@@ -46,7 +46,7 @@ def states(storage: Storage, partition: int = 0) -> dict[int, dict[bytes, bytes]
     """Returns the state of every version from the floor to the target that loads."""
     stored = next(one for one in scan(storage).stores if one.id == StoreId(0, partition))
     chains = [Versions.of(stored.files).chain(one) for one in range(FLOOR, TARGET + 1)]
-    return {one.version: fold(storage, one) for one in chains if isinstance(one, Chain)}
+    return {one.version: state_of(storage, one) for one in chains if isinstance(one, Chain)}
 
 
 def expected(partition: int = 0) -> dict[int, dict[bytes, bytes]]:

@@ -10,18 +10,19 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import lz4_block
+from statemaint.codec import compression
+from statemaint.codec.lz4_block import Lz4Block
 from statemaint.errors import CodecError
 
 END = b"LZ4Block\x15" + bytes(12)
 
 
 def decode(stored: bytes) -> bytes:
-    return b"".join(lz4_block.decode(io.BytesIO(stored)))
+    return b"".join(compression.decode(Lz4Block(), io.BytesIO(stored)))
 
 
 def encode(*chunks: bytes) -> bytes:
-    return b"".join(lz4_block.encode(chunks))
+    return b"".join(compression.encode(Lz4Block(), chunks))
 
 
 @given(st.lists(st.binary(max_size=50_000), max_size=4))
@@ -55,7 +56,7 @@ def test_blocks_are_32_kib_however_the_payload_arrives() -> None:
 
 def test_reads_larger_blocks_and_streams_in_a_row() -> None:
     payload = bytes(range(256)) * 8000
-    stored = b"".join(lz4_block.encode([payload], block_size=1 << 20))
+    stored = b"".join(compression.encode(Lz4Block(block_size=1 << 20), [payload]))
     assert stored[8] & 0x0F == 10
     assert decode(stored + encode(b"more")) == payload + b"more"
 

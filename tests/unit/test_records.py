@@ -1,12 +1,14 @@
 """Records: the payload of deltas and snapshots."""
 
 import struct
+from collections.abc import Iterator
 
+import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import records
+from statemaint.codec import records, row_checksum
 from statemaint.codec.records import Record
 from statemaint.errors import CodecError
 
@@ -14,9 +16,13 @@ END = struct.pack(">i", -1)
 RECORDS = st.lists(st.tuples(st.binary(max_size=40), st.none() | st.binary(max_size=200)))
 
 
-def decode(payload: bytes, step: int = 7) -> list[Record]:
+def decode(payload: bytes, step: int = 7, *, row_checksums: bool = False) -> list[Record]:
     chunks = (payload[at : at + step] for at in range(0, len(payload), step))
-    return list(records.decode(chunks))
+    return list(records.decode(chunks, row_checksums=row_checksums))
+
+
+def encode(*found: Record, row_checksums: bool = False) -> bytes:
+    return b"".join(records.encode(found, row_checksums=row_checksums))
 
 
 @given(RECORDS, st.integers(1, 400))
@@ -71,3 +77,87 @@ def test_the_last_record_of_a_key_counts() -> None:
     state = {b"a": b"1", b"b": b"1"}
     records.apply(state, [(b"a", b"2"), (b"a", b"3"), (b"b", None), (b"c", None)])
     assert state == {b"a": b"3"}
+
+
+def test_a_snapshot_that_only_puts_is_read_whole() -> None:
+    assert list(records.snapshot_rows([(b"a", b"1"), (b"b", b"2")])) == [(b"a", b"1"), (b"b", b"2")]
+
+
+# -- row checksums
+
+
+def crc(content: bytes) -> bytes:
+    return struct.pack("<I", google_crc32c.value(content))
+
+
+@given(RECORDS, st.integers(1, 400))
+def test_row_checksums_stay_in_values_and_leave_keys(found: list[Record], step: int) -> None:
+    payload = encode(*found, row_checksums=True)
+    assert decode(payload, step, row_checksums=True) == [
+        (key, value if value is None else crc(key + value) + value) for key, value in found
+    ]
+
+
+def test_the_bytes_with_row_checksums_are_sparks() -> None:
+    stored = encode((b"k", b"value"), (b"gone", None), row_checksums=True)
+    assert crc(b"123456789") == b"\x83\x92\x06\xe3"
+    assert stored == (
+        b"\0\0\0\1k\0\0\0\x09" + crc(b"kvalue") + b"value"
+        b"\0\0\0\x08" + crc(b"gone") + b"gone\xff\xff\xff\xff" + END
+    )
+
+
+def test_a_value_that_was_read_can_be_written_as_it_is() -> None:
+    payload = encode((b"k", b"value"), (b"l", b""), row_checksums=True)
+    assert encode(*decode(payload, row_checksums=True)) == payload
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize(
+    "record",
+    [
+        (b"first", crc(b"first1") + b"1"),
+        (b"key", crc(b"keyvalue") + b"value"),
+        (b"", crc(b"")),
+        (crc(b"key") + b"key", None),
+    ],
+)
+def test_a_changed_bit_does_not_match(record: Record, bit: int) -> None:
+    first = row_checksum.seal((b"first", b"1"))
+    for changed in flipped(record, bit):
+        with pytest.raises(CodecError, match="row checksum is") as caught:
+            decode(encode(first, changed), row_checksums=True)
+        assert caught.value.offset == 18
+
+
+def flipped(record: Record, bit: int) -> Iterator[Record]:
+    """Yields the record with a bit changed in each byte of its key, and of its value."""
+    key, value = record
+    yield from ((changed, value) for changed in flips(key, bit))
+    yield from ((key, changed) for changed in flips(value or b"", bit))
+
+
+def flips(content: bytes, bit: int) -> Iterator[bytes]:
+    for at, byte in enumerate(content):
+        yield content[:at] + bytes([byte ^ 1 << bit]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ((b"k", b"abc"), "value of 3 bytes is too short"),
+        ((b"k", b""), "value of 0 bytes is too short"),
+        ((b"key", None), "key of a removal of 3 bytes is too short"),
+    ],
+)
+def test_what_is_too_short_for_a_row_checksum_is_damage(record: Record, text: str) -> None:
+    with pytest.raises(CodecError, match=text) as caught:
+        decode(encode((b"", crc(b"")), record), row_checksums=True)
+    assert caught.value.offset == 12
+
+
+def test_the_last_record_counts_with_row_checksums_too() -> None:
+    payload = encode((b"a", b"1"), (b"b", b"1"), (b"a", None), (b"b", b"2"), row_checksums=True)
+    state: dict[bytes, bytes] = {}
+    records.apply(state, records.decode([payload], row_checksums=True))
+    assert state == {b"b": crc(b"b2") + b"2"}

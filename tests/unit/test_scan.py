@@ -9,7 +9,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import offsets_bytes, write_checkpoint
+from tests.support.checkpoints import ROW_CHECKSUMS, offsets_bytes, write_checkpoint
 from tests.unit.test_logs import OPERATOR
 
 JOIN = (
@@ -78,7 +78,7 @@ def test_a_partition_that_is_not_there_is_still_a_store(storage: MemoryStorage) 
 
 
 def test_without_metadata_the_pinned_partitions_count(storage: MemoryStorage) -> None:
-    content = offsets_bytes(**{"shuffle.partitions": "4"})
+    content = offsets_bytes({"shuffle.partitions": "4"})
     storage.write("offsets/4", [content], overwrite=True)
     assert [one.id.partition for one in scan(storage).stores] == [0, 1, 2, 3]
 
@@ -87,7 +87,7 @@ def test_without_metadata_the_pinned_partitions_count(storage: MemoryStorage) ->
 def test_a_number_of_partitions_that_cannot_be_is_a_finding(
     storage: MemoryStorage, pinned: str
 ) -> None:
-    content = offsets_bytes(**{"shuffle.partitions": pinned})
+    content = offsets_bytes({"shuffle.partitions": pinned})
     storage.write("offsets/4", [content], overwrite=True)
     assert codes(storage) == [FindingCode.UNREADABLE_OFFSET]
     metadata = OPERATOR.replace(b'tions":2', b'tions":2000000000')
@@ -152,30 +152,66 @@ def test_nothing_committed_is_said() -> None:
     assert found.target is None
 
 
+def test_what_is_not_pinned_is_sparks_default(storage: MemoryStorage) -> None:
+    storage.write("offsets/4", [b'v1\n{"conf":{}}'], overwrite=True)
+    assert (scan(storage).codec, scan(storage).row_checksums) == ("lz4", False)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "codec"),
+    [
+        ("lz4", "lz4"),
+        ("LZF", "lzf"),
+        ("snappy", "snappy"),
+        ("org.apache.spark.io.ZStdCompressionCodec", "zstd"),
+    ],
+)
+def test_the_codec_has_its_short_name(storage: MemoryStorage, pinned: str, codec: str) -> None:
+    storage.write("offsets/4", [offsets_bytes(codec=pinned)], overwrite=True)
+    assert scan(storage).codec == codec
+
+
+@pytest.mark.parametrize(
+    ("pinned", "found"), [("true", True), ("TRUE", True), (" true", True), ("False", False)]
+)
+def test_row_checksums_are_as_pinned(storage: MemoryStorage, pinned: str, *, found: bool) -> None:
+    storage.write("offsets/4", [offsets_bytes({ROW_CHECKSUMS: pinned})], overwrite=True)
+    assert scan(storage).row_checksums is found
+    assert scan(storage).findings == ()
+
+
+@pytest.mark.parametrize("pinned", ["", "1", "yes"])
+def test_a_row_checksum_setting_that_cannot_be_is_a_finding(
+    storage: MemoryStorage, pinned: str
+) -> None:
+    storage.write("offsets/4", [offsets_bytes({ROW_CHECKSUMS: pinned})], overwrite=True)
+    assert codes(storage) == [FindingCode.UNREADABLE_OFFSET]
+    assert f"rowChecksum.enabled cannot be {pinned!r}" in scan(storage).findings[0].detail
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"codec": "zstd"}, "codec 'zstd' is not supported, only lz4"),
-        ({"codec": "org.apache.spark.io.SnappyCompressionCodec"}, "SnappyCompressionCodec"),
-        ({"providerClass": "a.b.RocksDBStateStoreProvider"}, "RocksDBStateStoreProvider"),
         (
-            {"spark.sql.streaming.stateStore.rowChecksum.enabled": "true"},
-            "row checksums is not supported",
+            {"codec": "gzip"},
+            "stateStore.compression.codec=gzip is not supported, only lz4, lzf, snappy, zstd;",
         ),
+        ({"codec": "org.apache.spark.io.OtherCodec"}, "OtherCodec is not supported"),
+        ({"providerClass": "a.b.RocksDBStateStoreProvider"}, "RocksDBStateStoreProvider"),
     ],
 )
 def test_what_is_not_supported_is_named(
     storage: MemoryStorage, changes: dict[str, str], text: str
 ) -> None:
-    storage.write("offsets/4", [offsets_bytes(**changes)], overwrite=True)
+    storage.write("offsets/4", [offsets_bytes(changes)], overwrite=True)
     with pytest.raises(UnsupportedError, match=text):
         scan(storage)
 
 
 def test_the_newest_offset_entry_decides(storage: MemoryStorage) -> None:
-    storage.write("offsets/10", [offsets_bytes(codec="zstd")])
-    with pytest.raises(UnsupportedError):
-        scan(storage)
+    storage.write("offsets/10", [offsets_bytes(codec="zstd", row_checksums=True)])
+    found = scan(storage)
+    assert (found.codec, found.row_checksums) == ("zstd", True)
 
 
 @pytest.mark.parametrize("files", [{}, {"state/0/0/1.delta": b""}, {"metadata": b"no"}])

@@ -1,0 +1,26 @@
+"""Which compression a setting names."""
+
+from statemaint.codec.compression import Compression
+from statemaint.codec.lz4_block import Lz4Block
+from statemaint.codec.lzf import Lzf
+from statemaint.codec.snappy import Snappy
+from statemaint.codec.zstd import Zstd
+
+_ALL: tuple[Compression, ...] = (Lz4Block(), Lzf(), Snappy(), Zstd())
+_CLASSES = {"lz4": "LZ4", "lzf": "LZF", "snappy": "Snappy", "zstd": "ZStd"}
+
+COMPRESSIONS = {one.name: one for one in _ALL}
+"""Every compression that state files may have, by Spark's short name."""
+
+
+def named(setting: str) -> Compression | None:
+    """Returns the compression that `stateStore.compression.codec` names, `None` for a foreign one.
+
+    Mirrors Spark's `CompressionCodec`: short names in any case, and the full names of its classes.
+    """
+    for name, compression in COMPRESSIONS.items():
+        if setting.lower() == name:
+            return compression
+        if setting == f"org.apache.spark.io.{_CLASSES[name]}CompressionCodec":
+            return compression
+    return None

@@ -1,0 +1,146 @@
+"""What the compressions of state files share: a stream is a sequence of blocks.
+
+A state file is one compressed stream of records (`records`). Most compressions cut it into blocks
+that stand for themselves: such a block can be copied from one file to another as it is stored.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from statemaint.errors import CodecError
+
+Buffer = bytes | bytearray | memoryview
+
+_STEP = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of a stream.
+
+    Attributes:
+        payload: its uncompressed bytes.
+        stored: the same as they lie in the file, header included, where another stream of the same
+            compression may hold them unchanged; `None` where blocks depend on each other.
+    """
+
+    payload: Buffer
+    stored: bytes | None = None
+
+
+class Encoder(Protocol):
+    """One stream while it is written: `begin`, then blocks, then `end`."""
+
+    def begin(self) -> bytes:
+        """Returns what comes before the first block."""
+        ...
+
+    def block(self, payload: Buffer) -> bytes:
+        """Returns what to store for a piece of 1 to `block_size` bytes; empty while it is held."""
+        ...
+
+    def end(self) -> bytes:
+        """Returns what comes after the last block."""
+        ...
+
+
+class Compression(Protocol):
+    """A compression that Spark can be set to (`stateStore.compression.codec`)."""
+
+    @property
+    def name(self) -> str:
+        """Returns Spark's short name for it."""
+        ...
+
+    @property
+    def block_size(self) -> int:
+        """Returns how many bytes of payload Spark puts in a block."""
+        ...
+
+    def blocks(self, stream: BinaryIO) -> Iterator[Block]:
+        """Yields a stream's blocks, each checked; memory is bounded by what was really read.
+
+        Raises:
+            CodecError: on the first byte that does not follow the format; `offset` counts in the
+                stored file.
+        """
+        ...
+
+    def encoder(self) -> Encoder:
+        """Returns the writer of a new stream."""
+        ...
+
+
+class Source:
+    """A stream that is read exactly, in memory for what was there and not for what a length says.
+
+    Attributes:
+        offset: how many bytes were taken from it.
+    """
+
+    __slots__ = ("_stream", "offset")
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.offset = 0
+
+    def header(self, size: int) -> bytes:
+        """Returns what a block starts with; nothing at the end of the stream.
+
+        Raises:
+            CodecError: when the stream ends within it.
+        """
+        found = self.piece(size)
+        if 0 < len(found) < size:
+            start = self.offset - len(found)
+            raise CodecError(f"block header cut short: {len(found)} bytes", offset=start)
+        return found
+
+    def body(self, size: int) -> bytes:
+        """Returns so many bytes.
+
+        Raises:
+            CodecError: when the stream ends before.
+        """
+        found = self.piece(size)
+        if len(found) < size:
+            start = self.offset - len(found)
+            raise CodecError(f"block cut short: {len(found)} of {size} bytes", offset=start)
+        return found
+
+    def piece(self, most: int) -> bytes:
+        """Returns so many bytes, fewer only at the end of the stream."""
+        parts, missing = [], most
+        # A stream may hand out less than it was asked for, and allocates all that it is asked for.
+        while missing and (part := self._stream.read(min(missing, _STEP))):
+            parts.append(part)
+            missing -= len(part)
+        self.offset += most - missing
+        return b"".join(parts)
+
+
+def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:
+    """Yields a stream's payload, block by block.
+
+    Raises:
+        CodecError: on the first byte that does not follow the format.
+    """
+    for block in compression.blocks(stream):
+        yield bytes(block.payload)
+
+
+def encode(compression: Compression, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the stream of some payload that comes in pieces of any size."""
+    encoder, size = compression.encoder(), compression.block_size
+    yield encoder.begin()
+    pending = bytearray()
+    for chunk in chunks:
+        pending += chunk
+        full = len(pending) - len(pending) % size
+        for start in range(0, full, size):
+            yield encoder.block(bytes(pending[start : start + size]))
+        del pending[:full]
+    if pending:
+        yield encoder.block(bytes(pending))
+    yield encoder.end()

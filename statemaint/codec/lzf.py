@@ -1,0 +1,190 @@
+"""The chunks that ning's `LZFOutputStream` writes.
+
+    stream  = chunk*
+    chunk   = "ZV" 0x00 length(>H) payload                          as it is
+            | "ZV" 0x01 length(>H) payloadLength(>H) packed         length counts `packed`
+    packed  = (literal | copy)*
+    literal = 000nnnnn  bytes                     n + 1 bytes
+    copy    = nnndddddd dddddddd, n from 1 to 6   n + 2 bytes that lie d + 1 bytes back
+            | 111ddddd  n  dddddddd               n + 9 bytes that lie d + 1 bytes back
+
+where d has 13 bits, the high ones first. A chunk holds 65535 bytes at most, and Spark fills it up.
+Spark stops at a chunk without payload, silently; nobody writes one, so here it is damage. There is
+no checksum: a changed byte may go unnoticed here, and in Spark.
+"""
+
+import struct
+from array import array
+from collections.abc import Callable, Iterator, MutableSequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.errors import CodecError
+
+_HEADER = struct.Struct(">2sBH")
+_LENGTH = struct.Struct(">H")
+_MAGIC = b"ZV"
+_RAW, _PACKED = 0, 1
+_LARGEST = 0xFFFF
+_LITERALS = 32
+_FURTHEST = 1 << 13
+_SHORTEST, _LONGEST = 3, 264
+_LONG = 7
+_SLOTS = 1 << 14
+_SPREAD = 0x9E3779B1  # an odd number without pattern: the golden ratio's
+
+Table = MutableSequence[int]
+Expand = Callable[[Buffer, bytearray], int]
+Pack = Callable[[Buffer, bytearray, Table], int]
+
+# Each of the next two is one function of plain arithmetic, so that it can be compiled as it is.
+
+
+def expand(source: Buffer, destination: bytearray) -> int:  # noqa: C901
+    """Writes what a chunk's packed bytes stand for; returns how many, negative for damage."""
+    read = written = 0
+    while read < len(source):
+        control = int(source[read])
+        read += 1
+        if control < _LITERALS:
+            size, start = control + 1, read
+            read += size
+            if read > len(source) or written + size > len(destination):
+                return -1
+            for step in range(size):
+                destination[written + step] = source[start + step]
+        else:
+            size, is_long = 2 + (control >> 5), control >> 5 == _LONG
+            if read + int(is_long) >= len(source):
+                return -1
+            if is_long:
+                size += int(source[read])
+                read += 1
+            start = written - 1 - ((control & 31) << 8) - int(source[read])
+            read += 1
+            if start < 0 or written + size > len(destination):
+                return -1
+            for step in range(size):  # one by one: a copy may reach into what it has just written
+                destination[written + step] = destination[start + step]
+        written += size
+    return written
+
+
+def pack(source: Buffer, destination: bytearray, table: Table) -> int:
+    """Writes a chunk's packed bytes; returns how many, 0 when they may not fit.
+
+    `table` remembers where three bytes were seen last. Nothing depends on what it holds at first
+    but the choice of copies, so it serves one chunk after another.
+    """
+    read = written = control = literals = 0
+    while read < len(source):
+        near, size = 0, 0
+        if read + _SHORTEST <= len(source):
+            three = int(source[read]) << 16 | int(source[read + 1]) << 8 | int(source[read + 2])
+            slot = (three * _SPREAD >> 16) & (len(table) - 1)
+            near = int(table[slot])
+            table[slot] = read
+            most = min(_LONGEST, len(source) - read) if 0 < read - near <= _FURTHEST else 0
+            while size < most and source[near + size] == source[read + size]:
+                size += 1
+        if written + _SHORTEST > len(destination):
+            return 0
+        if size < _SHORTEST:
+            if literals % _LITERALS == 0:
+                control, written = written, written + 1
+            destination[control] = literals % _LITERALS
+            destination[written] = source[read]
+            literals, size = literals + 1, 1
+        else:
+            back, literals = read - near - 1, 0
+            short = min(size - 2, _LONG)
+            destination[written] = short << 5 | back >> 8
+            if short == _LONG:
+                written += 1
+                destination[written] = size - 2 - _LONG
+            written += 1
+            destination[written] = back & 0xFF
+        written += 1
+        read += size
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class Lzf:
+    """Spark's `LZFCompressionCodec`.
+
+    Attributes:
+        block_size: how many bytes of payload go into a chunk, 65535 at most.
+        expand: this module's `expand`, or a faster function that does the same.
+        pack: likewise for `pack`.
+    """
+
+    block_size: int = _LARGEST
+    expand: Expand = expand
+    pack: Pack = pack
+
+    @property
+    def name(self) -> str:
+        """Returns Spark's short name for it."""
+        return "lzf"
+
+    def blocks(self, stream: BinaryIO) -> Iterator[Block]:
+        """Yields a stream's chunks.
+
+        Raises:
+            CodecError: on the first byte that does not follow the format.
+        """
+        source = Source(stream)
+        while header := source.header(_HEADER.size):
+            kind, size = _parse(header, source.offset - _HEADER.size)
+            length = source.body(_LENGTH.size) if kind == _PACKED else b""
+            start = source.offset
+            body = source.body(size)
+            payload = self._expanded(body, length, start) if length else body
+            yield Block(payload, header + length + body)
+
+    def encoder(self) -> "_Encoder":
+        """Returns the writer of a new stream."""
+        return _Encoder(self.pack)
+
+    def _expanded(self, body: bytes, length: bytes, offset: int) -> Buffer:
+        size: int = _LENGTH.unpack(length)[0]
+        payload = bytearray(size)
+        found = self.expand(body, payload)
+        if found < 0:
+            raise CodecError("chunk does not decompress", offset=offset)
+        if found != size:
+            raise CodecError(f"chunk holds {found} of {size} bytes", offset=offset)
+        return payload
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoder:
+    pack: Pack
+    table: Table = field(default_factory=lambda: array("i", bytes(4 * _SLOTS)))
+
+    def begin(self) -> bytes:
+        return b""
+
+    def block(self, payload: Buffer) -> bytes:
+        # So much room that the chunk shrinks even with its longer header.
+        packed = bytearray(max(0, len(payload) - _LENGTH.size - 1))
+        size = self.pack(payload, packed, self.table)
+        if not size:
+            return _HEADER.pack(_MAGIC, _RAW, len(payload)) + payload
+        return _HEADER.pack(_MAGIC, _PACKED, size) + _LENGTH.pack(len(payload)) + packed[:size]
+
+    def end(self) -> bytes:
+        return b""
+
+
+def _parse(header: bytes, offset: int) -> tuple[int, int]:
+    magic, kind, size = _HEADER.unpack(header)
+    if magic != _MAGIC:
+        raise CodecError("not an LZF chunk: the magic bytes are missing", offset=offset)
+    if kind not in (_RAW, _PACKED):
+        raise CodecError(f"unknown chunk type {kind}", offset=offset)
+    if not size:
+        raise CodecError("chunk without payload", offset=offset)
+    return kind, size

@@ -1,0 +1,108 @@
+"""The stream that snappy-java's `SnappyOutputStream` writes.
+
+    stream = header (header | block)*
+    header = 0x82 "SNAPPY" 0x00 version(>i) compatible(>i)       both 1
+    block  = length(>i) body
+    body   = payloadLength(varint) (literal | copy)*              one raw Snappy block
+
+Spark puts 32 KiB of payload in a block (`spark.io.compression.snappy.blockSize`). A header may
+come again between blocks, where streams were put in a row. There is no checksum: a changed byte may
+go unnoticed here, and in Spark.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import cramjam
+
+from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.errors import CodecError
+
+_HEADER = struct.Struct(">8sii")
+_LENGTH = struct.Struct(">i")
+_MAGIC = b"\x82SNAPPY\x00"
+_VERSION = 1
+_MOST_PER_BYTE = 22  # a copy of 64 bytes takes three
+
+
+@dataclass(frozen=True, slots=True)
+class Snappy:
+    """Spark's `SnappyCompressionCodec`.
+
+    Attributes:
+        block_size: how many bytes of payload go into a block.
+    """
+
+    block_size: int = 32 * 1024
+
+    @property
+    def name(self) -> str:
+        """Returns Spark's short name for it."""
+        return "snappy"
+
+    def blocks(self, stream: BinaryIO) -> Iterator[Block]:
+        """Yields a stream's blocks.
+
+        Memory is bounded by one block, which holds at most 22 times the bytes that are there.
+
+        Raises:
+            CodecError: on the first byte that does not follow the format.
+        """
+        source = Source(stream)
+        _check_header(source.header(_HEADER.size), 0)
+        while length := source.header(_LENGTH.size):
+            start = source.offset - _LENGTH.size
+            if length == _MAGIC[: _LENGTH.size]:
+                _check_header(length + source.body(_HEADER.size - _LENGTH.size), start)
+                continue
+            body = source.body(_size(length, start))
+            payload = _expand(body, start + _LENGTH.size)
+            if payload:
+                yield Block(payload, length + body)
+
+    def encoder(self) -> "_Encoder":
+        """Returns the writer of a new stream."""
+        return _Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoder:
+    def begin(self) -> bytes:
+        return _HEADER.pack(_MAGIC, _VERSION, _VERSION)
+
+    def block(self, payload: Buffer) -> bytes:
+        body = bytes(cramjam.snappy.compress_raw(payload))
+        return _LENGTH.pack(len(body)) + body
+
+    def end(self) -> bytes:
+        return b""
+
+
+def _check_header(header: bytes, offset: int) -> None:
+    if len(header) != _HEADER.size or header[:8] != _MAGIC:
+        raise CodecError("not a Snappy stream: the magic bytes are missing", offset=offset)
+    _, version, compatible = _HEADER.unpack(header)
+    if not compatible <= _VERSION <= version:
+        text = f"Snappy stream of version {version}, which asks for {compatible}"
+        raise CodecError(text, offset=offset)
+
+
+def _size(length: bytes, offset: int) -> int:
+    size: int = _LENGTH.unpack(length)[0]
+    if size <= 0:
+        raise CodecError(f"impossible block length {size}", offset=offset)
+    return size
+
+
+def _expand(body: bytes, offset: int) -> bytearray:
+    try:
+        size = cramjam.snappy.decompress_raw_len(body)
+        if size > len(body) * _MOST_PER_BYTE:
+            raise CodecError(f"block of {len(body)} bytes cannot hold {size}", offset=offset)
+        payload = bytearray(size)
+        cramjam.snappy.decompress_raw_into(body, payload)
+    except cramjam.DecompressionError as error:
+        raise CodecError(f"block does not decompress: {error}", offset=offset) from error
+    return payload

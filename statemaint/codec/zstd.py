@@ -1,0 +1,117 @@
+"""A standard Zstandard stream (RFC 8878), as zstd-jni writes it for Spark.
+
+    stream = frame*
+    frame  = 28 b5 2f fd  descriptor(1)  window and sizes  block*  checksum(<I, optional)
+           | 5? 2a 4d 18  length(<I)  bytes that mean nothing
+
+Spark writes one frame of level 1 without a checksum (`spark.io.compression.zstd.level`); ours has
+one, which Spark's reader verifies. Blocks of a frame depend on each other, so none can be copied.
+A frame may ask for a window of 128 MiB at most, the limit of the library here and of Spark's.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+if sys.version_info >= (3, 14):  # pragma: no cover
+    from compression import zstd
+else:  # pragma: no cover
+    from backports import zstd
+
+from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.errors import CodecError
+
+# What is left of a piece when a frame ends in it is copied, so pieces are small.
+_PIECE = 16 * 1024
+_MOST = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Zstd:
+    """Spark's `ZStdCompressionCodec`.
+
+    Attributes:
+        level: Spark's default is 1.
+    """
+
+    level: int = 1
+
+    @property
+    def name(self) -> str:
+        """Returns Spark's short name for it."""
+        return "zstd"
+
+    @property
+    def block_size(self) -> int:
+        """Returns how many bytes of payload the format itself puts in a block."""
+        return _MOST
+
+    def blocks(self, stream: BinaryIO) -> Iterator[Block]:
+        """Yields a stream's payload in pieces of at most 128 KiB, whatever it expands to.
+
+        Raises:
+            CodecError: on the first piece of the file that does not follow the format.
+        """
+        source = Source(stream)
+        rest = source.piece(_PIECE)
+        while rest:
+            frame = _Frame(source, rest)
+            yield from frame
+            rest = frame.rest
+
+    def encoder(self) -> "_Encoder":
+        """Returns the writer of a new stream."""
+        parameter = zstd.CompressionParameter
+        options: dict[int, int] = {
+            parameter.compression_level: self.level,
+            parameter.checksum_flag: 1,
+        }
+        return _Encoder(zstd.ZstdCompressor(options=options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoder:
+    frame: zstd.ZstdCompressor
+
+    def begin(self) -> bytes:
+        return b""
+
+    def block(self, payload: Buffer) -> bytes:
+        return self.frame.compress(payload)
+
+    def end(self) -> bytes:
+        return self.frame.flush()
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One frame while it is read; `rest` is what was read and is not its own, or not used yet."""
+
+    source: Source
+    rest: bytes
+    start: int = 0
+    frame: zstd.ZstdDecompressor = field(default_factory=zstd.ZstdDecompressor)
+
+    def __iter__(self) -> Iterator[Block]:
+        while not self.frame.eof:
+            if payload := self._step(self._input()):
+                yield Block(payload)
+        self.rest = self.frame.unused_data or self.source.piece(_PIECE)
+
+    def _input(self) -> bytes:
+        """Returns the next piece of the frame, nothing while the last one still gives payload."""
+        if not self.frame.needs_input:
+            return b""
+        found = self.rest or self.source.piece(_PIECE)
+        self.rest, self.start = b"", self.source.offset - len(found)
+        if not found:
+            raise CodecError("frame cut short", offset=self.source.offset)
+        return found
+
+    def _step(self, data: bytes) -> bytes:
+        try:
+            return self.frame.decompress(data, _MOST)
+        except zstd.ZstdError as error:
+            text = f"frame does not decompress: {error}"
+            raise CodecError(text, offset=self.start) from error

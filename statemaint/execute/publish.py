@@ -1,0 +1,122 @@
+"""From one fold to the files of the snapshots that it gives."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import IO
+
+import google_crc32c
+
+from statemaint.codec import checksum
+from statemaint.codec.digest import StateDigest
+from statemaint.errors import AlreadyExistsError, StorageError
+from statemaint.fold import Chunks
+from statemaint.listing import Entry
+from statemaint.plan import WriteSnapshot
+from statemaint.storage import Storage
+
+# The second file of a fold waits until the first is in place: in memory up to this size, beyond it
+# in the temporary directory.
+_IN_MEMORY = 4 * 1024 * 1024
+_PIECE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A snapshot that is in place.
+
+    Attributes:
+        entry: the file.
+        written: its bytes; 0 when somebody else's file was there first.
+        digest: of the state that it must hold.
+        checksum: Spark's checksum file that was written with it.
+    """
+
+    entry: Entry
+    written: int
+    digest: StateDigest
+    checksum: Entry | None
+
+
+def publish(
+    storage: Storage, actions: tuple[WriteSnapshot, ...], chunks: Chunks
+) -> Iterator[Published]:
+    """Yields each snapshot as soon as it is in place; the next is only written when asked for.
+
+    Raises:
+        StorageError: when the storage fails, or the temporary directory does.
+        CheckpointError, Superseded: what the fold raises.
+    """
+    first, *later = actions
+    with SpooledTemporaryFile(_IN_MEMORY) as spool:
+        fold = _Split(chunks, first.version, spool)
+        yield _published(storage, first, fold, fold)
+        for action in later:
+            spool.seek(0)
+            yield _published(storage, action, iter(lambda: spool.read(_PIECE), b""), fold)
+
+
+class _Split:
+    """A fold's chunks: those of one version are passed on, all others go to a spool."""
+
+    def __init__(self, chunks: Chunks, version: int, spool: IO[bytes]) -> None:
+        self._chunks, self._version, self._spool = chunks, version, spool
+        self._digests: dict[int, StateDigest] = {}
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            try:
+                version, chunk = next(self._chunks)
+            except StopIteration as end:
+                self._digests = self._digests or end.value
+                return
+            if version == self._version:
+                yield chunk
+            else:
+                self._keep(chunk)
+
+    def _keep(self, chunk: bytes) -> None:
+        try:
+            self._spool.write(chunk)
+        except OSError as error:
+            raise StorageError("the temporary directory", error.strerror or str(error)) from error
+
+    def digest(self, version: int) -> StateDigest:
+        """Returns the digest of one version, once the fold has ended."""
+        deque(self, maxlen=0)  # a storage that refuses an existing name may have read nothing
+        return self._digests[version]
+
+
+class _Summed:
+    """Chunks on their way to a file, and what its checksum will be."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.value = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.value = google_crc32c.extend(self.value, chunk)
+            yield chunk
+
+
+def _published(
+    storage: Storage, action: WriteSnapshot, chunks: Iterable[bytes], fold: _Split
+) -> Published:
+    summed = _Summed(chunks)
+    try:
+        entry = storage.write(action.path, summed)
+    except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
+        return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
+    beside = _checksum(storage, action, summed.value, entry) if action.checksum else None
+    return Published(entry, entry.size, fold.digest(action.version), beside)
+
+
+def _checksum(storage: Storage, action: WriteSnapshot, value: int, entry: Entry) -> Entry:
+    """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
+    path = f"{action.path}.crc"
+    try:
+        return storage.write(path, [checksum.spark(value, entry.size, storage.now())])
+    except AlreadyExistsError:  # Spark's own; reading back compares it with what is there
+        return storage.stat(path)

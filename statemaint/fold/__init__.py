@@ -1,0 +1,44 @@
+"""Folding: a chain's files into the state they stand for, and that into a snapshot.
+
+Two engines do the same: `clear` in plain Python, which is the reference and serves small states,
+and `fast` with compiled loops in memory that does not grow with the state.
+"""
+
+from statemaint.codec.digest import StateDigest
+from statemaint.errors import SnapshotMismatchError
+from statemaint.fold.clear import ClearEngine
+from statemaint.fold.source import Chunks, Engine, Source
+
+__all__ = ["Chunks", "ClearEngine", "Engine", "Source", "digest_of", "engine_for", "must_equal"]
+
+# Below so many stored bytes the plain loops end before the compiled ones would have been loaded.
+_FAST_FROM = 512 * 1024
+
+
+def engine_for(stored: int) -> Engine:
+    """Returns the engine for a run that reads so many stored bytes in all."""
+    if stored < _FAST_FROM:
+        return ClearEngine()
+    from statemaint.fold.fast import FastEngine  # noqa: PLC0415 -- small runs never pay for it
+
+    return FastEngine()
+
+
+def digest_of(chunks: Chunks, version: int) -> StateDigest:
+    """Returns the digest of one version, once a fold has run to its end; its chunks are dropped."""
+    while True:
+        try:
+            next(chunks)
+        except StopIteration as end:
+            found: StateDigest = end.value[version]
+            return found
+
+
+def must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:
+    """Compares what a snapshot holds with what the files below it fold to.
+
+    Raises:
+        SnapshotMismatchError: when the two states differ.
+    """
+    if found != expected:
+        raise SnapshotMismatchError(path, found=str(found), expected=str(expected))

@@ -1,0 +1,50 @@
+"""The reference: the whole state in one dictionary, one record after the other.
+
+It is also what small states are folded with, since it needs nothing compiled.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from statemaint.codec import records
+from statemaint.codec.compression import encode
+from statemaint.codec.digest import StateDigest, digest
+from statemaint.fold.source import Chunks, Source
+from statemaint.model.chain import Chain
+
+State = dict[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearEngine:
+    """Folds in plain Python."""
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Chunks:
+        """Folds a chain once, oldest file first."""
+        states = _states(source, chain, versions)
+        if write:
+            for version, state in states.items():
+                for chunk in encode(source.compression, records.encode(state.items())):
+                    yield version, chunk
+        return {version: digest(state.items(), source.key) for version, state in states.items()}
+
+    def digest(self, source: Source, path: str) -> StateDigest:
+        """Returns the digest of a snapshot, read back whole."""
+        return digest(source.rows(path), source.key)
+
+    def check(self, source: Source, path: str) -> None:
+        """Reads a delta whole."""
+        deque(source.records(path), maxlen=0)
+
+
+def _states(source: Source, chain: Chain, versions: tuple[int, ...]) -> dict[int, State]:
+    """Returns the state at each of the asked versions."""
+    state = dict(source.rows(chain.base.entry.path)) if chain.base else {}
+    found = {chain.start: dict(state)} if chain.start in versions else {}
+    for delta in chain.deltas:
+        records.apply(state, source.records(delta.entry.path))
+        if delta.version in versions:
+            found[delta.version] = state if delta.version == chain.version else dict(state)
+    return found

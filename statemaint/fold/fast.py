@@ -1,0 +1,287 @@
+"""The fast twin: newest file first, each record looked at once.
+
+A snapshot needs the newest record of each key only. So the deltas are walked from the newest to the
+oldest, their keys are entered in a table, and a record whose key is new to it goes straight to the
+output. The base then streams past the table: what is not in it stays. Memory holds the table, one
+delta, and a window of the base: it grows with the keys in the deltas, never with the state.
+
+When a floor below the target is asked for too, a key that only files above the floor have decided
+is still open for the floor's output.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from statemaint.codec.digest import StateDigest
+from statemaint.errors import UnsupportedError
+from statemaint.fold.kernels import records as kernels
+from statemaint.fold.kernels.records import (
+    AT,
+    BATCH,
+    BOUNDARY,
+    CAPACITY,
+    CHECKED,
+    FIRST,
+    FLOOR,
+    FULL,
+    KEYS,
+    LIMIT,
+    LOWER,
+    MORE,
+    NEXT,
+    OUTPUTS,
+    STATUS,
+    TARGET,
+    Runs,
+)
+from statemaint.fold.output import Output
+from statemaint.fold.source import Chunks, Source
+from statemaint.fold.sweep import Sweep, Work, new_work
+from statemaint.fold.table import Table
+from statemaint.fold.window import Window
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta
+
+_Words = npt.NDArray[np.uint64]
+
+_RUNS = 8192
+_MOST_RECORDS = (1 << 32) - 2 * BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class FastEngine:
+    """Folds with compiled loops, which run without the GIL.
+
+    Attributes:
+        held: a delta of up to so many bytes is decoded once and held; a larger one is decoded
+            twice.
+    """
+
+    held: int = 32 * 1024 * 1024
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Chunks:
+        """Folds a chain once, newest file first."""
+        fold = _Fold(source, chain, versions, write=write)
+        fold.held = self.held
+        for delta in reversed(chain.deltas):
+            yield from fold.delta(delta)
+        if chain.base:
+            yield from fold.base(chain.base.entry.path)
+        yield from fold.end()
+        return fold.digests()
+
+    def digest(self, source: Source, path: str) -> StateDigest:
+        """Returns the digest of a snapshot, read back whole."""
+        return _digest(_read(source, path, snapshot=True))
+
+    def check(self, source: Source, path: str) -> None:
+        """Reads a delta whole."""
+        _read(source, path, snapshot=False)
+
+
+def _read(source: Source, path: str, *, snapshot: bool) -> _Words:
+    window, work, sums = Window(), new_work(), _sums()
+    with closing(Sweep(source, path, snapshot, window, work)) as sweep:
+        sweep.start()
+        while True:
+            kernels.pick_all(window.buffer, window.end, work, sums, _words(source.key))
+            if not sweep.goes_on():
+                row: _Words = sums[0]
+                return row
+
+
+def _sums() -> _Words:
+    """Returns, for each output: low and high word of the sum of hashes, rows, bytes."""
+    return np.zeros((2, 4), np.uint64)
+
+
+def _words(key: bytes) -> _Words:
+    return np.frombuffer(key, "<u8")
+
+
+def _digest(sums: _Words) -> StateDigest:
+    low, high, rows, size = (int(number) for number in sums)
+    return StateDigest.of_sum(rows, size, low | high << 64)
+
+
+class _Fold:
+    """One fold while it runs: output 0 is the chain's own version, output 1 the other one."""
+
+    def __init__(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+    ) -> None:
+        self._source, self._chain, self._write = source, chain, write
+        others = [version for version in versions if version != chain.version]
+        self._versions = [chain.version, *others]
+        self.held = 0
+        self._floor = others[0] if others else None
+        self._outputs = [Output(source.compression) for _ in self._versions] if write else []
+        self._window, self._work, self._table = Window(), new_work(), Table()
+        self._fates = np.empty(0, np.uint8)
+        self._runs, self._counts = np.empty((2, _RUNS, 2), np.int64), np.zeros(2, np.int64)
+        self._sums, self._key = _sums(), _words(source.key)
+        self._settled = 0
+        self._bytes = max(1, sum(delta.entry.size for delta in chain.deltas))
+        self._passed = 0
+        self._work[OUTPUTS] = TARGET | FLOOR if others else TARGET
+        self._work[NEXT] = 1
+        self._fit_table()
+
+    # -- deltas
+
+    def delta(self, delta: Delta) -> Iterator[tuple[int, bytes]]:
+        """Decides a delta's keys, then yields what its records add to the outputs."""
+        if self._floor is not None and delta.version <= self._floor:
+            self._below_floor()
+        self._work[FIRST] = self._work[NEXT]
+        with closing(self._sweep(delta.entry.path, snapshot=False)) as sweep:
+            sweep.start(self.held)
+            held = sweep.whole
+            self._decide(sweep, delta)
+            yield from self._pick(sweep, held=held)
+        self._passed += delta.entry.size
+
+    def _below_floor(self) -> None:
+        """From here on whatever is newest is newest for the floor too."""
+        if not self._work[LOWER]:
+            self._work[LOWER] = 1
+            self._work[BOUNDARY] = self._work[NEXT]
+
+    def _sweep(self, path: str, *, snapshot: bool) -> Sweep:
+        return Sweep(self._source, path, snapshot, self._window, self._work)
+
+    def _decide(self, sweep: Sweep, delta: Delta) -> None:
+        window, work = self._window, self._work
+        while True:
+            self._fit_fates()
+            kernels.decide(
+                window.buffer,
+                window.end,
+                work,
+                self._table.entries,
+                self._fates,
+                self._table.secret,
+            )
+            if work[STATUS] == FULL:
+                self._table.grow(int(work[KEYS]), self._share(delta))
+                self._fit_table()
+            elif not sweep.goes_on():
+                return
+
+    def _share(self, delta: Delta) -> float:
+        """Estimates which part of all deltas has been read."""
+        of_window = float(self._work[AT]) / max(1, self._window.end)
+        return (self._passed + delta.entry.size * of_window) / self._bytes
+
+    def _fit_table(self) -> None:
+        self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit
+
+    def _fit_fates(self) -> None:
+        """Makes room for the fate of each record that the window may hold."""
+        taken = int(self._work[NEXT] - self._work[FIRST])
+        need = taken + int(self._window.end - self._work[AT]) // 8 + BATCH
+        if self._work[NEXT] + need > _MOST_RECORDS:
+            raise UnsupportedError(
+                self._source.storage.root, "a chain of more than 4 billion records", "shorter ones"
+            )
+        if need > len(self._fates):
+            fates = np.empty(max(need, 2 * taken), np.uint8)
+            fates[:taken] = self._fates[:taken]
+            self._fates = fates
+
+    def _pick(self, sweep: Sweep, *, held: bool) -> Iterator[tuple[int, bytes]]:
+        window, work = self._window, self._work
+        following = int(work[NEXT])
+        if held:
+            work[AT] = 0
+        else:
+            sweep.close()
+            sweep.start()
+        work[CHECKED] = 0  # they have been, and those of removals are overwritten by now
+        work[NEXT] = 0
+        yield from self._stream(
+            sweep,
+            lambda: kernels.pick_decided(
+                window.buffer, window.end, work, self._fates, *self._picked()
+            ),
+            lambda: int(work[AT]),
+        )
+        work[NEXT] = following
+
+    # -- the base
+
+    def base(self, path: str) -> Iterator[tuple[int, bytes]]:
+        """Yields what stays of the base."""
+        if self._floor is not None:
+            self._below_floor()
+        window, work, table = self._window, self._work, self._table
+        with closing(self._sweep(path, snapshot=True)) as sweep:
+            sweep.start()
+            yield from self._stream(
+                sweep,
+                lambda: kernels.pick_undecided(
+                    window.buffer, window.end, work, table.entries, table.secret, *self._picked()
+                ),
+                self._whole_blocks,
+            )
+
+    def _whole_blocks(self) -> int:
+        """Returns where the last block ends that has been taken whole, so that it may pass."""
+        taken = int(self._work[AT])
+        if self._work[STATUS] != MORE:
+            return taken
+        ends = [end for _, end, stored in self._window.blocks if stored and end <= taken]
+        return max(ends, default=taken)
+
+    # -- what both share
+
+    def _picked(self) -> tuple[Runs, Work, _Words, _Words]:
+        return self._runs, self._counts, self._sums, self._key
+
+    def _stream(
+        self, sweep: Sweep, pick: Callable[[], None], upto: Callable[[], int]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Picks records window by window, and yields what the outputs have ready."""
+        self._settled = 0
+        self._counts[:] = 0
+        while True:
+            pick()
+            yield from self._settle(upto())
+            if not sweep.goes_on(keep=self._settled):
+                return
+            self._forget(sweep.moved)
+
+    def _settle(self, upto: int) -> Iterator[tuple[int, bytes]]:
+        """Hands what is kept of the window, up to a position, to the outputs."""
+        for number, output in enumerate(self._outputs):
+            picked = self._runs[number], int(self._counts[number])
+            output.take(self._window, picked, self._settled, upto)
+            if ready := output.drain():
+                yield self._versions[number], ready
+        self._settled = upto
+
+    def _forget(self, moved: int) -> None:
+        """Drops the runs that are settled, and moves the others with the window."""
+        for number in range(len(self._counts)):
+            self._counts[number] = kernels.retain(
+                self._runs[number], self._counts[number], self._settled, moved
+            )
+        self._settled -= moved
+
+    def end(self) -> Iterator[tuple[int, bytes]]:
+        """Yields the ends of the outputs."""
+        for version, output in zip(self._versions, self._outputs, strict=False):
+            output.end()
+            yield version, output.drain()
+
+    def digests(self) -> dict[int, StateDigest]:
+        """Returns the digest of each version's state."""
+        return {
+            version: _digest(self._sums[number]) for number, version in enumerate(self._versions)
+        }

@@ -1,0 +1,75 @@
+"""Unaligned loads and stores at a byte offset of a buffer. Bounds are the caller's business."""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def _at(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [offset]), ir.IntType(bits).as_pointer())
+
+
+def _loader(bits: int, result: Any) -> Callable[..., Any]:
+    @intrinsic
+    def load(_typing: Any, array: Any, _offset: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = builder.load(_at(context, builder, signature.args[0], *arguments, bits))
+            value.align = 1
+            return value
+
+        return result(array, types.int64), generate
+
+    return load
+
+
+def _storer(bits: int, value_type: Any) -> Callable[..., Any]:
+    @intrinsic
+    def store(_typing: Any, array: Any, _offset: Any, _value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array, offset, value = arguments
+            place = _at(context, builder, signature.args[0], array, offset, bits)
+            builder.store(value, place).align = 1
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, value_type), generate
+
+    return store
+
+
+load32 = _loader(32, types.uint32)
+load64 = _loader(64, types.uint64)
+store32 = _storer(32, types.uint32)
+store64 = _storer(64, types.uint64)
+
+
+@intrinsic
+def load_length(_typing: Any, array: Any, _offset: Any) -> Any:
+    """Returns the big-endian signed 32-bit number at an offset, as Java's `readInt` would."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = builder.load(_at(context, builder, signature.args[0], *arguments, 32))
+        value.align = 1
+        return builder.sext(builder.bswap(value), ir.IntType(64))
+
+    return types.int64(array, types.int64), generate
+
+
+@intrinsic
+def copy(_typing: Any, target: Any, _to: Any, source: Any, _from: Any, _count: Any) -> Any:
+    """Copies bytes from one buffer to another; the two do not overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, to, source, start, count = arguments
+        place = _at(context, builder, signature.args[0], target, to, 8)
+        origin = _at(context, builder, signature.args[2], source, start, 8)
+        pointer, size = ir.IntType(8).as_pointer(), ir.IntType(64)
+        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, size])
+        builder.call(memcpy, [place, origin, count, ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    arguments = (target, types.int64, source, types.int64, types.int64)
+    return types.void(*arguments), generate

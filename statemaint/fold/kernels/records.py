@@ -1,0 +1,288 @@
+"""The loops over records: deciding which are the newest, and picking out those that stay.
+
+A window is a buffer that holds records from `AT` to `end`; the loops take whole records only and
+leave `AT` behind the last one they took. `work` is a row of int64, indexed by the names below.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, uint8, uint32, uint64
+
+from statemaint.fold.kernels.checksum import crc32c, row_fits
+from statemaint.fold.kernels.machine import copy, load32, load_length, store32, store64
+from statemaint.fold.kernels.siphash import siphash13, siphash24
+from statemaint.fold.kernels.table import find, look_up, touch
+
+Runs = npt.NDArray[np.int64]
+
+# What `work` holds.
+(
+    AT,
+    STATUS,
+    KEYS,
+    LIMIT,
+    FIRST,
+    NEXT,
+    LOWER,
+    BOUNDARY,
+    CAPACITY,
+    CHECKED,
+    SNAPSHOT,
+    OUTPUTS,
+    SEEN,
+) = range(13)
+WORK = 13
+
+# What STATUS says.
+MORE, END, FULL, BAD, PAUSED = range(5)
+
+# The outputs that a record may belong to.
+TARGET, FLOOR = 1, 2
+
+BATCH = 256
+_TOMBSTONE = -1
+
+
+@njit(nogil=True, cache=True)
+def _parse(window, end, work, starts, keys, values, most):
+    """Finds the next whole records; a removal's value length is -1."""
+    at, count = work[AT], 0
+    work[STATUS] = MORE
+    while count < most and at + 4 <= end:
+        key = load_length(window, at)
+        if key == -1:
+            work[STATUS] = END
+            at += 4
+            break
+        if key < 0:
+            work[STATUS] = BAD
+            break
+        if at + 8 + key > end:
+            break
+        value = load_length(window, at + 4 + key)
+        if value < 0:
+            if work[SNAPSHOT]:
+                work[STATUS] = BAD
+                break
+            value = _TOMBSTONE
+        elif at + 8 + key + value > end:
+            break
+        if work[CHECKED] and not _checked(window, at, key, value):
+            work[STATUS] = BAD
+            break
+        starts[count], keys[count], values[count] = at, key, value
+        count += 1
+        at += 8 + key + max(value, 0)
+    work[AT] = at
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _checked(window, at, key, value):
+    """Checks a record's own checksum, wherever the format puts it."""
+    if value >= 0:
+        return value >= 4 and row_fits(window, at + 4, key, at + 12 + key, value - 4)
+    return key >= 4 and crc32c(window, at + 8, key - 4, uint32(0)) == load32(window, at + 4)
+
+
+@njit(nogil=True, cache=True)
+def _identify(window, work, start, key, value, secret):
+    """Returns the identity of a record's key: a hash of the key's length and bytes."""
+    if work[CHECKED] and value < 0:
+        # The checksum stands before the bare key: the bare key's length takes its place.
+        bare = key - 4
+        window[start + 4] = uint8(bare >> 24)
+        window[start + 5] = uint8(bare >> 16)
+        window[start + 6] = uint8(bare >> 8)
+        window[start + 7] = uint8(bare)
+        return siphash13(window, start + 4, bare + 4, secret[0], secret[1])
+    return siphash13(window, start, key + 4, secret[0], secret[1])
+
+
+@njit(nogil=True, cache=True)
+def decide(window, end, work, table, fates, secret):
+    """Enters a delta's keys, oldest record first, and says which outputs each record is for.
+
+    `fates` has a byte for each record of the delta. A later record of the same key takes over what
+    the earlier one was for. Stops with FULL before the table would hold more than LIMIT keys.
+    """
+    starts, keys, values = (
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+    )
+    lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
+    first, boundary, capacity = uint32(work[FIRST]), uint32(work[BOUNDARY]), work[CAPACITY]
+    new = work[OUTPUTS] if work[LOWER] else TARGET
+    while True:
+        if work[KEYS] + BATCH > work[LIMIT]:
+            work[STATUS] = FULL
+            return
+        count = _parse(window, end, work, starts, keys, values, BATCH)
+        for number in range(count):
+            lows[number], highs[number] = _identify(
+                window, work, starts[number], keys[number], values[number], secret
+            )
+        work[SEEN] ^= int(touch(table, capacity, lows, count))
+        for number in range(count):
+            at = find(table, capacity, lows[number], highs[number])
+            ordinal, seen = uint32(work[NEXT]), load32(table, at + 16)
+            fate = 0
+            if seen == uint32(0):
+                store64(table, at, lows[number])
+                store64(table, at + 8, highs[number])
+                store32(table, at + 16, ordinal)
+                work[KEYS] += 1
+                fate = new
+            elif seen >= first:
+                earlier = int(seen) - work[FIRST]
+                fate = int(fates[earlier])
+                fates[earlier] = 0
+                store32(table, at + 16, ordinal)
+            elif work[LOWER] and seen < boundary:
+                store32(table, at + 16, ordinal)
+                fate = FLOOR
+            fates[work[NEXT] - work[FIRST]] = fate
+            work[NEXT] += 1
+        if count < BATCH:
+            return
+
+
+@njit(nogil=True, cache=True)
+def pick_decided(window, end, work, fates, runs, counts, sums, key):
+    """Takes a delta's next records and keeps those that `fates` gives to an output."""
+    starts, keys, values = (
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+    )
+    most = runs.shape[1] - BATCH
+    while counts[0] < most and counts[1] < most:
+        count = _parse(window, end, work, starts, keys, values, BATCH)
+        kept = 0
+        for number in range(count):
+            starts[kept], keys[kept] = starts[number], keys[number] + values[number]
+            value, values[kept] = values[number], fates[work[NEXT] + number]
+            kept += int((value >= 0) & (values[kept] != 0))
+        work[NEXT] += count
+        _keep(window, starts, keys, values, kept, runs, counts, sums, key)
+        if count < BATCH:
+            return
+    work[STATUS] = PAUSED
+
+
+@njit(nogil=True, cache=True)
+def pick_undecided(window, end, work, table, secret, runs, counts, sums, key):
+    """Takes a base's next records and keeps those whose keys no delta has decided."""
+    starts, keys, values = (
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+    )
+    lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
+    seen, slots, left = (
+        np.empty(BATCH, np.uint32),
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+    )
+    boundary, capacity = uint32(work[BOUNDARY]), work[CAPACITY]
+    most = runs.shape[1] - BATCH
+    while counts[0] < most and counts[1] < most:
+        count = _parse(window, end, work, starts, keys, values, BATCH)
+        for number in range(count):
+            lows[number], highs[number] = siphash13(
+                window, starts[number], keys[number] + 4, secret[0], secret[1]
+            )
+        look_up(table, capacity, lows, highs, count, seen, slots, left)
+        kept = 0
+        for number in range(count):
+            starts[kept], keys[kept] = starts[number], keys[number] + values[number]
+            new, open_below = seen[number] == uint32(0), seen[number] < boundary
+            values[kept] = work[OUTPUTS] if new else FLOOR * int(open_below)
+            kept += int(values[kept] != 0)
+        _keep(window, starts, keys, values, kept, runs, counts, sums, key)
+        if count < BATCH:
+            return
+    work[STATUS] = PAUSED
+
+
+@njit(nogil=True, cache=True)
+def pick_all(window, end, work, sums, key):
+    """Takes a file's next records and digests those that have a value."""
+    starts, keys, values = (
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+        np.empty(BATCH, np.int64),
+    )
+    while True:
+        count = _parse(window, end, work, starts, keys, values, BATCH)
+        for number in range(count):
+            if values[number] >= 0:
+                size = keys[number] + values[number]
+                low, high = siphash24(window, starts[number], size + 8, key[0], key[1])
+                _add(sums, 0, low, high, size)
+        if count < BATCH:
+            return
+
+
+@njit(nogil=True, cache=True)
+def _keep(window, starts, sizes, fates, count, runs, counts, sums, key):
+    """Digests some records and adds them to the runs of the outputs that they are for."""
+    for number in range(count):
+        start, size = starts[number], sizes[number]
+        low, high = siphash24(window, start, size + 8, key[0], key[1])
+        for output in range(2):
+            if fates[number] & (1 << output):
+                _add(sums, output, low, high, size)
+                last = counts[output] - 1
+                apart = int(last < 0 or runs[output, last, 1] != start)
+                last += apart
+                runs[output, last, 0] = start if apart else runs[output, last, 0]
+                runs[output, last, 1] = start + size + 8
+                counts[output] += apart
+
+
+@njit(nogil=True, cache=True)
+def _add(sums, output, low, high, size):
+    total = sums[output, 0] + low
+    sums[output, 0] = total
+    sums[output, 1] += high + uint64(total < low)
+    sums[output, 2] += uint64(1)
+    sums[output, 3] += uint64(size)
+
+
+@njit(nogil=True, cache=True)
+def covered(runs, count, begins, ends, found):
+    """Says of each block, all of which are in order, whether one run covers it whole."""
+    run = 0
+    for block in range(begins.shape[0]):
+        while run < count and runs[run, 1] < ends[block]:
+            run += 1
+        found[block] = run < count and runs[run, 0] <= begins[block]
+
+
+@njit(nogil=True, cache=True)
+def gather(window, runs, count, first, begin, end, out, at):
+    """Copies what runs cover of a range; returns where the output ends and the first run left."""
+    run = first
+    while run < count and runs[run, 0] < end:
+        start, stop = max(runs[run, 0], begin), min(runs[run, 1], end)
+        if stop > start:
+            copy(out, at, window, start, stop - start)
+            at += stop - start
+        if runs[run, 1] > end:
+            break
+        run += 1
+    return at, run
+
+
+@njit(nogil=True, cache=True)
+def retain(runs, count, settled, shift):
+    """Drops what lies below a settled position and moves the rest down; returns how many are left."""
+    left = 0
+    for run in range(count):
+        if runs[run, 1] > settled:
+            runs[left, 0] = max(runs[run, 0], settled) - shift
+            runs[left, 1] = runs[run, 1] - shift
+            left += 1
+    return left

@@ -1,0 +1,91 @@
+"""One snapshot file while it is written: kept records in, compressed blocks out."""
+
+import numpy as np
+
+from statemaint.codec.compression import Compression
+from statemaint.fold.kernels import records as kernels
+from statemaint.fold.kernels.records import Runs
+from statemaint.fold.window import Bytes, Placed, Window
+
+_END = (-1).to_bytes(4, "big", signed=True)
+_PIECE = 1 << 20
+
+Picked = tuple[Runs, int]
+"""Where the picked records lie in a window: so many runs of begin and end, in order."""
+
+
+class Output:
+    """Collects payload up to a block, and passes whole blocks on as they are stored."""
+
+    def __init__(self, compression: Compression) -> None:
+        self._encoder = compression.encoder()
+        self._block = compression.block_size
+        self._buffer: Bytes = np.empty(self._block + _PIECE, np.uint8)
+        self._at = 0
+        self._ready: list[bytes] = [self._encoder.begin()]
+
+    def take(self, window: Window, picked: Picked, begin: int, end: int) -> None:
+        """Takes what is picked of a range of the window; whole blocks of it pass as stored."""
+        for block in self._whole(window, picked, begin, end):
+            self._copy(window, picked, begin, block[0])
+            self._pass(block[2] or b"")
+            begin = block[1]
+        self._copy(window, picked, begin, end)
+
+    def _copy(self, window: Window, picked: Picked, begin: int, end: int) -> None:
+        runs, count = picked
+        run = 0
+        for start in range(begin, end, _PIECE):
+            stop = min(start + _PIECE, end)
+            self._at, run = kernels.gather(
+                window.buffer, runs, count, run, start, stop, self._buffer, self._at
+            )
+            self._compress()
+
+    def _whole(self, window: Window, picked: Picked, begin: int, end: int) -> list[Placed]:
+        """Returns the blocks of a range that are picked whole and may pass."""
+        blocks = [
+            block
+            for block in window.blocks
+            if begin <= block[0] and block[1] <= end and self._worth(block)
+        ]
+        begins = np.array([block[0] for block in blocks], np.int64)
+        ends = np.array([block[1] for block in blocks], np.int64)
+        found = np.zeros(len(blocks), np.bool_)
+        kernels.covered(*picked, begins, ends, found)
+        return [block for block, whole in zip(blocks, found, strict=True) if whole]
+
+    def _worth(self, block: Placed) -> bool:
+        # Each block that passes ends the one before it early. Short ones are merged again, or a
+        # state that is snapshotted often would end up in ever shorter blocks.
+        return block[2] is not None and 2 * (block[1] - block[0]) >= self._block
+
+    def _pass(self, stored: bytes) -> None:
+        self._cut(self._at)
+        self._ready.append(stored)
+
+    def _compress(self) -> None:
+        self._cut(self._at - self._at % self._block)
+
+    def _cut(self, upto: int) -> None:
+        """Compresses everything below a position and moves the rest to the front."""
+        for start in range(0, upto, self._block):
+            piece = self._buffer[start : min(start + self._block, upto)]
+            self._ready.append(self._encoder.block(piece.data))
+        left = self._at - upto
+        self._buffer[:left] = self._buffer[upto : self._at].copy()
+        self._at = left
+
+    def end(self) -> None:
+        """Writes the end of the records and of the stream."""
+        self._buffer[self._at : self._at + len(_END)] = np.frombuffer(_END, np.uint8)
+        self._at += len(_END)
+        self._compress()
+        self._cut(self._at)
+        self._ready.append(self._encoder.end())
+
+    def drain(self) -> bytes:
+        """Returns what is ready to be stored."""
+        ready = b"".join(self._ready)
+        self._ready.clear()
+        return ready

@@ -1,0 +1,176 @@
+"""The files of one store as a fold reads them."""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO, Protocol
+
+import google_crc32c
+
+from statemaint.codec import records
+from statemaint.codec.checksum import parse_spark
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import Block, Compression
+from statemaint.codec.digest import StateDigest, digest_key
+from statemaint.codec.records import Record
+from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import spark_checksums
+from statemaint.storage import Storage
+
+Chunks = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
+"""Pieces of the files of some versions; at the end the digest of each version's state."""
+
+
+class Described(Protocol):
+    """What a checkpoint, or a plan for it, says of all its state files."""
+
+    @property
+    def query_id(self) -> str:
+        """Returns the query's id."""
+        ...
+
+    @property
+    def codec(self) -> str:
+        """Returns the compression, by Spark's short name."""
+        ...
+
+    @property
+    def row_checksums(self) -> bool:
+        """Tells whether every record carries a checksum."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How to read the files of one store.
+
+    Attributes:
+        storage: where they are.
+        compression: of every one of them.
+        row_checksums: whether each row carries a checksum of its own.
+        key: what digests are keyed by, 16 bytes.
+        checksums: the path of Spark's checksum file of each file that has one.
+    """
+
+    storage: Storage
+    compression: Compression
+    row_checksums: bool
+    key: bytes
+    checksums: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, storage: Storage, store: Store, described: Described) -> "Source":
+        """Returns the source of a store's files."""
+        return cls(
+            storage,
+            COMPRESSIONS[described.codec],
+            described.row_checksums,
+            digest_key(described.query_id),
+            spark_checksums(store.files),
+        )
+
+    def beside(self, checksum: Entry) -> "Source":
+        """Returns the same source, knowing of one more checksum file of Spark's."""
+        known = {**self.checksums, checksum.path.removesuffix(".crc"): checksum.path}
+        return replace(self, checksums=known)
+
+    def blocks(self, path: str) -> Iterator[Block]:
+        """Yields a file's blocks, then compares the whole with its checksum file if it has one.
+
+        Raises:
+            CodecError: naming the file, when its bytes do not follow the format.
+            StaleChecksumError: when its checksum file is not of these bytes.
+            StorageError: when it cannot be read.
+        """
+        try:
+            with self.storage.open(path) as stream:
+                if path not in self.checksums:
+                    yield from self.compression.blocks(stream)
+                    return
+                summed = _Summed(stream)
+                yield from self.compression.blocks(summed)  # type: ignore[arg-type]
+        except CodecError as error:
+            raise error.at(path) from error
+        self._compare(path, summed)
+
+    def _compare(self, path: str, summed: "_Summed") -> None:
+        beside = self.checksums[path]
+        try:
+            expected = parse_spark(self.storage.read(beside))
+        except NotFoundError:
+            return  # deleted since it was listed: Spark reads the file unchecked
+        except CodecError as error:
+            raise error.at(beside) from error
+        if not expected.fits(summed.value, summed.size):
+            raise StaleChecksumError(beside, path)
+
+    def records(self, path: str) -> Iterator[Record]:
+        """Yields a file's records in order.
+
+        Raises:
+            CodecError, StaleChecksumError, StorageError: as `blocks` does.
+        """
+        payload = (bytes(block.payload) for block in self.blocks(path))
+        try:
+            yield from records.decode(payload, row_checksums=self.row_checksums)
+        except CodecError as error:
+            raise error.at(path) from error
+
+    def rows(self, path: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yields a snapshot's rows in the order in which they are stored.
+
+        Raises:
+            CodecError, StaleChecksumError, StorageError: as `blocks` does.
+        """
+        try:
+            yield from records.snapshot_rows(self.records(path))
+        except CodecError as error:
+            raise error.at(path) from error
+
+
+class _Summed:
+    """A stream that sums up what is read of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.value = 0
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._stream.read(size)
+        self.value = google_crc32c.extend(self.value, content)
+        self.size += len(content)
+        return content
+
+
+class Engine(Protocol):
+    """Folds chains and reads files back; both engines give the same answers and errors.
+
+    Raises:
+        CodecError: naming the file, when one does not follow the format.
+        StaleChecksumError: when a checksum file is not of the file beside it.
+        StorageError: when one cannot be read.
+    """
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Chunks:
+        """Folds a chain once.
+
+        Args:
+            source: the chain's store.
+            chain: what to fold.
+            versions: the chain's own version, and at most one other that it passes on the way.
+            write: yield the snapshot files of these versions; else only digest the states.
+        """
+        ...
+
+    def digest(self, source: Source, path: str) -> StateDigest:
+        """Returns the digest of a snapshot, read back whole."""
+        ...
+
+    def check(self, source: Source, path: str) -> None:
+        """Reads a delta whole."""
+        ...

@@ -1,0 +1,101 @@
+"""A file's records, window by window, for the kernel that takes them."""
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from statemaint.codec.compression import Block
+from statemaint.errors import CodecError
+from statemaint.fold.kernels.records import AT, CHECKED, END, MORE, PAUSED, SNAPSHOT, STATUS, WORK
+from statemaint.fold.source import Source
+from statemaint.fold.window import Window
+
+Work = npt.NDArray[np.int64]
+
+# A window over a file that is read once, small enough to stay in a core's cache.
+WINDOW = 512 * 1024
+
+
+def new_work() -> Work:
+    """Returns what kernels are told and tell, all zero."""
+    return np.zeros(WORK, np.int64)
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One pass over a file: `start`, then a kernel on the window as long as it `goes_on`.
+
+    Attributes:
+        source: the store that the file belongs to.
+        path: the file.
+        snapshot: whether every record must have a value.
+        window: where the payload passes; the kernel takes `buffer` up to `end`.
+        work: the kernel's row of numbers.
+        whole: whether the window has reached the end of the file.
+        moved: by how much the window moved when it last went on.
+    """
+
+    source: Source
+    path: str
+    snapshot: bool
+    window: Window
+    work: Work
+    whole: bool = False
+    moved: int = 0
+    _blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
+
+    def start(self, wish: int = WINDOW) -> None:
+        """Fills the window from the start of the file, as far as is wished for."""
+        self.window.clear()
+        self._blocks = self.source.blocks(self.path)
+        self.whole = not self.window.fill(self._blocks, wish)
+        self.work[AT] = 0
+        self.work[SNAPSHOT] = self.snapshot
+        self.work[CHECKED] = self.source.row_checksums
+
+    def goes_on(self, keep: int | None = None) -> bool:
+        """Acts on what the kernel said; tells whether it has to be called again.
+
+        Args:
+            keep: the first byte of the window that is still wanted; by default the first that the
+                kernel has not taken. When the window moves, that byte becomes its first.
+
+        Raises:
+            CodecError: naming the file, when the records do not follow the format.
+        """
+        status = self.work[STATUS]
+        self.moved = 0
+        if status == END:
+            self._must_end()
+            return False
+        if status not in (MORE, PAUSED) or (status == MORE and self.whole):
+            self._raise_damage()
+        if status == MORE:
+            self._slide(int(self.work[AT]) if keep is None else keep)
+        return True
+
+    def _slide(self, keep: int) -> None:
+        self.window.shift(keep)
+        self.work[AT] -= keep
+        self.moved = keep
+        # A record larger than the window makes it grow, by no more than what there already is.
+        wish = self.window.end + max(WINDOW, self.window.end)
+        self.whole = not self.window.fill(self._blocks, wish)
+
+    def _must_end(self) -> None:
+        if self.work[AT] != self.window.end or next(self._blocks, None) is not None:
+            self._raise_damage()
+
+    def _raise_damage(self) -> None:
+        """Raises what the clear reader says of the file: it knows the place and the words."""
+        records = self.source.rows if self.snapshot else self.source.records
+        deque(records(self.path), maxlen=0)
+        raise CodecError("the two readers disagree about it", offset=0, path=self.path)
+
+    def close(self) -> None:
+        """Closes the file."""
+        if isinstance(self._blocks, Generator):
+            self._blocks.close()

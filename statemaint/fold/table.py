@@ -1,0 +1,58 @@
+"""The table of decided keys, which grows as it fills."""
+
+from secrets import token_bytes
+
+import numpy as np
+
+from statemaint.errors import UnsupportedError
+from statemaint.fold.kernels import table as kernels
+from statemaint.fold.kernels.records import BATCH
+from statemaint.fold.window import Bytes
+
+_SMALLEST = 4096
+_LOAD = 0.7
+# Estimates may be wrong: a table never grows by more than this at once.
+_MOST_GROWTH, _LEAST_GROWTH, _MARGIN = 4.0, 1.25, 1.05
+
+
+class Table:
+    """An open hash table of keys.
+
+    Attributes:
+        entries: the flat buffer that the kernels work on.
+        capacity: how many entries it has room for.
+        secret: what keys are hashed under; nobody else knows it.
+    """
+
+    def __init__(self) -> None:
+        self.capacity = _SMALLEST
+        self.entries: Bytes = _empty(self.capacity)
+        self.secret = np.frombuffer(token_bytes(16), np.uint64)
+
+    @property
+    def limit(self) -> int:
+        """Returns how many keys it may hold."""
+        return int(self.capacity * _LOAD)
+
+    def grow(self, keys: int, share: float) -> None:
+        """Makes room for more keys.
+
+        Args:
+            keys: how many it holds.
+            share: which part of all bytes that bring keys has been read.
+        """
+        expected = keys / max(share, 0.001) * _MARGIN / _LOAD
+        growth = min(max(expected / self.capacity, _LEAST_GROWTH), _MOST_GROWTH)
+        capacity = int(self.capacity * growth) + BATCH
+        entries = _empty(capacity)
+        kernels.move_all(self.entries, self.capacity, entries, capacity)
+        self.entries, self.capacity = entries, capacity
+
+
+def _empty(capacity: int) -> Bytes:
+    if capacity >= 1 << 32:
+        raise UnsupportedError("a chain", "more than 4 billion changed keys", "fewer")
+    # Not np.zeros: a large array that is filled gets huge pages, which random access needs.
+    entries = np.empty(capacity * kernels.ENTRY, np.uint8)
+    entries.fill(0)
+    return entries

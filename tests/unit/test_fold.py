@@ -1,0 +1,343 @@
+"""Both engines against a dictionary: the same states, the same files, the same errors."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemaint.codec import checksum, records
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import decode, encode
+from statemaint.codec.digest import StateDigest, digest
+from statemaint.codec.records import Record
+from statemaint.errors import CodecError, StaleChecksumError
+from statemaint.fold import ClearEngine, Engine, Source, engine_for
+from statemaint.fold.fast import FastEngine
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta, Snapshot
+from statemaint.storage import MemoryStorage
+
+KEY = bytes(range(16))
+# The last one holds nothing: every delta is decoded twice, as a very large one would be.
+ENGINES = [ClearEngine(), FastEngine(), FastEngine(held=1)]
+engines = pytest.mark.parametrize("engine", ENGINES, ids=["clear", "fast", "fast, twice"])
+codecs = pytest.mark.parametrize("codec", sorted(COMPRESSIONS))
+
+State = dict[bytes, bytes]
+
+NAMES = st.binary(max_size=12) | st.integers(0, 40).map(lambda number: b"key-%03d" % number)
+CHANGES = st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=20)), max_size=30)
+
+
+def put(storage: MemoryStorage, path: str, changes: Sequence[Record], codec: str = "lz4") -> Entry:
+    payload = records.encode(changes)
+    return storage.write(path, encode(COMPRESSIONS[codec], payload))
+
+
+class Files:
+    """A chain in memory: the base's rows, then each delta's changes."""
+
+    def __init__(
+        self,
+        base: State | None,
+        deltas: Sequence[Sequence[Record]],
+        *,
+        codec: str = "lz4",
+        row_checksums: bool = False,
+    ) -> None:
+        self.storage = MemoryStorage()
+        self.source = Source(self.storage, COMPRESSIONS[codec], row_checksums, KEY)
+        self.start = 0 if base is None else 1
+        self.states = [base or {}]
+        snapshot = None
+        if base is not None:
+            snapshot = Snapshot(1, self._put("1.snapshot", list(base.items())))
+        found = []
+        for version, changes in enumerate(deltas, self.start + 1):
+            found.append(Delta(version, self._put(f"{version}.delta", changes)))
+            state = dict(self.states[-1])
+            records.apply(state, changes)
+            self.states.append(state)
+        self.chain = Chain(self.start + len(found), snapshot, tuple(found))
+
+    def _put(self, path: str, changes: Sequence[Record]) -> Entry:
+        payload = records.encode(changes, row_checksums=self.source.row_checksums)
+        return self.storage.write(path, encode(self.source.compression, payload))
+
+    def state(self, version: int) -> State:
+        """Returns what the dictionary says, as rows are stored."""
+        state = self.states[version - self.start]
+        if not self.source.row_checksums:
+            return state
+        payload = records.encode(state.items(), row_checksums=True)
+        return dict(records.snapshot_rows(records.decode(payload)))
+
+    def written(
+        self, engine: Engine, *versions: int
+    ) -> tuple[dict[int, bytes], dict[int, StateDigest]]:
+        """Returns each version's file, and the digest that the fold gave it."""
+        found = dict.fromkeys(versions, b"")
+        chunks = engine.fold(self.source, self.chain, versions)
+        while True:
+            try:
+                version, chunk = next(chunks)
+            except StopIteration as end:
+                return found, end.value
+            found[version] += chunk
+
+    def fold(
+        self, engine: Engine, *versions: int
+    ) -> tuple[dict[int, State], dict[int, StateDigest]]:
+        """Returns the rows of each version's file, and the digest that the fold gave it."""
+        files, digests = self.written(engine, *versions)
+        return {version: self.rows(stored) for version, stored in files.items()}, digests
+
+    def rows(self, stored: bytes) -> State:
+        """Returns a snapshot file's rows."""
+        payload = decode(self.source.compression, io.BytesIO(stored))
+        found = list(records.snapshot_rows(records.decode(payload)))
+        assert len(dict(found)) == len(found), "a key twice"
+        return dict(found)
+
+
+@engines
+@codecs
+@pytest.mark.parametrize("row_checksums", [False, True])
+@settings(max_examples=25)
+@given(
+    base=st.none() | st.dictionaries(NAMES, st.binary(max_size=20)),
+    deltas=st.lists(CHANGES, min_size=1, max_size=6),
+    data=st.data(),
+)
+def test_a_fold_is_what_a_dictionary_says(
+    engine: Engine,
+    codec: str,
+    row_checksums: bool,  # noqa: FBT001
+    base: State | None,
+    deltas: list[list[Record]],
+    data: st.DataObject,
+) -> None:
+    files = Files(base, deltas, codec=codec, row_checksums=row_checksums)
+    target = files.chain.version
+    floor = data.draw(st.integers(max(1, files.start), target))
+    versions = (target, floor) if floor < target else (target,)
+    states, digests = files.fold(engine, *versions)
+    for version in versions:
+        expected = files.state(version)
+        assert states[version] == expected
+        assert digests[version] == digest(expected.items(), KEY)
+
+
+def rows(count: int, *, size: int = 24) -> State:
+    return {b"key-%012d" % number: number.to_bytes(size) for number in range(count)}
+
+
+@pytest.fixture(scope="module")
+def large() -> Files:
+    """A state of many blocks and windows, of which the deltas change every kind of stretch."""
+    base = rows(60_000)
+    names = list(base)
+    one: list[Record] = [(name, b"one") for name in names[10_000:30_000]]
+    two: list[Record] = [(name, None) for name in names[::7]]
+    three: list[Record] = [(b"new-%06d" % number, bytes(40)) for number in range(30_000)]
+    four: list[Record] = [(name, b"four") for name in names[20_000:25_000]] * 2
+    return Files(base, [one, two, three, four])
+
+
+@engines
+def test_a_state_of_many_windows(engine: Engine, large: Files) -> None:
+    states, digests = large.fold(engine, 5, 3)
+    assert states == {5: large.state(5), 3: large.state(3)}
+    assert digests == {version: digest(large.state(version).items(), KEY) for version in (5, 3)}
+
+
+def stored_blocks(files: Files, content: bytes) -> list[bytes | None]:
+    return [one.stored for one in files.source.compression.blocks(io.BytesIO(content))]
+
+
+@codecs
+def test_blocks_that_nothing_overrides_pass_as_they_are_stored(codec: str) -> None:
+    base = rows(50_000)
+    files = Files(base, [[(list(base)[25_000], b"changed")]], codec=codec)
+    before = stored_blocks(files, files.storage.read("1.snapshot"))
+    written, _ = files.written(FastEngine(), 2)
+    assert files.rows(written[2]) == files.state(2)
+    passed = set(before) & set(stored_blocks(files, written[2])) - {None}
+    # All but those of the changed row, of the last window's end, and of the end of the records.
+    assert len(passed) >= (0 if codec == "zstd" else len(before) - 4)
+
+
+def test_a_state_that_is_folded_often_keeps_its_blocks_long() -> None:
+    files = Files(rows(50_000), [])
+    before = len(stored_blocks(files, files.storage.read("1.snapshot")))
+    for turn in range(30):
+        path = f"{turn + 2}.delta"
+        entry = put(files.storage, path, [(b"key-%012d" % (turn * 1607), b"changed")])
+        base = Snapshot(1, files.storage.stat("1.snapshot"))
+        files.chain = Chain(turn + 2, base, (Delta(turn + 2, entry),))
+        written, _ = files.written(FastEngine(), turn + 2)
+        files.storage.write("1.snapshot", [written[turn + 2]], overwrite=True)
+    after = stored_blocks(files, files.storage.read("1.snapshot"))
+    assert before <= len(after) < 1.7 * before
+
+
+@engines
+def test_a_record_larger_than_every_window(engine: Engine) -> None:
+    base = {b"small": b"1", b"large": bytes(3_000_000)}
+    files = Files(base, [[(b"huge", bytes(5_000_000))], [(b"small", None)]])
+    states, digests = files.fold(engine, 3, 2)
+    assert states == {3: files.state(3), 2: files.state(2)}
+    assert digests[3] == digest(files.state(3).items(), KEY)
+
+
+@engines
+def test_a_floor_at_the_base_is_the_base(engine: Engine) -> None:
+    files = Files(rows(20), [[(b"key-%012d" % 3, None)]])
+    states, _ = files.fold(engine, 2, 1)
+    assert states == {2: files.state(2), 1: rows(20)}
+
+
+@engines
+def test_reads_a_snapshot_back(engine: Engine, large: Files) -> None:
+    assert engine.digest(large.source, "1.snapshot") == digest(large.state(1).items(), KEY)
+    empty = Files({}, [])
+    assert engine.digest(empty.source, "1.snapshot") == StateDigest(0, 0, "0" * 32)
+
+
+@engines
+def test_digests_without_writing(engine: Engine, large: Files) -> None:
+    chunks = engine.fold(large.source, large.chain, (5, 3), write=False)
+    with pytest.raises(StopIteration) as end:
+        next(chunks)
+    assert end.value.value == {one: digest(large.state(one).items(), KEY) for one in (5, 3)}
+
+
+# -- damage
+
+
+def damaged_by(engine: Engine, content: bytes, *, codec: str = "lz4", raw: bool = False) -> str:
+    """Returns what an engine says of a delta with this payload (or these stored bytes)."""
+    files = Files({b"key": b"value"}, [[(b"key", None)]], codec=codec)
+    stored = [content] if raw else encode(COMPRESSIONS[codec], [content])
+    files.storage.write("2.delta", stored, overwrite=True)
+    with pytest.raises(CodecError) as caught:
+        files.written(engine, 2)
+    assert caught.value.path == "2.delta"
+    with pytest.raises(CodecError) as again:
+        engine.check(files.source, "2.delta")
+    assert str(again.value) == str(caught.value)
+    return str(caught.value)
+
+
+def payload(*numbers_and_bytes: int | bytes) -> bytes:
+    parts = (
+        one.to_bytes(4, "big", signed=True) if isinstance(one, int) else one
+        for one in numbers_and_bytes
+    )
+    return b"".join(parts)
+
+
+DAMAGED = {
+    "nothing": b"",
+    "no end": payload(3, b"key", 5, b"value"),
+    "cut in a length": payload(3, b"key", 5, b"value", -1)[:-2],
+    "cut in a value": payload(3, b"key", 5, b"val"),
+    "cut in a key": payload(30, b"key"),
+    "negative key": payload(-2, b"key", 5, b"value", -1),
+    "key of 2 GiB": payload(0x7FFFFFFF, b"key", 5, b"value", -1),
+    "value of 2 GiB": payload(3, b"key", 0x7FFFFFFF, b"value", -1),
+    "bytes after the end": payload(3, b"key", 5, b"value", -1, 7),
+}
+
+
+@engines
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_records_are_named_by_file_and_place(engine: Engine, kind: str) -> None:
+    assert damaged_by(engine, DAMAGED[kind]) == damaged_by(ClearEngine(), DAMAGED[kind])
+
+
+@engines
+def test_a_damaged_block_is_named_by_file_and_place(engine: Engine) -> None:
+    content = bytearray(b"".join(encode(COMPRESSIONS["lz4"], [DAMAGED["no end"]])))
+    content[22] ^= 1
+    assert "2.delta" in damaged_by(engine, bytes(content), raw=True)
+
+
+@engines
+def test_a_snapshot_may_not_remove(engine: Engine) -> None:
+    files = Files({}, [[(b"key", b"value")]])
+    put(files.storage, "3.snapshot", [(b"a", b""), (b"key", None)])
+    with pytest.raises(CodecError, match=r"3.snapshot: record 1 of a snapshot removes its key"):
+        engine.digest(files.source, "3.snapshot")
+
+
+@engines
+@given(data=st.data())
+def test_any_flipped_byte_of_a_row_with_a_checksum_is_found(
+    engine: Engine, data: st.DataObject
+) -> None:
+    changes: list[Record] = [(b"key-1", b"value"), (b"key-2", None)]
+    content = bytearray(b"".join(records.encode(changes, row_checksums=True)))
+    # Not the lengths: they can make another well-formed payload of the same bytes.
+    places = [*range(4, 9), *range(13, 22), *range(26, 35)]
+    content[data.draw(st.sampled_from(places))] ^= data.draw(st.integers(1, 255))
+    files = Files({}, [changes], row_checksums=True)
+    files.storage.write("2.delta", encode(COMPRESSIONS["lz4"], [bytes(content)]), overwrite=True)
+    with pytest.raises(CodecError, match=r"2.delta"):
+        files.written(engine, 2)
+
+
+# -- Spark's checksum files
+
+
+def with_checksum(content: bytes | None = None) -> Files:
+    files = Files({b"key": b"value"}, [[(b"key", b"other")]])
+    of = content or files.storage.read("2.delta")
+    side = checksum.spark(google_crc32c.value(of), len(of), 0)
+    beside = files.storage.write("2.delta.crc", [side])
+    files.source = files.source.beside(beside)
+    return files
+
+
+@engines
+def test_compares_a_file_with_sparks_checksum_of_it(engine: Engine) -> None:
+    assert with_checksum().fold(engine, 2)[0] == {2: {b"key": b"other"}}
+    for read in (lambda one: one.fold(engine, 2), lambda one: engine.check(one.source, "2.delta")):
+        with pytest.raises(StaleChecksumError, match=r"2.delta.crc: does not match 2.delta"):
+            read(with_checksum(b"another file"))
+
+
+@engines
+def test_a_checksum_file_that_went_away_is_none(engine: Engine) -> None:
+    files = with_checksum(b"another file")
+    files.storage.delete("2.delta.crc")
+    assert files.fold(engine, 2)[0] == {2: {b"key": b"other"}}
+
+
+# -- the choice
+
+
+def test_small_work_is_done_without_anything_compiled() -> None:
+    assert engine_for(100_000) == ClearEngine()
+    assert engine_for(10_000_000) == FastEngine()
+
+
+def test_a_small_partition_never_loads_the_compiler() -> None:
+    script = """
+import sys
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+storage = MemoryStorage()
+write_checkpoint(storage)
+assert maintain(storage, Policy(min_deltas_for_snapshot=5)).snapshots_written
+assert not {"numba", "numpy", "llvmlite"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
