@@ -98,7 +98,7 @@ def parse_spark(side_file: bytes) -> FileChecksum:
     try:
         fields = json.loads(side_file)
         algorithm, value, size = fields["algorithm"], fields["value"], fields["mainFileSize"]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CodecError(f"not a Spark checksum file: {error!r}", offset=0) from error
     if algorithm != "CRC32C" or type(value) is not int or type(size) is not int:
         raise CodecError(f"checksum file of an unknown kind: {algorithm!r}", offset=0)

@@ -60,12 +60,19 @@ def parse_operator(content: bytes) -> OperatorMetadata:
     fields = _body(content, known=(1, 2))
     try:
         info, stores = fields["operatorInfo"], fields["stateStoreInfo"]
-        names = tuple(str(store["storeName"]) for store in stores)
+        names = tuple(_store_name(store["storeName"]) for store in stores)
         partitions = max(int(store["numPartitions"]) for store in stores)
         number, name = int(info["operatorId"]), str(info["operatorName"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
     return OperatorMetadata(number, name, names, check_partitions(partitions))
+
+
+def _store_name(found: object) -> str:
+    """Returns a store's name, which becomes part of paths."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(found)):
+        raise CodecError(f"store name {found!r} cannot be", offset=0)
+    return str(found)
 
 
 def check_partitions(count: int) -> int:
@@ -92,6 +99,8 @@ def _body(content: bytes, *, known: tuple[int, ...]) -> dict[str, Any]:
 def _object(text: str, offset: int) -> dict[str, Any]:
     try:
         fields = json.loads(text)
+        # Half a surrogate pair can be written in JSON, but neither printed nor written elsewhere.
+        json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise CodecError(f"not JSON: {error}", offset=offset) from error
     if not isinstance(fields, dict):

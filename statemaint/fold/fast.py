@@ -48,7 +48,6 @@ from statemaint.model.files import Delta
 
 _Words = npt.NDArray[np.uint64]
 
-_RUNS = 8192
 _MOST_RECORDS = (1 << 32) - 2 * BATCH
 
 
@@ -57,18 +56,21 @@ class FastEngine:
     """Folds with compiled loops, which run without the GIL.
 
     Attributes:
+        window: bytes of a file that is read once; they should stay in a core's cache.
         held: a delta of up to so many bytes is decoded once and held; a larger one is decoded
             twice.
+        runs: stretches of records that are picked before they are copied; more than `BATCH`.
     """
 
+    window: int = 512 * 1024
     held: int = 32 * 1024 * 1024
+    runs: int = 8192
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
     ) -> Chunks:
         """Folds a chain once, newest file first."""
-        fold = _Fold(source, chain, versions, write=write)
-        fold.held = self.held
+        fold = _Fold(self, source, chain, versions, write=write)
         for delta in reversed(chain.deltas):
             yield from fold.delta(delta)
         if chain.base:
@@ -78,17 +80,17 @@ class FastEngine:
 
     def digest(self, source: Source, path: str) -> StateDigest:
         """Returns the digest of a snapshot, read back whole."""
-        return _digest(_read(source, path, snapshot=True))
+        return _digest(_read(self.window, source, path, snapshot=True))
 
     def check(self, source: Source, path: str) -> None:
         """Reads a delta whole."""
-        _read(source, path, snapshot=False)
+        _read(self.window, source, path, snapshot=False)
 
 
-def _read(source: Source, path: str, *, snapshot: bool) -> _Words:
+def _read(step: int, source: Source, path: str, *, snapshot: bool) -> _Words:
     window, work, sums = Window(), new_work(), _sums()
-    with closing(Sweep(source, path, snapshot, window, work)) as sweep:
-        sweep.start()
+    with closing(Sweep(source, path, snapshot, window, work, step)) as sweep:
+        sweep.start(step)
         while True:
             kernels.pick_all(window.buffer, window.end, work, sums, _words(source.key))
             if not sweep.goes_on():
@@ -114,17 +116,23 @@ class _Fold:
     """One fold while it runs: output 0 is the chain's own version, output 1 the other one."""
 
     def __init__(
-        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+        self,
+        engine: FastEngine,
+        source: Source,
+        chain: Chain,
+        versions: tuple[int, ...],
+        *,
+        write: bool,
     ) -> None:
+        self._engine = engine
         self._source, self._chain, self._write = source, chain, write
         others = [version for version in versions if version != chain.version]
         self._versions = [chain.version, *others]
-        self.held = 0
         self._floor = others[0] if others else None
         self._outputs = [Output(source.compression) for _ in self._versions] if write else []
         self._window, self._work, self._table = Window(), new_work(), Table()
         self._fates = np.empty(0, np.uint8)
-        self._runs, self._counts = np.empty((2, _RUNS, 2), np.int64), np.zeros(2, np.int64)
+        self._runs, self._counts = np.empty((2, engine.runs, 2), np.int64), np.zeros(2, np.int64)
         self._sums, self._key = _sums(), _words(source.key)
         self._settled = 0
         self._bytes = max(1, sum(delta.entry.size for delta in chain.deltas))
@@ -141,7 +149,7 @@ class _Fold:
             self._below_floor()
         self._work[FIRST] = self._work[NEXT]
         with closing(self._sweep(delta.entry.path, snapshot=False)) as sweep:
-            sweep.start(self.held)
+            sweep.start(self._engine.held)
             held = sweep.whole
             self._decide(sweep, delta)
             yield from self._pick(sweep, held=held)
@@ -154,7 +162,7 @@ class _Fold:
             self._work[BOUNDARY] = self._work[NEXT]
 
     def _sweep(self, path: str, *, snapshot: bool) -> Sweep:
-        return Sweep(self._source, path, snapshot, self._window, self._work)
+        return Sweep(self._source, path, snapshot, self._window, self._work, self._engine.window)
 
     def _decide(self, sweep: Sweep, delta: Delta) -> None:
         window, work = self._window, self._work
@@ -202,7 +210,7 @@ class _Fold:
             work[AT] = 0
         else:
             sweep.close()
-            sweep.start()
+            sweep.start(self._engine.window)
         work[CHECKED] = 0  # they have been, and those of removals are overwritten by now
         work[NEXT] = 0
         yield from self._stream(
@@ -222,7 +230,7 @@ class _Fold:
             self._below_floor()
         window, work, table = self._window, self._work, self._table
         with closing(self._sweep(path, snapshot=True)) as sweep:
-            sweep.start()
+            sweep.start(self._engine.window)
             yield from self._stream(
                 sweep,
                 lambda: kernels.pick_undecided(

@@ -15,9 +15,6 @@ from statemaint.fold.window import Window
 
 Work = npt.NDArray[np.int64]
 
-# A window over a file that is read once, small enough to stay in a core's cache.
-WINDOW = 512 * 1024
-
 
 def new_work() -> Work:
     """Returns what kernels are told and tell, all zero."""
@@ -34,6 +31,7 @@ class Sweep:
         snapshot: whether every record must have a value.
         window: where the payload passes; the kernel takes `buffer` up to `end`.
         work: the kernel's row of numbers.
+        step: how many bytes the window takes up at least when it moves on.
         whole: whether the window has reached the end of the file.
         moved: by how much the window moved when it last went on.
     """
@@ -43,11 +41,12 @@ class Sweep:
     snapshot: bool
     window: Window
     work: Work
+    step: int
     whole: bool = False
     moved: int = 0
     _blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
 
-    def start(self, wish: int = WINDOW) -> None:
+    def start(self, wish: int) -> None:
         """Fills the window from the start of the file, as far as is wished for."""
         self.window.clear()
         self._blocks = self.source.blocks(self.path)
@@ -82,7 +81,7 @@ class Sweep:
         self.work[AT] -= keep
         self.moved = keep
         # A record larger than the window makes it grow, by no more than what there already is.
-        wish = self.window.end + max(WINDOW, self.window.end)
+        wish = self.window.end + max(self.step, self.window.end)
         self.whole = not self.window.fill(self._blocks, wish)
 
     def _must_end(self) -> None:

@@ -1,8 +1,9 @@
 """Where the ledger keeps its attestations: one small JSON file a store, replaced as a whole."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, cast
 
 from statemaint.model.checkpoint import Attestation
 from statemaint.model.ids import StoreId
@@ -29,8 +30,21 @@ def parse_attestations(content: bytes) -> tuple[Attestation, ...]:
     compared again before anything depends on it.
     """
     try:
-        fields = json.loads(content)
-        listed = fields["attestations"] if fields["format"] == _FORMAT else []
-        return tuple(Attestation(**one) for one in listed)
-    except (ValueError, KeyError, TypeError):
+        stored = json.loads(content)
+        listed = stored["attestations"] if stored["format"] == _FORMAT else []
+        return tuple(_attestation(one) for one in listed)
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ()
+
+
+def _attestation(found: Mapping[str, Any]) -> Attestation:
+    attestation = Attestation(**found)
+    for field in fields(Attestation):
+        if not _is(getattr(attestation, field.name), cast("type", field.type)):
+            raise TypeError(field.name)
+    return attestation
+
+
+def _is(value: object, kind: type) -> bool:
+    whole = type(value) is int and isinstance(0.0, kind)
+    return whole or isinstance(value, kind)

@@ -50,6 +50,7 @@ def test_sparks_file_holds_a_signed_crc32c() -> None:
         b'{"algorithm":"MD5","value":1,"mainFileSize":1}',
         b'{"algorithm":"CRC32C","value":"1","mainFileSize":1}',
         b"\xff",
+        b"[" * 100_000,
     ],
 )
 def test_a_malformed_spark_file_is_an_error(stored: bytes) -> None:

@@ -16,7 +16,9 @@ def test_reads_the_query_id() -> None:
     assert logs.parse_query_id(b'{"id":"abc"}') == "abc"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"id":5}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"id":5}', b'{"id":"\\ud800"}', b"\xff\xfe", b"[" * 100_000]
+)
 def test_a_malformed_query_id_is_an_error(content: bytes) -> None:
     with pytest.raises(CodecError):
         logs.parse_query_id(content)
@@ -66,7 +68,16 @@ def test_reads_an_operators_stores() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"v1\n{}", b'v1\n{"operatorInfo":{},"stateStoreInfo":[]}', OPERATOR[:60]]
+    "content",
+    [
+        b"v1\n{}",
+        b'v1\n{"operatorInfo":{},"stateStoreInfo":[]}',
+        OPERATOR[:60],
+        OPERATOR.replace(b'Partitions":2', b'Partitions":1e999'),
+        OPERATOR.replace(b'"default"', b'"../../1"'),
+        OPERATOR.replace(b'"default"', b'""'),
+        OPERATOR.replace(b'"default"', b"7"),
+    ],
 )
 def test_malformed_operator_metadata_is_an_error(content: bytes) -> None:
     with pytest.raises(CodecError):

@@ -1,5 +1,9 @@
 """From bytes to a checkpoint."""
 
+import json
+import math
+from dataclasses import replace
+
 import pytest
 
 from statemaint.errors import NotACheckpointError, StorageError, UnsupportedError
@@ -259,10 +263,35 @@ def test_reads_the_attestations_of_a_store(storage: MemoryStorage) -> None:
         b'{"format": 2, "attestations": [{}]}',
         b"[]",
         b'{"format":1,"attestations":[{"path":1}]}',
+        b"[" * 100_000,
     ],
 )
 def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
     assert parse_attestations(content) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": 1},
+        {"version": "5"},
+        {"version": None},
+        {"size": 1.5},
+        {"modified": "1"},
+        {"digest": None},
+        {"more": 1},
+    ],
+)
+def test_an_attestation_of_other_types_does_not_exist(change: dict[str, object]) -> None:
+    stored = json.loads(render_attestations([ATTESTATION]))
+    stored["attestations"][0] |= change
+    assert parse_attestations(json.dumps(stored).encode()) == ()
+
+
+@pytest.mark.parametrize("modified", [None, 1.5, 7, math.inf])
+def test_an_attestation_is_read_as_it_was_written(modified: float | None) -> None:
+    attestation = replace(ATTESTATION, modified=modified)
+    assert parse_attestations(render_attestations([attestation])) == (attestation,)
 
 
 def test_an_unknown_file_in_a_store_is_kept_in_its_store(storage: MemoryStorage) -> None:

@@ -278,7 +278,7 @@ def gather(window, runs, count, first, begin, end, out, at):
 
 @njit(nogil=True, cache=True)
 def retain(runs, count, settled, shift):
-    """Drops what lies below a settled position and moves the rest down; returns how many are left."""
+    """Drops what is settled and moves the rest down; returns how many runs are left."""
     left = 0
     for run in range(count):
         if runs[run, 1] > settled:
