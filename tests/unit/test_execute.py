@@ -1,21 +1,34 @@
 """Carrying plans out on real bytes: proofs, faults, crashes."""
 
+import errno
+import io
 import json
-from collections.abc import Callable
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import BinaryIO
 
+import google_crc32c
 import pytest
 
-from statemaint.execute import execute
-from statemaint.maintain import maintain, plan_checkpoint
+from statemaint.codec import checksum
+from statemaint.errors import AlreadyExistsError
+from statemaint.execute import execute, publish
+from statemaint.fold import ClearEngine, Engine
+from statemaint.fold.fast import FastEngine
+from statemaint.listing import Entry
+from statemaint.maintain import maintain, plan_checkpoint, verify
 from statemaint.model.chain import Chain, Versions
+from statemaint.model.checkpoint import Attestation
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Delete, Request
 from statemaint.report import Deleted, Report, Skipped, StoreState
 from statemaint.report.to_json import report_json
-from statemaint.scan import attestation_path, scan
+from statemaint.scan import attestation_path, render_attestations, scan
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import (
     COMMIT,
@@ -29,6 +42,7 @@ from tests.support.states import state_of
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 FLOOR, TARGET = 17, 25
+engines = pytest.mark.parametrize("engine", [ClearEngine(), FastEngine()], ids=["clear", "fast"])
 
 
 @pytest.fixture
@@ -487,3 +501,147 @@ def test_deleted_outcomes_come_in_the_plans_order(storage: MemoryStorage) -> Non
     report = maintain(storage, TIGHT)
     gone = [one.action.version for one in report.stores[0].outcomes if isinstance(one, Deleted)]
     assert gone == list(range(1, 17))
+
+
+# -- one fold for both snapshots
+
+
+class CountingStorage(MemoryStorage):
+    """Counts how often each file is opened."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files)
+        self.opened: Counter[str] = Counter()
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        self.opened[path] += 1
+        return super().open(path)
+
+
+@engines
+def test_target_and_floor_come_of_one_fold(storage: MemoryStorage, engine: Engine) -> None:
+    counting = CountingStorage(storage.files)
+    _, plan = plan_checkpoint(counting, TIGHT)
+    list(execute(plan, counting, run="r", engine=engine))
+    opened = dict(counting.opened)
+    assert set(opened.values()) == {1}  # folded once, and read back once
+    assert {"state/0/0/17.snapshot", "state/0/0/25.snapshot", "state/0/0/1.delta"} < set(opened)
+    assert states(counting) == expected()
+
+
+def test_what_is_not_of_one_chain_is_folded_by_itself(storage: MemoryStorage) -> None:
+    # The proved snapshot at 20 shortens the target's chain, not the floor's.
+    storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(20))])
+    entry = storage.stat("state/0/0/20.snapshot")
+    proof = Attestation(entry.path, 20, entry.size, entry.modified, "", 0, 0)
+    storage.write(attestation_path(StoreId(0, 0)), [render_attestations([proof])])
+    report = maintain(storage, replace(TIGHT, min_deltas_for_snapshot=4))
+    assert names(storage) >= {"17.snapshot", "25.snapshot"}
+    assert states(storage) == expected()
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_snapshot_that_spark_wrote_meanwhile_is_compared(
+    storage: MemoryStorage,
+    early: bool,  # noqa: FBT001
+) -> None:
+    class Racing(MemoryStorage):
+        """Spark is first; the storage may notice before it has read what it should write."""
+
+        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+            if path == "state/0/0/25.snapshot":
+                super().write(path, [snapshot_bytes(state_at(TARGET))])
+                if early:
+                    raise AlreadyExistsError(path, "a file of that name is already there")
+            return super().write(path, chunks, overwrite=overwrite)
+
+    racing = Racing(storage.files)
+    report = maintain(racing, TIGHT)
+    assert (report.exit_code, report.snapshots_written) == (0, 3)
+    assert states(racing) == expected()
+
+
+def test_a_full_temporary_directory_is_a_storage_error(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.BytesIO):
+        def write(self, _chunk: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(publish, "SpooledTemporaryFile", lambda _size: Full())
+    before = {path for path in storage.files if path.startswith("state/")}
+    report = maintain(storage, TIGHT)
+    assert codes(report) == [FindingCode.STORAGE_FAILED] * 2
+    assert "the temporary directory: No space left on device" in str(report.findings[0])
+    assert {path for path in storage.files if path.startswith("state/")} == before
+
+
+# -- Spark's checksum files
+
+
+def add_checksum(storage: MemoryStorage, name: str, content: bytes | None = None) -> None:
+    of = storage.read(f"state/0/0/{name}") if content is None else content
+    side = checksum.spark(google_crc32c.value(of), len(of), 0)
+    storage.write(f"state/0/0/{name}.crc", [side])
+
+
+def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
+    storage: MemoryStorage,
+) -> None:
+    for version in range(20, TARGET + 1):
+        add_checksum(storage, f"{version}.delta")
+    report = maintain(storage, TIGHT)
+    written = {f"{TARGET}.snapshot", f"{TARGET}.snapshot.crc", f"{FLOOR}.snapshot"}
+    assert names(storage) >= written
+    assert f"{FLOOR}.snapshot.crc" not in names(storage)  # the query wrote none then
+    side = checksum.parse_spark(storage.read(f"state/0/0/{TARGET}.snapshot.crc"))
+    assert side.matches(storage.read(f"state/0/0/{TARGET}.snapshot"))
+    assert sorted(report.stores[0].after.files, key=str) == sorted(
+        scan(storage).stores[0].files, key=str
+    )
+    assert verify(storage, deep=True).findings == ()
+    again = maintain(storage, TIGHT)
+    assert again.plan.actions == ()
+
+
+def test_a_checksum_file_goes_with_its_file(storage: MemoryStorage) -> None:
+    for version in range(1, TARGET + 1):
+        add_checksum(storage, f"{version}.delta")
+    maintain(storage, TIGHT)
+    left = {f"{version}.delta" for version in range(FLOOR, TARGET + 1)}
+    left |= {f"{FLOOR}.snapshot", f"{TARGET}.snapshot"}
+    assert names(storage) == left | {f"{name}.crc" for name in left}
+
+
+@pytest.mark.parametrize("name", ["3.delta", "20.delta"])
+def test_a_stale_checksum_file_halts_its_store(storage: MemoryStorage, name: str) -> None:
+    add_checksum(storage, name, b"other")
+    before = names(storage)
+    report = maintain(storage, TIGHT)
+    assert codes(report) == [FindingCode.STALE_CHECKSUM]
+    assert (names(storage), report.exit_code) == (before, 3)
+    assert f"state/0/0/{name}.crc: does not match state/0/0/{name}" in report.findings[0].detail
+
+
+def test_nothing_goes_on_the_strength_of_a_snapshot_that_spark_refuses(
+    storage: MemoryStorage,
+) -> None:
+    storage.write("state/0/0/17.snapshot", [snapshot_bytes(state_at(17))])
+    add_checksum(storage, "17.snapshot", b"other")
+    report = maintain(storage, replace(TIGHT, min_deltas_for_snapshot=30))
+    assert codes(report) == [FindingCode.STALE_CHECKSUM]
+    assert names(storage) >= {"1.delta", "17.snapshot"}
+
+
+def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage) -> None:
+    class Racing(MemoryStorage):
+        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+            written = super().write(path, chunks, overwrite=overwrite)
+            if path == "state/0/0/25.snapshot":
+                add_checksum(self, "25.snapshot", b"other")
+            return written
+
+    add_checksum(storage, "25.delta")
+    report = maintain(Racing(storage.files), TIGHT)
+    assert codes(report) == [FindingCode.STALE_CHECKSUM]

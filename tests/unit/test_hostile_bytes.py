@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemaint.codec import compression, records
@@ -60,6 +60,7 @@ def test_a_real_file_passes(target: Target) -> None:
 
 
 @EVERY_TARGET
+@settings(max_examples=60)
 @given(random=st.randoms(use_true_random=False), data=st.data())
 def test_a_changed_file_is_an_error_or_harmless(
     target: Target, random: Random, data: st.DataObject
@@ -69,6 +70,7 @@ def test_a_changed_file_is_an_error_or_harmless(
 
 
 @EVERY_TARGET
+@settings(max_examples=60)
 @given(garbage=st.binary(max_size=200))
 def test_garbage_is_an_error_or_harmless(target: Target, garbage: bytes) -> None:
     target.check(garbage)
