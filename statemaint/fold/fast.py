@@ -11,14 +11,16 @@ is still open for the floor's output.
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.digest import StateDigest
+from statemaint.codec.lzf import Lzf
 from statemaint.errors import UnsupportedError
 from statemaint.fold.kernels import records as kernels
+from statemaint.fold.kernels.lzf import expand, pack
 from statemaint.fold.kernels.records import (
     AT,
     BATCH,
@@ -70,7 +72,7 @@ class FastEngine:
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
     ) -> Chunks:
         """Folds a chain once, newest file first."""
-        fold = _Fold(self, source, chain, versions, write=write)
+        fold = _Fold(self, _compiled(source), chain, versions, write=write)
         for delta in reversed(chain.deltas):
             yield from fold.delta(delta)
         if chain.base:
@@ -80,11 +82,18 @@ class FastEngine:
 
     def digest(self, source: Source, path: str) -> StateDigest:
         """Returns the digest of a snapshot, read back whole."""
-        return _digest(_read(self.window, source, path, snapshot=True))
+        return _digest(_read(self.window, _compiled(source), path, snapshot=True))
 
     def check(self, source: Source, path: str) -> None:
         """Reads a delta whole."""
-        _read(self.window, source, path, snapshot=False)
+        _read(self.window, _compiled(source), path, snapshot=False)
+
+
+def _compiled(source: Source) -> Source:
+    """Returns the source with a compression that is as fast as it gets."""
+    if not isinstance(source.compression, Lzf):
+        return source
+    return replace(source, compression=replace(source.compression, expand=expand, pack=pack))
 
 
 def _read(step: int, source: Source, path: str, *, snapshot: bool) -> _Words:

@@ -5,8 +5,8 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -513,9 +513,11 @@ class CountingStorage(MemoryStorage):
         super().__init__(files)
         self.opened: Counter[str] = Counter()
 
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
         self.opened[path] += 1
-        return super().open(path)
+        with super().open(path) as stream:
+            yield stream
 
 
 @engines

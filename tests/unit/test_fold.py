@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import FunctionType
 from typing import BinaryIO
 
 import google_crc32c
@@ -21,6 +22,7 @@ from statemaint.codec.records import Record
 from statemaint.errors import CodecError, StaleChecksumError
 from statemaint.fold import ClearEngine, Engine, Source, engine_for
 from statemaint.fold.fast import FastEngine
+from statemaint.fold.kernels.compiled import compiled
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -184,7 +186,7 @@ def large() -> Files:
     one: list[Record] = [(name, b"one") for name in names[1_000:3_000]]
     two: list[Record] = [(name, None) for name in names[::7]]
     three: list[Record] = [(b"new-%06d" % number, bytes(40)) for number in range(3_000)]
-    four: list[Record] = [(name, b"four") for name in names[2_000:2_500]] * 2
+    four: list[Record] = [*((name, b"four") for name in names[2_000:2_500])] * 2
     return Files(base, [one, two, three, four])
 
 
@@ -379,3 +381,11 @@ assert maintain(storage, Policy(min_deltas_for_snapshot=5)).snapshots_written
 assert not {"numba", "numpy", "llvmlite"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_compiles_where_nothing_can_be_kept() -> None:
+    def double(number: int) -> int:
+        return 2 * number
+
+    nowhere = FunctionType(double.__code__.replace(co_filename="<nowhere>"), {})
+    assert compiled(nowhere)(21) == 42

@@ -1,8 +1,9 @@
 """CRC-32C (Castagnoli) over pieces of a buffer, eight bytes a step."""
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 
+from statemaint.fold.kernels.compiled import compiled
 from statemaint.fold.kernels.machine import load32, load64
 
 _POLYNOMIAL = 0x82F63B78
@@ -25,7 +26,7 @@ def _tables():
 _TABLES = _tables()
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def crc32c(data, start, count, value):
     """Returns the checksum of some bytes, continuing from the checksum of what came before."""
     crc = uint64(~value & uint32(0xFFFFFFFF))
@@ -49,7 +50,7 @@ def crc32c(data, start, count, value):
     return uint32(~uint32(crc))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def row_fits(data, key, key_size, row, row_size):
     """Tells whether the checksum that stands before a row is that of its key and itself."""
     expected = load32(data, row - 4)

@@ -6,9 +6,10 @@ leave `AT` behind the last one they took. `work` is a row of int64, indexed by t
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint8, uint32, uint64
+from numba import uint8, uint32, uint64
 
 from statemaint.fold.kernels.checksum import crc32c, row_fits
+from statemaint.fold.kernels.compiled import compiled
 from statemaint.fold.kernels.machine import copy, load32, load_length, store32, store64
 from statemaint.fold.kernels.siphash import siphash13, siphash24
 from statemaint.fold.kernels.table import find, look_up, touch
@@ -43,7 +44,7 @@ BATCH = 256
 _TOMBSTONE = -1
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _parse(window, end, work, starts, keys, values, most):
     """Finds the next whole records; a removal's value length is -1."""
     at, count = work[AT], 0
@@ -77,7 +78,7 @@ def _parse(window, end, work, starts, keys, values, most):
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _checked(window, at, key, value):
     """Checks a record's own checksum, wherever the format puts it."""
     if value >= 0:
@@ -85,7 +86,7 @@ def _checked(window, at, key, value):
     return key >= 4 and crc32c(window, at + 8, key - 4, uint32(0)) == load32(window, at + 4)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _identify(window, work, start, key, value, secret):
     """Returns the identity of a record's key: a hash of the key's length and bytes."""
     if work[CHECKED] and value < 0:
@@ -99,7 +100,7 @@ def _identify(window, work, start, key, value, secret):
     return siphash13(window, start, key + 4, secret[0], secret[1])
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def decide(window, end, work, table, fates, secret):
     """Enters a delta's keys, oldest record first, and says which outputs each record is for.
 
@@ -148,7 +149,7 @@ def decide(window, end, work, table, fates, secret):
             return
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def pick_decided(window, end, work, fates, runs, counts, sums, key):
     """Takes a delta's next records and keeps those that `fates` gives to an output."""
     starts, keys, values = (
@@ -171,7 +172,7 @@ def pick_decided(window, end, work, fates, runs, counts, sums, key):
     work[STATUS] = PAUSED
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def pick_undecided(window, end, work, table, secret, runs, counts, sums, key):
     """Takes a base's next records and keeps those whose keys no delta has decided."""
     starts, keys, values = (
@@ -206,7 +207,7 @@ def pick_undecided(window, end, work, table, secret, runs, counts, sums, key):
     work[STATUS] = PAUSED
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def pick_all(window, end, work, sums, key):
     """Takes a file's next records and digests those that have a value."""
     starts, keys, values = (
@@ -225,7 +226,7 @@ def pick_all(window, end, work, sums, key):
             return
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _keep(window, starts, sizes, fates, count, runs, counts, sums, key):
     """Digests some records and adds them to the runs of the outputs that they are for."""
     for number in range(count):
@@ -242,7 +243,7 @@ def _keep(window, starts, sizes, fates, count, runs, counts, sums, key):
                 counts[output] += apart
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _add(sums, output, low, high, size):
     total = sums[output, 0] + low
     sums[output, 0] = total
@@ -251,7 +252,7 @@ def _add(sums, output, low, high, size):
     sums[output, 3] += uint64(size)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def covered(runs, count, begins, ends, found):
     """Says of each block, all of which are in order, whether one run covers it whole."""
     run = 0
@@ -261,7 +262,7 @@ def covered(runs, count, begins, ends, found):
         found[block] = run < count and runs[run, 0] <= begins[block]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def gather(window, runs, count, first, begin, end, out, at):
     """Copies what runs cover of a range; returns where the output ends and the first run left."""
     run = first
@@ -276,7 +277,7 @@ def gather(window, runs, count, first, begin, end, out, at):
     return at, run
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def retain(runs, count, settled, shift):
     """Drops what is settled and moves the rest down; returns how many runs are left."""
     left = 0

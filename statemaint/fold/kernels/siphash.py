@@ -1,11 +1,12 @@
 """SipHash with 128 bits of output, compiled; `codec.siphash` is its clear twin."""
 
-from numba import njit, uint64
+from numba import uint64
 
+from statemaint.fold.kernels.compiled import compiled
 from statemaint.fold.kernels.machine import load64
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _round(v0, v1, v2, v3):
     v0, v2 = v0 + v1, v2 + v3
     v1 = ((v1 << uint64(13)) | (v1 >> uint64(51))) ^ v0
@@ -19,7 +20,7 @@ def _round(v0, v1, v2, v3):
 
 
 def _variant(rounds, final_rounds):
-    @njit(nogil=True, cache=True)
+    @compiled
     def siphash(data, start, count, key0, key1):
         v0 = uint64(0x736F6D6570736575) ^ key0
         v1 = uint64(0x646F72616E646F6D) ^ key1 ^ uint64(0xEE)

@@ -8,19 +8,20 @@ lives as long as one fold), so an entry costs the same however long the key is. 
 the records of all deltas, newest file first.
 """
 
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 
+from statemaint.fold.kernels.compiled import compiled
 from statemaint.fold.kernels.machine import load32, load64, store32, store64
 
 ENTRY = 20
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def slot_of(low, capacity):
     return int(((low >> uint64(32)) * uint64(capacity)) >> uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def find(table, capacity, low, high):
     """Returns where an identity's entry is, or the empty place that it would take."""
     slot = slot_of(low, capacity)
@@ -35,7 +36,7 @@ def find(table, capacity, low, high):
             slot = 0
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def touch(table, capacity, lows, count):
     """Brings the slots of a batch into the cache: loads that do not wait for each other."""
     seen = uint32(0)
@@ -44,7 +45,7 @@ def touch(table, capacity, lows, count):
     return seen
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def look_up(table, capacity, lows, highs, count, seen, slots, left):
     """Puts the ordinal of each identity of a batch, or 0, into `seen`; `slots` and `left` are room.
 
@@ -70,7 +71,7 @@ def look_up(table, capacity, lows, highs, count, seen, slots, left):
         count = further
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def move_all(old, old_capacity, new, new_capacity):
     """Copies every entry to a larger table."""
     for slot in range(old_capacity):
