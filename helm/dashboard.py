@@ -254,6 +254,10 @@ def _runs() -> list[_Panel]:
             {"{{query}}": f"max by (query) ({_partition('last_run_duration_seconds')})"},
         ),
         _series(
+            _Text("Peak memory", "Of the process that ran it, in the largest partition.", "bytes"),
+            {"{{query}}": f"max by (query) ({_partition('last_run_peak_memory_bytes')})"},
+        ),
+        _series(
             _Text("Snapshots written", "In the last run of each partition."),
             {"{{query}}": total("last_run_snapshots_written")},
         ),

@@ -50,6 +50,7 @@ HELP = {
     "last_run_files_deleted": "Files that the last run deleted, by reason.",
     "last_run_bytes_written": "Bytes of the snapshots that the last run wrote.",
     "last_run_bytes_deleted": "Bytes of the files that the last run deleted.",
+    "last_run_peak_memory_bytes": "Most memory that the process held until the last run ended.",
     "last_committed_batch": "The newest batch in the commit log.",
     "snapshot_lag_versions": "Versions between the newest snapshot and the target, at worst.",
     "build_info": "The version that last ran, as a label; always 1.",
@@ -165,6 +166,7 @@ def _fill(gauges: _Gauges, report: Report, stores: Sequence[StoreReport]) -> Non
     if not report.plan.halted and all(one.state is StoreState.DONE for one in stores):
         gauges.set("last_success_timestamp_seconds", ended)
     gauges.set("last_run_duration_seconds", report.seconds)
+    gauges.set("last_run_peak_memory_bytes", report.peak_memory)
     gauges.set("last_run_snapshots_written", len(written))
     gauges.set("last_run_bytes_written", sum(one.bytes for one in written))
     gauges.set("last_run_bytes_deleted", sum(one.entry.size for one in deleted))

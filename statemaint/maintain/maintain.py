@@ -1,8 +1,10 @@
 """Scan, plan, execute, report."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
+from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
 from statemaint.execute import execute
@@ -99,4 +101,10 @@ def maintain(
             happened[outcome.store].append(outcome)
             on_outcome(outcome, decided)
     stores = tuple(summarize(one, happened[one.store.id], decided.target) for one in decided.stores)
-    return Report(name, decided, stores, started, storage.now() - started, dry_run)
+    seconds = storage.now() - started
+    return Report(name, decided, stores, started, seconds, dry_run, _peak_memory())
+
+
+def _peak_memory() -> int:
+    peak = getrusage(RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -132,6 +132,7 @@ class Report:
         started: seconds since the epoch, by the storage's clock.
         seconds: how long the run took.
         dry_run: whether nothing was carried out.
+        peak_memory: the most bytes that the process has held in memory until the run ended.
     """
 
     run: str
@@ -140,6 +141,7 @@ class Report:
     started: float
     seconds: float
     dry_run: bool = False
+    peak_memory: int = 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:

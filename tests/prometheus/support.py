@@ -29,6 +29,7 @@ PER_PARTITION = {
     "last_run_timestamp_seconds",
     "last_success_timestamp_seconds",
     "last_run_duration_seconds",
+    "last_run_peak_memory_bytes",
     "last_run_snapshots_written",
     "last_run_files_deleted",
     "last_run_bytes_written",
@@ -116,6 +117,7 @@ def _partition(group: _Group, now: float) -> Iterator[Sample]:
     # A run that halts a store has not succeeded; the time of the last good one stays.
     yield "last_success_timestamp_seconds", labels, now - (90_000 if halted else 3600)
     yield "last_run_duration_seconds", labels, 4.25 + group.partition
+    yield "last_run_peak_memory_bytes", labels, 180_000_000
     yield "last_run_snapshots_written", labels, len(group.stores)
     yield "last_run_bytes_written", labels, 1_500_000
     yield "last_run_bytes_deleted", labels, 22_000_000
