@@ -65,7 +65,7 @@ class FastEngine:
     """
 
     window: int = 512 * 1024
-    held: int = 32 * 1024 * 1024
+    held: int = 8 * 1024 * 1024
     runs: int = 8192
 
     def fold(
@@ -146,6 +146,9 @@ class _Fold:
         self._settled = 0
         self._bytes = max(1, sum(delta.entry.size for delta in chain.deltas))
         self._passed = 0
+        self._expansion = (
+            3.0  # how much payload a stored byte gives: a guess, then the last delta's
+        )
         self._work[OUTPUTS] = TARGET | FLOOR if others else TARGET
         self._work[NEXT] = 1
         self._fit_table()
@@ -161,6 +164,7 @@ class _Fold:
             sweep.start(self._engine.held)
             held = sweep.whole
             self._decide(sweep, delta)
+            self._expansion = max(1.0, sweep.taken / max(1, delta.entry.size))
             yield from self._pick(sweep, held=held)
         self._passed += delta.entry.size
 
@@ -186,15 +190,15 @@ class _Fold:
                 self._table.secret,
             )
             if work[STATUS] == FULL:
-                self._table.grow(int(work[KEYS]), self._share(delta))
+                self._table.grow(int(work[KEYS]), self._share(sweep, delta), first=not self._passed)
                 self._fit_table()
             elif not sweep.goes_on():
                 return
 
-    def _share(self, delta: Delta) -> float:
+    def _share(self, sweep: Sweep, delta: Delta) -> float:
         """Estimates which part of all deltas has been read."""
-        of_window = float(self._work[AT]) / max(1, self._window.end)
-        return (self._passed + delta.entry.size * of_window) / self._bytes
+        read = min(delta.entry.size, sweep.taken / self._expansion)
+        return (self._passed + read) / self._bytes
 
     def _fit_table(self) -> None:
         self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit

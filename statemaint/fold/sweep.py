@@ -44,6 +44,7 @@ class Sweep:
     step: int
     whole: bool = False
     moved: int = 0
+    _behind: int = 0
     _blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
 
     def start(self, wish: int) -> None:
@@ -51,9 +52,15 @@ class Sweep:
         self.window.clear()
         self._blocks = self.source.blocks(self.path)
         self.whole = not self.window.fill(self._blocks, wish)
+        self._behind = 0
         self.work[AT] = 0
         self.work[SNAPSHOT] = self.snapshot
         self.work[CHECKED] = self.source.row_checksums
+
+    @property
+    def taken(self) -> int:
+        """Returns how many bytes of payload the kernel has taken."""
+        return self._behind + int(self.work[AT])
 
     def goes_on(self, keep: int | None = None) -> bool:
         """Acts on what the kernel said; tells whether it has to be called again.
@@ -80,6 +87,7 @@ class Sweep:
         self.window.shift(keep)
         self.work[AT] -= keep
         self.moved = keep
+        self._behind += keep
         # A record larger than the window makes it grow, by no more than what there already is.
         wish = self.window.end + max(self.step, self.window.end)
         self.whole = not self.window.fill(self._blocks, wish)

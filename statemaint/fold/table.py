@@ -11,8 +11,9 @@ from statemaint.fold.window import Bytes
 
 _SMALLEST = 4096
 _LOAD = 0.7
-# Estimates may be wrong: a table never grows by more than this at once.
-_MOST_GROWTH, _LEAST_GROWTH, _MARGIN = 4.0, 1.25, 1.05
+_LEAST_GROWTH, _MARGIN = 1.25, 1.05
+# Within the first delta nobody can tell whether the others bring the same keys again.
+_MOST_GROWTH_AT_FIRST, _MOST_GROWTH = 4.0, 16.0
 
 
 class Table:
@@ -34,15 +35,17 @@ class Table:
         """Returns how many keys it may hold."""
         return int(self.capacity * _LOAD)
 
-    def grow(self, keys: int, share: float) -> None:
+    def grow(self, keys: int, share: float, *, first: bool) -> None:
         """Makes room for more keys.
 
         Args:
             keys: how many it holds.
             share: which part of all bytes that bring keys has been read.
+            first: whether these keys all come from one delta.
         """
         expected = keys / max(share, 0.001) * _MARGIN / _LOAD
-        growth = min(max(expected / self.capacity, _LEAST_GROWTH), _MOST_GROWTH)
+        most = _MOST_GROWTH_AT_FIRST if first else _MOST_GROWTH
+        growth = min(max(expected / self.capacity, _LEAST_GROWTH), most)
         capacity = int(self.capacity * growth) + BATCH
         entries = _empty(capacity)
         kernels.move_all(self.entries, self.capacity, entries, capacity)
