@@ -389,3 +389,35 @@ def test_compiles_where_nothing_can_be_kept() -> None:
 
     nowhere = FunctionType(double.__code__.replace(co_filename="<nowhere>"), {})
     assert compiled(nowhere)(21) == 42
+
+
+# -- hostile bytes
+
+
+def outcome(engine: Engine, files: Files) -> object:
+    """Returns all that an engine makes of some files, or what it says of them."""
+    try:
+        states, digests = files.fold(engine, files.chain.version)
+    except CodecError as error:
+        return str(error)
+    return states, digests
+
+
+@pytest.mark.parametrize("engine", [FastEngine(), SMALL, TWICE], ids=["fast", "small", "twice"])
+@pytest.mark.parametrize("row_checksums", [False, True])
+@settings(max_examples=150)
+@given(changes=CHANGES, data=st.data())
+def test_both_engines_say_the_same_of_a_broken_payload(
+    engine: Engine,
+    row_checksums: bool,  # noqa: FBT001
+    changes: list[Record],
+    data: st.DataObject,
+) -> None:
+    files = Files(rows(3), [[], changes], codec="tiny", row_checksums=row_checksums)
+    content = bytearray(b"".join(records.encode(changes, row_checksums=row_checksums)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255) | st.sampled_from([0, 1, 127, 128, 255]))
+    cut = content[: data.draw(st.integers(0, len(content)) | st.just(len(content)))]
+    files.storage.write("3.delta", encode(Tiny(), [bytes(cut)]), overwrite=True)
+    assert outcome(engine, files) == outcome(ClearEngine(), files)
