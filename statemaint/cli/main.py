@@ -110,7 +110,11 @@ def verify_verb(uri: str, *, deep: bool, as_json: bool) -> None:
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @as_json
 def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
-    """Print row count and order-free digest of each store's state at a version."""
+    """Print row count and order-free digest of each store's state at a version.
+
+    Digests are keyed by the query's id: compare those of copies of one checkpoint, not of two
+    queries.
+    """
     at, digests = digest_stores(open_storage(uri), version=version)
     shown = digest_json(at, digests)
     _show(shown, as_json=as_json, table=lambda: tables.digests(at, digests))

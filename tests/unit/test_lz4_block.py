@@ -75,6 +75,8 @@ def test_reads_a_stream_without_its_end_as_spark_does() -> None:
         (b"LZ4Block\x15" + struct.pack("<iii", 0, 0, 9), 0, "end mark with a checksum"),
         (b"LZ4Block\x25" + struct.pack("<iii", -1, 5, 0), 0, "impossible"),
         (b"LZ4Block\x25" + struct.pack("<iii", 5, 1 << 30, 0), 0, "impossible"),
+        (b"LZ4Block\x25" + struct.pack("<iii", 1 << 30, 5, 0), 0, "impossible"),
+        (b"LZ4Block\x2f" + struct.pack("<iii", 5, 5 * 255 + 1, 0) + b"xxxxx", 0, "impossible"),
         (b"LZ4Block\x25" + struct.pack("<iii", 5, 9, 0) + b"xxxxx", 21, "decompress"),
         (b"LZ4Block\x15" + struct.pack("<iii", 5, 5, 0) + b"xx", 21, "cut short: 2 of 5"),
         (b"LZ4Block\x15" + struct.pack("<iii", 5, 5, 1) + b"xxxxx", 21, "checksum"),
