@@ -9,10 +9,10 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
 
-.PHONY: help setup parts check test demo up down lock generated clean
+.PHONY: help setup parts check test test-sparks bench fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: ## make .venv with the package installed, and find or install a Java
 	@.ci/setup
@@ -31,6 +31,18 @@ test: parts ## run the suite and hold its coverage; ARGS="-k name" runs a part o
 	$(WITH_JAVA) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--cov --cov-report=)
 	$(if $(ARGS),,$(BIN)/coverage report --include="$(CORE)" --fail-under=100)
 	$(if $(ARGS),,$(BIN)/coverage report --omit="statemaint/demo/*" --fail-under=90)
+
+test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark
+	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
+
+checkpoints: setup ## make the files of tests/checkpoints anew with each of those Sparks
+	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.make $(ARGS)
+
+bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
+	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
+
+fuzz: setup ## throw broken bytes at every decoder for an hour
+	$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 3600)
 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo

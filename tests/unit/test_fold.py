@@ -1,12 +1,13 @@
 """Both engines against a dictionary: the same states, the same files, the same errors."""
 
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import FunctionType
+from pathlib import Path
 from typing import BinaryIO
 
 import google_crc32c
@@ -22,7 +23,6 @@ from statemaint.codec.records import Record
 from statemaint.errors import CodecError, StaleChecksumError
 from statemaint.fold import ClearEngine, Engine, Source, engine_for
 from statemaint.fold.fast import FastEngine
-from statemaint.fold.kernels.compiled import compiled
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -383,12 +383,40 @@ assert not {"numba", "numpy", "llvmlite"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_compiles_where_nothing_can_be_kept() -> None:
-    def double(number: int) -> int:
-        return 2 * number
+KEPT = """
+import sys
+from pathlib import Path
+from statemaint.fold.kernels import siphash
+from statemaint.fold.kernels.compiled import fingerprint
+import numpy as np
+key, data = np.zeros(2, np.uint64), np.zeros(8, np.uint8)
+siphash.siphash24(data, 0, 8, key[0], key[1])
+hits = sum(siphash.siphash24.stats.cache_hits.values())
+kept = list(Path(sys.argv[1], "statemaint", fingerprint()).rglob("*.nbc"))
+print(hits, bool(kept))
+"""
 
-    nowhere = FunctionType(double.__code__.replace(co_filename="<nowhere>"), {})
-    assert compiled(nowhere)(21) == 42
+
+def kept_below(folder: Path) -> str:
+    """Compiles a kernel in a process of its own; returns hits of what is kept, and if it is."""
+    command = [sys.executable, "-c", KEPT, str(folder)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def test_what_is_compiled_is_kept_for_this_release_alone(tmp_path: Path) -> None:
+    assert kept_below(tmp_path) == "0 True"
+    assert kept_below(tmp_path) == "1 True"
+
+
+def test_compiles_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert kept_below(tmp_path / "file") == "0 False"
+
+
+def test_compiles_ahead() -> None:
+    subprocess.run([sys.executable, "-m", "statemaint.fold"], check=True)
 
 
 # -- hostile bytes

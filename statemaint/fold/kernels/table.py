@@ -41,7 +41,8 @@ def touch(table, capacity, lows, count):
     """Brings the slots of a batch into the cache: loads that do not wait for each other."""
     seen = uint32(0)
     for number in range(count):
-        seen ^= load32(table, slot_of(lows[number], capacity) * ENTRY + 16)
+        at = slot_of(lows[number], capacity) * ENTRY
+        seen ^= load32(table, at) ^ load32(table, at + 16)
     return seen
 
 

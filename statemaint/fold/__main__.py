@@ -1,0 +1,32 @@
+"""Compiles ahead what large folds use: `python -m statemaint.fold`, for instance in an image."""
+
+from statemaint.codec import records
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import encode
+from statemaint.fold.fast import FastEngine
+from statemaint.fold.source import Source
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta, Snapshot
+from statemaint.storage import MemoryStorage
+
+
+def main() -> None:
+    """Folds a small state of each kind, which compiles every kernel and keeps the result."""
+    for compression in COMPRESSIONS.values():
+        storage = MemoryStorage()
+        source = Source(storage, compression, row_checksums=True, key=bytes(16))
+        changes = [(b"key", bytes(40)), (b"other", bytes(40)), (b"key", None)]
+        payload = list(records.encode(changes, row_checksums=True))
+        base = list(records.encode(changes[:2], row_checksums=True))
+        entries = [
+            storage.write("1.snapshot", encode(compression, base)),
+            storage.write("2.delta", encode(compression, payload)),
+        ]
+        chain = Chain(2, Snapshot(1, entries[0]), (Delta(2, entries[1]),))
+        for _ in FastEngine().fold(source, chain, (2, 1)):
+            pass
+        FastEngine().digest(source, "1.snapshot")
+
+
+if __name__ == "__main__":
+    main()
