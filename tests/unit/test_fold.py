@@ -390,8 +390,8 @@ from statemaint.fold.kernels import siphash
 from statemaint.fold.kernels.compiled import fingerprint
 import numpy as np
 key, data = np.zeros(2, np.uint64), np.zeros(8, np.uint8)
-siphash.siphash24(data, 0, 8, key[0], key[1])
-hits = sum(siphash.siphash24.stats.cache_hits.values())
+siphash.siphash(data, 0, 8, key[0], key[1])
+hits = sum(siphash.siphash.stats.cache_hits.values())
 kept = list(Path(sys.argv[1], "statemaint", fingerprint()).rglob("*.nbc"))
 print(hits, bool(kept))
 """

@@ -11,7 +11,7 @@ from numba import uint8, uint32, uint64
 from statemaint.fold.kernels.checksum import crc32c, row_fits
 from statemaint.fold.kernels.compiled import compiled
 from statemaint.fold.kernels.machine import copy, load32, load_length, store32, store64
-from statemaint.fold.kernels.siphash import siphash13, siphash24
+from statemaint.fold.kernels.siphash import siphash_rows
 from statemaint.fold.kernels.table import find, look_up, touch
 
 Runs = npt.NDArray[np.int64]
@@ -42,6 +42,18 @@ TARGET, FLOOR = 1, 2
 
 BATCH = 256
 _TOMBSTONE = -1
+
+
+@compiled
+def _three():
+    """Returns room for three numbers of each record of a batch."""
+    return np.empty(BATCH, np.int64), np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
+
+
+@compiled
+def _hashes():
+    """Returns room for the low and high words of a batch's hashes."""
+    return np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
 
 
 @compiled
@@ -87,17 +99,17 @@ def _checked(window, at, key, value):
 
 
 @compiled
-def _identify(window, work, start, key, value, secret):
-    """Returns the identity of a record's key: a hash of the key's length and bytes."""
-    if work[CHECKED] and value < 0:
-        # The checksum stands before the bare key: the bare key's length takes its place.
-        bare = key - 4
-        window[start + 4] = uint8(bare >> 24)
-        window[start + 5] = uint8(bare >> 16)
-        window[start + 6] = uint8(bare >> 8)
-        window[start + 7] = uint8(bare)
-        return siphash13(window, start + 4, bare + 4, secret[0], secret[1])
-    return siphash13(window, start, key + 4, secret[0], secret[1])
+def _identify(window, work, starts, keys, values, count, secret, places, sizes, lows, highs):
+    """Hashes the keys of a batch: the length and the bytes of each, as a record begins."""
+    for number in range(count):
+        places[number], sizes[number] = starts[number], keys[number] + 4
+        if work[CHECKED] and values[number] < 0:
+            # The checksum stands before the bare key: the bare key's length takes its place.
+            at, bare = starts[number] + 4, keys[number] - 4
+            for byte in range(4):
+                window[at + byte] = uint8(bare >> (24 - 8 * byte))
+            places[number], sizes[number] = at, bare + 4
+    siphash_rows(window, places, sizes, count, secret, lows, highs)
 
 
 @compiled
@@ -107,12 +119,8 @@ def decide(window, end, work, table, fates, secret):
     `fates` has a byte for each record of the delta. A later record of the same key takes over what
     the earlier one was for. Stops with FULL before the table would hold more than LIMIT keys.
     """
-    starts, keys, values = (
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-    )
-    lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
+    starts, keys, values = _three()
+    (places, sizes, _), (lows, highs) = _three(), _hashes()
     first, boundary, capacity = uint32(work[FIRST]), uint32(work[BOUNDARY]), work[CAPACITY]
     new = work[OUTPUTS] if work[LOWER] else TARGET
     while True:
@@ -120,10 +128,7 @@ def decide(window, end, work, table, fates, secret):
             work[STATUS] = FULL
             return
         count = _parse(window, end, work, starts, keys, values, BATCH)
-        for number in range(count):
-            lows[number], highs[number] = _identify(
-                window, work, starts[number], keys[number], values[number], secret
-            )
+        _identify(window, work, starts, keys, values, count, secret, places, sizes, lows, highs)
         work[SEEN] ^= int(touch(table, capacity, lows, count))
         for number in range(count):
             at = find(table, capacity, lows[number], highs[number])
@@ -152,21 +157,18 @@ def decide(window, end, work, table, fates, secret):
 @compiled
 def pick_decided(window, end, work, fates, runs, counts, sums, key):
     """Takes a delta's next records and keeps those that `fates` gives to an output."""
-    starts, keys, values = (
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-    )
+    starts, keys, values = _three()
+    lows, highs = _hashes()
     most = runs.shape[1] - BATCH
     while counts[0] < most and counts[1] < most:
         count = _parse(window, end, work, starts, keys, values, BATCH)
         kept = 0
         for number in range(count):
-            starts[kept], keys[kept] = starts[number], keys[number] + values[number]
+            starts[kept], keys[kept] = starts[number], keys[number] + values[number] + 8
             value, values[kept] = values[number], fates[work[NEXT] + number]
             kept += int((value >= 0) & (values[kept] != 0))
         work[NEXT] += count
-        _keep(window, starts, keys, values, kept, runs, counts, sums, key)
+        _keep(window, starts, keys, values, kept, runs, counts, sums, key, lows, highs)
         if count < BATCH:
             return
     work[STATUS] = PAUSED
@@ -175,33 +177,22 @@ def pick_decided(window, end, work, fates, runs, counts, sums, key):
 @compiled
 def pick_undecided(window, end, work, table, secret, runs, counts, sums, key):
     """Takes a base's next records and keeps those whose keys no delta has decided."""
-    starts, keys, values = (
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-    )
-    lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
-    seen, slots, left = (
-        np.empty(BATCH, np.uint32),
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-    )
+    starts, keys, values = _three()
+    (places, sizes, slots), (lows, highs) = _three(), _hashes()
+    left, seen = np.empty(BATCH, np.int64), np.empty(BATCH, np.uint32)
     boundary, capacity = uint32(work[BOUNDARY]), work[CAPACITY]
     most = runs.shape[1] - BATCH
     while counts[0] < most and counts[1] < most:
         count = _parse(window, end, work, starts, keys, values, BATCH)
-        for number in range(count):
-            lows[number], highs[number] = siphash13(
-                window, starts[number], keys[number] + 4, secret[0], secret[1]
-            )
+        _identify(window, work, starts, keys, values, count, secret, places, sizes, lows, highs)
         look_up(table, capacity, lows, highs, count, seen, slots, left)
         kept = 0
         for number in range(count):
-            starts[kept], keys[kept] = starts[number], keys[number] + values[number]
+            starts[kept], keys[kept] = starts[number], keys[number] + values[number] + 8
             new, open_below = seen[number] == uint32(0), seen[number] < boundary
             values[kept] = work[OUTPUTS] if new else FLOOR * int(open_below)
             kept += int(values[kept] != 0)
-        _keep(window, starts, keys, values, kept, runs, counts, sums, key)
+        _keep(window, starts, keys, values, kept, runs, counts, sums, key, lows, highs)
         if count < BATCH:
             return
     work[STATUS] = PAUSED
@@ -210,36 +201,35 @@ def pick_undecided(window, end, work, table, secret, runs, counts, sums, key):
 @compiled
 def pick_all(window, end, work, sums, key):
     """Takes a file's next records and digests those that have a value."""
-    starts, keys, values = (
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-        np.empty(BATCH, np.int64),
-    )
+    starts, keys, values = _three()
+    lows, highs = _hashes()
     while True:
         count = _parse(window, end, work, starts, keys, values, BATCH)
+        kept = 0
         for number in range(count):
-            if values[number] >= 0:
-                size = keys[number] + values[number]
-                low, high = siphash24(window, starts[number], size + 8, key[0], key[1])
-                _add(sums, 0, low, high, size)
+            starts[kept], keys[kept] = starts[number], keys[number] + values[number] + 8
+            kept += int(values[number] >= 0)
+        siphash_rows(window, starts, keys, kept, key, lows, highs)
+        for number in range(kept):
+            _add(sums, 0, lows[number], highs[number], keys[number] - 8)
         if count < BATCH:
             return
 
 
 @compiled
-def _keep(window, starts, sizes, fates, count, runs, counts, sums, key):
+def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, highs):
     """Digests some records and adds them to the runs of the outputs that they are for."""
+    siphash_rows(window, starts, sizes, count, key, lows, highs)
     for number in range(count):
         start, size = starts[number], sizes[number]
-        low, high = siphash24(window, start, size + 8, key[0], key[1])
         for output in range(2):
             if fates[number] & (1 << output):
-                _add(sums, output, low, high, size)
+                _add(sums, output, lows[number], highs[number], size - 8)
                 last = counts[output] - 1
                 apart = int(last < 0 or runs[output, last, 1] != start)
                 last += apart
                 runs[output, last, 0] = start if apart else runs[output, last, 0]
-                runs[output, last, 1] = start + size + 8
+                runs[output, last, 1] = start + size
                 counts[output] += apart
 
 

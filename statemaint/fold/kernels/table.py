@@ -3,7 +3,7 @@
     entry   = identity(16 bytes) ordinal(<u32)        20 bytes; ordinal 0 is an empty slot
     slot    = upper 32 bits of the identity's low word, scaled to the capacity; then linear probing
 
-The identity is the keyed hash of the key's bytes (SipHash-1-3 with 128 bits, under a secret that
+The identity is the keyed hash of the key's bytes (SipHash-2-4 with 128 bits, under a secret that
 lives as long as one fold), so an entry costs the same however long the key is. The ordinal numbers
 the records of all deltas, newest file first.
 """
