@@ -1,0 +1,67 @@
+"""All that the benchmarks know of the engine that they measure: change its API, change this."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.digest import digest
+from statemaint.fold import Source, engine_for
+from statemaint.maintain import maintain
+from statemaint.model.chain import Chain, Versions
+from statemaint.model.files import classify
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.storage import LocalStorage
+
+# One snapshot a store, of the target version; the default grace then leaves every file in place.
+_POLICY = Policy(min_deltas_for_snapshot=1, rebase=False)
+_KEY = bytes(16)
+
+
+def import_all() -> None:
+    """Imports what the engine otherwise imports only when there is much to do."""
+    import statemaint.fold.fast  # noqa: F401, PLC0415
+
+
+def fold_and_write(root: Path, version: int) -> None:
+    """Folds a version of partition 0's store and writes its snapshot, in the calling thread."""
+    source = _source(root)
+    chain = _chain(source, version)
+    chunks = engine_for(chain.size).fold(source, chain, (version,))
+    source.storage.write(_snapshot(version), (chunk for _, chunk in chunks))
+
+
+def maintain_all(root: Path) -> int:
+    """Maintains a checkpoint, and returns how many snapshots were written and proved."""
+    report = maintain(LocalStorage(root), _POLICY)
+    if report.exit_code or report.bytes_deleted:
+        raise RuntimeError(report)
+    return report.snapshots_written
+
+
+def digest_of(root: Path, version: int) -> str:
+    """Returns the rows, bytes and digest of a snapshot of partition 0's store."""
+    source, path = _source(root), _snapshot(version)
+    size = source.storage.stat(path).size
+    return str(engine_for(size).digest(source, path))
+
+
+def digest_rows(rows: Iterable[tuple[bytes, bytes]]) -> str:
+    """Returns the same of some rows, in plain Python."""
+    return str(digest(rows, _KEY))
+
+
+def _source(root: Path) -> Source:
+    return Source(LocalStorage(root), COMPRESSIONS["lz4"], row_checksums=False, key=_KEY)
+
+
+def _chain(source: Source, version: int) -> Chain:
+    files = [classify(entry) for entry in source.storage.list(StoreId(0, 0).directory)]
+    chain = Versions.of(files).chain(version)
+    if not isinstance(chain, Chain):
+        raise TypeError(chain)
+    return chain
+
+
+def _snapshot(version: int) -> str:
+    return f"{StoreId(0, 0).directory}/{version}.snapshot"
