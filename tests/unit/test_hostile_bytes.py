@@ -19,6 +19,7 @@ from statemaint.codec.compression import Compression
 from statemaint.codec.lz4_block import Lz4Block
 from statemaint.codec.records import Record
 from statemaint.errors import CodecError
+from tests.fuzz.folds import FOLDS
 from tests.fuzz.mutate import mutated
 from tests.fuzz.targets import TARGETS, Target
 from tests.support.checkpoints import changes, delta_bytes
@@ -27,7 +28,8 @@ MOST_MEMORY = 4 * 1024 * 1024
 LZ4_END = b"LZ4Block\x15" + bytes(12)
 CODECS = pytest.mark.parametrize("codec", COMPRESSIONS)
 CHECKED = pytest.mark.parametrize("row_checksums", [False, True], ids=["plain", "row checksums"])
-EVERY_TARGET = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+ALL = {**TARGETS, **FOLDS}
+EVERY_TARGET = pytest.mark.parametrize("target", ALL.values(), ids=ALL)
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def read(codec: Compression, stored: bytes, *, row_checksums: bool = False) -> l
 
 
 def delta(codec: str, *, row_checksums: bool = False) -> bytes:
-    rows = [(key, None if value is None else bytes(range(250)) * 2) for key, value in changes(9)]
+    rows = [(key, None if value is None else bytes(range(100)) * 3) for key, value in changes(9)]
     return delta_bytes(rows, codec=codec, row_checksums=row_checksums)
 
 
@@ -88,7 +90,7 @@ def test_a_file_cut_anywhere_is_an_error(codec: str, *, row_checksums: bool) -> 
 
 
 @CODECS
-@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), -2, 1 << 27])
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 1 << 27])
 @pytest.mark.parametrize("order", ["big", "little"])
 def test_an_extreme_length_is_an_error_and_no_allocation(
     codec: str, number: int, order: str

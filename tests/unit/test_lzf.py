@@ -101,6 +101,14 @@ def test_copies_reach_8_kib_back(codec: Lzf, distance: int) -> None:
     assert (stored.count(MARK[4:20]) == 1) == (distance <= 8192)
 
 
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 64, 65, 200])
+def test_literals_come_in_runs_of_32_at_most(codec: Lzf, size: int) -> None:
+    payload = hashlib.shake_128(b"literals").digest(size) + bytes(1000)
+    stored = encode(codec, payload)
+    assert stored[2] == 1
+    assert decode(codec, stored) == payload
+
+
 def test_a_copy_from_the_furthest_place_is_read(codec: Lzf) -> None:
     literals = b"".join(b"\x1f" + bytes([number]) * 32 for number in range(256))
     assert decode(codec, packed(literals + b"\x3f\xff", 8195)) == (
