@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from statemaint.codec.digest import StateDigest
 from statemaint.codec.lzf import Lzf
-from statemaint.errors import UnsupportedError
+from statemaint.errors import CodecError, Superseded, UnsupportedError
 from statemaint.fold.kernels import records as kernels
 from statemaint.fold.kernels.lzf import expand, pack
 from statemaint.fold.kernels.records import (
@@ -134,7 +134,7 @@ class _Fold:
         write: bool,
     ) -> None:
         self._engine = engine
-        self._source, self._chain, self._write = source, chain, write
+        self._source = source
         others = [version for version in versions if version != chain.version]
         self._versions = [chain.version, *others]
         self._floor = others[0] if others else None
@@ -146,9 +146,7 @@ class _Fold:
         self._settled = 0
         self._bytes = max(1, sum(delta.entry.size for delta in chain.deltas))
         self._passed = 0
-        self._expansion = (
-            3.0  # how much payload a stored byte gives: a guess, then the last delta's
-        )
+        self._expansion = 3.0  # payload for each stored byte: a guess, then the last delta's
         self._work[OUTPUTS] = TARGET | FLOOR if others else TARGET
         self._work[NEXT] = 1
         self._fit_table()
@@ -165,7 +163,7 @@ class _Fold:
             held = sweep.whole
             self._decide(sweep, delta)
             self._expansion = max(1.0, sweep.taken / max(1, delta.entry.size))
-            yield from self._pick(sweep, held=held)
+            yield from self._pick(sweep) if held else self._pick_again(sweep)
         self._passed += delta.entry.size
 
     def _below_floor(self) -> None:
@@ -216,14 +214,22 @@ class _Fold:
             fates[:taken] = self._fates[:taken]
             self._fates = fates
 
-    def _pick(self, sweep: Sweep, *, held: bool) -> Iterator[tuple[int, bytes]]:
+    def _pick_again(self, sweep: Sweep) -> Iterator[tuple[int, bytes]]:
+        """Reads a delta a second time, which may have been replaced since it was decided."""
+        decided = sweep.crc32c, sweep.taken
+        sweep.close()
+        try:
+            sweep.start(self._engine.window)
+            yield from self._pick(sweep)
+        except CodecError as error:
+            raise Superseded(sweep.path, "was replaced while it was read") from error
+        if decided != (sweep.crc32c, sweep.taken):
+            raise Superseded(sweep.path, "was replaced while it was read")
+
+    def _pick(self, sweep: Sweep) -> Iterator[tuple[int, bytes]]:
         window, work = self._window, self._work
         following = int(work[NEXT])
-        if held:
-            work[AT] = 0
-        else:
-            sweep.close()
-            sweep.start(self._engine.window)
+        work[AT] = 0
         work[CHECKED] = 0  # they have been, and those of removals are overwritten by now
         work[NEXT] = 0
         yield from self._stream(

@@ -151,6 +151,7 @@ class Engine(Protocol):
     Raises:
         CodecError: naming the file, when one does not follow the format.
         StaleChecksumError: when a checksum file is not of the file beside it.
+        Superseded: when one is replaced while it is read.
         StorageError: when one cannot be read.
     """
 

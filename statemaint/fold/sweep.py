@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
+import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
@@ -34,6 +35,7 @@ class Sweep:
         step: how many bytes the window takes up at least when it moves on.
         whole: whether the window has reached the end of the file.
         moved: by how much the window moved when it last went on.
+        crc32c: of the payload of a file that did not fit into the window at once.
     """
 
     source: Source
@@ -44,6 +46,8 @@ class Sweep:
     step: int
     whole: bool = False
     moved: int = 0
+    crc32c: int = 0
+    _summed: bool = False
     _behind: int = 0
     _blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
 
@@ -51,11 +55,20 @@ class Sweep:
         """Fills the window from the start of the file, as far as is wished for."""
         self.window.clear()
         self._blocks = self.source.blocks(self.path)
-        self.whole = not self.window.fill(self._blocks, wish)
+        self.whole, self.crc32c = False, 0
+        self._fill(wish)
         self._behind = 0
         self.work[AT] = 0
         self.work[SNAPSHOT] = self.snapshot
         self.work[CHECKED] = self.source.row_checksums
+
+    def _fill(self, wish: int) -> None:
+        begin = self.window.end
+        self.whole = not self.window.fill(self._blocks, wish)
+        self._summed |= not self.whole
+        if self._summed:
+            piece = self.window.buffer[begin : self.window.end]
+            self.crc32c = google_crc32c.extend(self.crc32c, piece.tobytes())
 
     @property
     def taken(self) -> int:
@@ -90,7 +103,7 @@ class Sweep:
         self._behind += keep
         # A record larger than the window makes it grow, by no more than what there already is.
         wish = self.window.end + max(self.step, self.window.end)
-        self.whole = not self.window.fill(self._blocks, wish)
+        self._fill(wish)
 
     def _must_end(self) -> None:
         if self.work[AT] != self.window.end or next(self._blocks, None) is not None:

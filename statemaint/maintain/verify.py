@@ -11,6 +11,7 @@ from statemaint.errors import (
     ConfigError,
     DamagedError,
     NotFoundError,
+    Superseded,
 )
 from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
 from statemaint.maintain.maintain import scan_checkpoint
@@ -95,8 +96,8 @@ def _rebuild(
             checked += version >= first
     except CheckpointError as error:
         return checked, [_finding(store, error)]
-    except NotFoundError as error:
-        detail = f"{error.path} went away while it was read; run again"
+    except (NotFoundError, Superseded) as error:
+        detail = f"{error.path} went away or was replaced while it was read; run again"
         return checked, [Finding(FindingCode.SUPERSEDED, detail, store.id)]
     return checked, []
 

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -20,7 +21,7 @@ from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.compression import Block, Buffer, Compression, decode, encode
 from statemaint.codec.digest import StateDigest, digest
 from statemaint.codec.records import Record
-from statemaint.errors import CodecError, StaleChecksumError
+from statemaint.errors import CodecError, StaleChecksumError, Superseded
 from statemaint.fold import ClearEngine, Engine, Source, engine_for
 from statemaint.fold.fast import FastEngine
 from statemaint.listing import Entry
@@ -449,3 +450,44 @@ def test_both_engines_say_the_same_of_a_broken_payload(
     cut = content[: data.draw(st.integers(0, len(content)) | st.just(len(content)))]
     files.storage.write("3.delta", encode(Tiny(), [bytes(cut)]), overwrite=True)
     assert outcome(engine, files) == outcome(ClearEngine(), files)
+
+
+# -- files that change
+
+
+class Replacing(MemoryStorage):
+    """Has another delta in place from the second look on."""
+
+    def __init__(self, files: dict[str, bytes], other: bytes) -> None:
+        super().__init__(files)
+        self._looks, self._other = 0, other
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        self._looks += path == "2.delta"
+        if self._looks > 1:
+            self.write("2.delta", [self._other], overwrite=True)
+        with super().open(path) as stream:
+            yield stream
+
+
+ONE: list[Record] = [(b"key-%03d" % number, b"one") for number in range(300)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [*reversed(ONE)],  # the same rows, as another attempt of the batch may write them
+        ONE[:-1],
+        [*ONE, *((b"key-%05d" % number, b"two") for number in range(30_000))],
+        [(key, b"two") for key, _ in ONE],
+    ],
+    ids=["other order", "shorter", "longer", "other values"],
+)
+def test_a_delta_that_is_replaced_between_two_looks_is_superseded(other: list[Record]) -> None:
+    files = Files({}, [ONE], codec="tiny")
+    new = b"".join(encode(Tiny(), records.encode(other)))
+    storage = Replacing(files.storage.files, new)
+    files.source = replace(files.source, storage=storage)
+    with pytest.raises(Superseded, match=r"2.delta: was replaced while it was read; plan again"):
+        files.fold(TWICE, 2)

@@ -162,6 +162,9 @@ def pick_decided(window, end, work, fates, runs, counts, sums, key):
     most = runs.shape[1] - BATCH
     while counts[0] < most and counts[1] < most:
         count = _parse(window, end, work, starts, keys, values, BATCH)
+        if work[NEXT] + count > fates.shape[0]:
+            work[STATUS] = BAD  # it was replaced since it was decided
+            return
         kept = 0
         for number in range(count):
             starts[kept], keys[kept] = starts[number], keys[number] + values[number] + 8
