@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tests.benchmarks import cases, growth, machine, side_by_side, small, tables, threads
+from tests.benchmarks import breakdown, cases, growth, machine, side_by_side, small, tables, threads
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.spark import Sparks
 
@@ -16,6 +16,7 @@ _DOCUMENT = _ROOT / "docs" / "benchmarks.md"
 
 PARTS: dict[str, Callable[[Bench], None]] = {
     "aggregation": partial(side_by_side.run, case=cases.AGGREGATION),
+    "breakdown": partial(breakdown.run, case=cases.AGGREGATION),
     "join": partial(side_by_side.run, case=cases.JOIN),
     "sessions": partial(side_by_side.run, case=cases.SESSIONS),
     "tombstones": partial(side_by_side.run, case=cases.TOMBSTONES),

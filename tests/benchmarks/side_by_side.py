@@ -101,7 +101,7 @@ def _add_times(
         *map(seconds, both),
         steps(low.read.wall, low.write.wall),
         *(times(spark.total / one) if spark else "-" for one in both),
-        *map(times, fold.ratios),
+        *map(times, (*fold.ratios, whole / low.total.wall)),
     )
 
 
