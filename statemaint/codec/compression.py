@@ -111,9 +111,13 @@ class Source:
 
     def piece(self, most: int) -> bytes:
         """Returns so many bytes, fewer only at the end of the stream."""
-        parts, missing = [], most
+        first = self._stream.read(min(most, _STEP))
+        if len(first) == most:
+            self.offset += most
+            return first
+        parts, missing = [first], most - len(first)
         # A stream may hand out less than it was asked for, and allocates all that it is asked for.
-        while missing and (part := self._stream.read(min(missing, _STEP))):
+        while first and missing and (part := self._stream.read(min(missing, _STEP))):
             parts.append(part)
             missing -= len(part)
         self.offset += most - missing

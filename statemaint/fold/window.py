@@ -27,6 +27,7 @@ class Window:
 
     def __init__(self) -> None:
         self.buffer: Bytes = np.empty(SLACK, np.uint8)
+        self._view = memoryview(self.buffer)
         self.end = 0
         self.blocks: list[Placed] = []
 
@@ -48,14 +49,14 @@ class Window:
         begin, end = self.end, self.end + len(block.payload)
         if end + SLACK > len(self.buffer):
             self._grow(min(wish, 2 * end) + len(block.payload) + SLACK)
-        self.buffer[begin:end] = np.frombuffer(block.payload, np.uint8)
+        self._view[begin:end] = block.payload
         self.blocks.append((begin, end, block.stored))
         self.end = end
 
     def _grow(self, size: int) -> None:
         buffer = np.empty(size, np.uint8)
         buffer[: self.end] = self.buffer[: self.end]
-        self.buffer = buffer
+        self.buffer, self._view = buffer, memoryview(buffer)
 
     def shift(self, settled: int) -> None:
         """Drops what lies below a position; positions move down by as much."""
