@@ -27,7 +27,7 @@ class Window:
 
     def __init__(self) -> None:
         self.buffer: Bytes = np.empty(SLACK, np.uint8)
-        self._view = memoryview(self.buffer)
+        self._view = self.buffer.data
         self.end = 0
         self.blocks: list[Placed] = []
 
@@ -56,7 +56,7 @@ class Window:
     def _grow(self, size: int) -> None:
         buffer = np.empty(size, np.uint8)
         buffer[: self.end] = self.buffer[: self.end]
-        self.buffer, self._view = buffer, memoryview(buffer)
+        self.buffer, self._view = buffer, buffer.data
 
     def shift(self, settled: int) -> None:
         """Drops what lies below a position; positions move down by as much."""
