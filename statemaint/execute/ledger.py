@@ -39,9 +39,15 @@ class Ledger:
         entry: Entry,
         proof: Attestation | None,
         attestations: tuple[Attestation, ...],
+        *,
+        checksum: Entry | None = None,
     ) -> None:
         """Notes a snapshot that is in place, and replaces what is attested of its store."""
-        fields = {"bytes": entry.size, "attestation": asdict(proof) if proof else None}
+        fields = {
+            "bytes": entry.size,
+            "attestation": asdict(proof) if proof else None,
+            "checksum": checksum.path if checksum else None,
+        }
         self._append(action.store, [self._line({**action_json(action), **fields})])
         if proof:  # last, since deletions rely on it: whatever they rely on is in the ledger
             content = render_attestations(attestations)

@@ -67,12 +67,14 @@ class StoreRun:
     ) -> SnapshotWritten:
         entry, proof = published.entry, None
         if verify:
-            source = self.source.beside(published.checksum) if published.checksum else self.source
+            # Spark's, if it was first with the snapshot, is compared as well as one of ours.
+            source = self.source.beside(action.path) if action.checksum else self.source
             found = self.engine.digest(source, action.path)
             must_equal(action.path, found, published.digest)
-            proof = self._prove(action, entry, found, action.chain)
-        else:
-            self.ledger.proved(action, entry, None, tuple(self.proofs.values()))
+            proof = self._proof(action, entry, found, action.chain)
+        self.ledger.proved(
+            action, entry, proof, tuple(self.proofs.values()), checksum=published.checksum
+        )
         return SnapshotWritten(action, entry, proof, published.written, published.checksum)
 
     def attest(self, action: Attest) -> Attested:
@@ -89,7 +91,8 @@ class StoreRun:
         found = self.engine.digest(self.source, action.path)
         if action.against:
             must_equal(action.path, found, self._state(action.against))
-        proof = self._prove(action, action.snapshot.entry, found, action.against)
+        proof = self._proof(action, action.snapshot.entry, found, action.against)
+        self.ledger.proved(action, action.snapshot.entry, proof, tuple(self.proofs.values()))
         return Attested(action, proof)
 
     def delete(self, deletes: tuple[Delete, ...]) -> Iterator[Deleted]:
@@ -119,7 +122,7 @@ class StoreRun:
                 error.path, "was there when the run was planned and is gone"
             ) from error
 
-    def _prove(
+    def _proof(
         self, action: WriteSnapshot | Attest, entry: Entry, found: StateDigest, chain: Chain | None
     ) -> Attestation:
         proof = Attestation(
@@ -134,7 +137,6 @@ class StoreRun:
             start=chain.start if chain else 0,
         )
         self.proofs[entry.path] = proof
-        self.ledger.proved(action, entry, proof, tuple(self.proofs.values()))
         return proof
 
     def _base_must_stand(self) -> None:

@@ -13,7 +13,6 @@ from statemaint.codec.compression import Block, Compression
 from statemaint.codec.digest import StateDigest, digest_key
 from statemaint.codec.records import Record
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
-from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import spark_checksums
@@ -71,10 +70,9 @@ class Source:
             spark_checksums(store.files),
         )
 
-    def beside(self, checksum: Entry) -> "Source":
-        """Returns the same source, knowing of one more checksum file of Spark's."""
-        known = {**self.checksums, checksum.path.removesuffix(".crc"): checksum.path}
-        return replace(self, checksums=known)
+    def beside(self, path: str) -> "Source":
+        """Returns the same source, looking for Spark's checksum file beside one more file."""
+        return replace(self, checksums={**self.checksums, path: f"{path}.crc"})
 
     def blocks(self, path: str) -> Iterator[Block]:
         """Yields a file's blocks, then compares the whole with its checksum file if it has one.

@@ -605,6 +605,26 @@ def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
     assert verify(storage, deep=True).findings == ()
     again = maintain(storage, TIGHT)
     assert again.plan.actions == ()
+    lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/0.jsonl").splitlines()]
+    assert [one["checksum"] for one in lines if one["action"] == "write_snapshot"] == [
+        f"state/0/0/{TARGET}.snapshot.crc",
+        None,
+    ]
+
+
+def test_the_checksum_of_a_snapshot_that_spark_wrote_meanwhile_is_compared(
+    storage: MemoryStorage,
+) -> None:
+    class Racing(MemoryStorage):
+        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+            if path == "state/0/0/25.snapshot":
+                super().write(path, [snapshot_bytes(state_at(TARGET))])
+                add_checksum(self, "25.snapshot", b"other")
+            return super().write(path, chunks, overwrite=overwrite)
+
+    add_checksum(storage, "25.delta")
+    report = maintain(Racing(storage.files), TIGHT)
+    assert codes(report) == [FindingCode.STALE_CHECKSUM]
 
 
 def test_a_checksum_file_goes_with_its_file(storage: MemoryStorage) -> None:

@@ -341,8 +341,8 @@ def with_checksum(content: bytes | None = None) -> Files:
     files = Files({b"key": b"value"}, [[(b"key", b"other")]])
     of = content or files.storage.read("2.delta")
     side = checksum.spark(google_crc32c.value(of), len(of), 0)
-    beside = files.storage.write("2.delta.crc", [side])
-    files.source = files.source.beside(beside)
+    files.storage.write("2.delta.crc", [side])
+    files.source = files.source.beside("2.delta")
     return files
 
 
