@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from statemaint.codec.compression import Compression
+from statemaint.codec.compression import Buffer, Compression
 from statemaint.fold.kernels import records as kernels
 from statemaint.fold.kernels.records import Runs
 from statemaint.fold.window import Bytes, Placed, Window
@@ -22,7 +22,7 @@ class Output:
         self._block = compression.block_size
         self._buffer: Bytes = np.empty(self._block + _PIECE, np.uint8)
         self._at = 0
-        self._ready: list[bytes] = [self._encoder.begin()]
+        self._ready: list[Buffer] = [self._encoder.begin()]
 
     def take(self, window: Window, picked: Picked, begin: int, end: int) -> None:
         """Takes what is picked of a range of the window; whole blocks of it pass as stored."""
@@ -60,7 +60,7 @@ class Output:
         # state that is snapshotted often would end up in ever shorter blocks.
         return block[2] is not None and 2 * (block[1] - block[0]) >= self._block
 
-    def _pass(self, stored: bytes) -> None:
+    def _pass(self, stored: Buffer) -> None:
         self._cut(self._at)
         self._ready.append(stored)
 

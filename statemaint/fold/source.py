@@ -1,8 +1,9 @@
 """The files of one store as a fold reads them."""
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 import google_crc32c
 
@@ -74,7 +75,7 @@ class Source:
         """Returns the same source, looking for Spark's checksum file beside one more file."""
         return replace(self, checksums={**self.checksums, path: f"{path}.crc"})
 
-    def blocks(self, path: str) -> Iterator[Block]:
+    def blocks(self, path: str) -> Generator[Block]:
         """Yields a file's blocks, then compares the whole with its checksum file if it has one.
 
         Raises:
@@ -82,15 +83,25 @@ class Source:
             StaleChecksumError: when its checksum file is not of these bytes.
             StorageError: when it cannot be read.
         """
-        try:
-            with self.storage.open(path) as stream:
-                if path not in self.checksums:
-                    yield from self.compression.blocks(stream)
-                    return
-                summed = _Summed(stream)
-                yield from self.compression.blocks(summed)  # type: ignore[arg-type]
-        except CodecError as error:
-            raise error.at(path) from error
+        with self.opened(path) as stream:
+            try:
+                yield from self.compression.blocks(stream)
+            except CodecError as error:
+                raise error.at(path) from error
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[BinaryIO]:
+        """Opens a file to be read to its end, and then compares it with its checksum file.
+
+        Raises:
+            CodecError, StaleChecksumError, StorageError: as `blocks` does.
+        """
+        with self.storage.open(path) as stream:
+            if path not in self.checksums:
+                yield stream
+                return
+            summed = _Summed(stream)
+            yield cast("BinaryIO", summed)  # nothing but `read` is asked of it
         self._compare(path, summed)
 
     def _compare(self, path: str, summed: "_Summed") -> None:

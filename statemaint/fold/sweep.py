@@ -1,15 +1,15 @@
 """A file's records, window by window, for the kernel that takes them."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NoReturn
 
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from statemaint.codec.compression import Block
 from statemaint.errors import CodecError
+from statemaint.fold.feed import Feed, UnsureError, feed
 from statemaint.fold.kernels.records import AT, CHECKED, END, MORE, PAUSED, SNAPSHOT, STATUS, WORK
 from statemaint.fold.source import Source
 from statemaint.fold.window import Window
@@ -49,12 +49,12 @@ class Sweep:
     crc32c: int = 0
     _summed: bool = False
     _behind: int = 0
-    _blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
+    _feed: Feed | None = None
 
     def start(self, wish: int) -> None:
         """Fills the window from the start of the file, as far as is wished for."""
         self.window.clear()
-        self._blocks = self.source.blocks(self.path)
+        self._feed = feed(self.source, self.path)
         self.whole, self.crc32c = False, 0
         self._fill(wish)
         self._behind = 0
@@ -64,11 +64,17 @@ class Sweep:
 
     def _fill(self, wish: int) -> None:
         begin = self.window.end
-        self.whole = not self.window.fill(self._blocks, wish)
-        self._summed |= not self.whole
+        self.whole = not self._more(wish)
+        self._summed |= not (self.whole or self.snapshot)
         if self._summed:
             piece = self.window.buffer[begin : self.window.end]
             self.crc32c = google_crc32c.extend(self.crc32c, piece.tobytes())
+
+    def _more(self, wish: int) -> bool:
+        try:
+            return self._feed is not None and self._feed.fill(self.window, wish)
+        except UnsureError:
+            self._raise_damage()
 
     @property
     def taken(self) -> int:
@@ -106,10 +112,10 @@ class Sweep:
         self._fill(wish)
 
     def _must_end(self) -> None:
-        if self.work[AT] != self.window.end or next(self._blocks, None) is not None:
+        if self.work[AT] != self.window.end or self._more(self.window.end + 1):
             self._raise_damage()
 
-    def _raise_damage(self) -> None:
+    def _raise_damage(self) -> NoReturn:
         """Raises what the clear reader says of the file: it knows the place and the words."""
         records = self.source.rows if self.snapshot else self.source.records
         deque(records(self.path), maxlen=0)
@@ -117,5 +123,5 @@ class Sweep:
 
     def close(self) -> None:
         """Closes the file."""
-        if isinstance(self._blocks, Generator):
-            self._blocks.close()
+        if self._feed:
+            self._feed.close()

@@ -1,15 +1,13 @@
 """A piece of a file's payload, in one buffer that slides over it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
-from statemaint.codec.compression import Block
+from statemaint.codec.compression import Block, Buffer
 
 Bytes = npt.NDArray[np.uint8]
 
-Placed = tuple[int, int, bytes | None]
+Placed = tuple[int, int, Buffer | None]
 """A block in a window: begin, end, and its stored form where it may pass."""
 
 # The kernels load words: they may look this far beyond what they were given.
@@ -36,24 +34,29 @@ class Window:
         self.end = 0
         self.blocks = []
 
-    def fill(self, blocks: Iterator[Block], wish: int) -> bool:
-        """Appends blocks until there are `wish` bytes; tells whether the file may have more."""
-        while self.end < wish:
-            block = next(blocks, None)
-            if block is None:
-                return False
-            self._append(block, wish)
-        return True
+    @property
+    def room(self) -> int:
+        """Returns up to where the buffer may be filled."""
+        return len(self.buffer) - SLACK
 
-    def _append(self, block: Block, wish: int) -> None:
+    def append(self, block: Block, wish: int) -> None:
+        """Adds a block, on the way to so many bytes in all."""
         begin, end = self.end, self.end + len(block.payload)
-        if end + SLACK > len(self.buffer):
-            self._grow(min(wish, 2 * end) + len(block.payload) + SLACK)
+        if end > self.room:
+            self.reserve(len(block.payload), wish)
         self._view[begin:end] = block.payload
         self.blocks.append((begin, end, block.stored))
         self.end = end
 
-    def _grow(self, size: int) -> None:
+    def take(self, places: list[list[int]], stored: memoryview) -> None:
+        """Adds blocks that are in the buffer: begin and end here, then in what is stored."""
+        for begin, end, start, stop in places:
+            self.blocks.append((begin, end, stored[start:stop]))
+            self.end = end
+
+    def reserve(self, more: int, wish: int) -> None:
+        """Makes room for so many bytes, and for as many as it will hold if they are wished for."""
+        size = min(wish, 2 * (self.end + more)) + more + SLACK
         buffer = np.empty(size, np.uint8)
         buffer[: self.end] = self.buffer[: self.end]
         self.buffer, self._view = buffer, buffer.data

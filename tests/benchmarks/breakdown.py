@@ -10,7 +10,7 @@ from typing import Any
 from statemaint.fold.kernels import records
 from statemaint.fold.output import Output
 from statemaint.fold.table import Table
-from statemaint.fold.window import Window
+from statemaint.fold.sweep import Sweep
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import Case
@@ -20,7 +20,7 @@ from tests.benchmarks.tables import BREAKDOWN
 
 # What each step does, and the function that does nothing else.
 _STEPS: dict[str, tuple[Any, str]] = {
-    "read, decompress and check": (Window, "fill"),
+    "read, decompress and check": (Sweep, "_more"),
     "deltas: hash the keys and enter them": (records, "decide"),
     "deltas: digest what is kept": (records, "pick_decided"),
     "base: hash, look up, digest what is kept": (records, "pick_undecided"),

@@ -40,6 +40,7 @@ def _storer(bits: int, value_type: Any) -> Callable[..., Any]:
     return store
 
 
+load16 = _loader(16, types.uint16)
 load32 = _loader(32, types.uint32)
 load64 = _loader(64, types.uint64)
 store32 = _storer(32, types.uint32)

@@ -1,0 +1,131 @@
+"""How a file's payload gets into a window: block by block, or in stretches where that is faster."""
+
+from collections.abc import Generator
+from typing import BinaryIO, Protocol
+
+import numpy as np
+
+from statemaint.codec.lz4_block import Lz4Block
+from statemaint.fold.kernels import lz4 as kernels
+from statemaint.fold.kernels.lz4 import (
+    BLOCKS,
+    CUT,
+    DONE,
+    FROM,
+    NARROW,
+    NEED,
+    ODD,
+    STATUS,
+    TO,
+    unpack,
+)
+from statemaint.fold.source import Source
+from statemaint.fold.window import SLACK, Bytes, Window
+
+# A stretch should stay in a core's cache together with the window that it is decoded into.
+_STEP = 256 * 1024
+_BLOCKS = 256
+
+
+class UnsureError(Exception):
+    """A compiled reader met bytes that it leaves to the clear one."""
+
+
+class Feed(Protocol):
+    """The payload of one file, from its start to its end."""
+
+    def fill(self, window: Window, wish: int) -> bool:
+        """Appends payload until there are `wish` bytes; tells whether the file may have more.
+
+        Raises:
+            UnsureError: when the file has to be read by `Source.records` from the start.
+            CodecError, StaleChecksumError, StorageError: as `Source.blocks` does.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes the file."""
+        ...
+
+
+def feed(source: Source, path: str) -> Feed:
+    """Returns the fastest way to read a file."""
+    made = _Stretches if isinstance(source.compression, Lz4Block) else _Blocks
+    return made(source, path)
+
+
+class _Blocks:
+    """What any compression can do."""
+
+    def __init__(self, source: Source, path: str) -> None:
+        self._blocks = source.blocks(path)
+
+    def fill(self, window: Window, wish: int) -> bool:
+        while window.end < wish:
+            block = next(self._blocks, None)
+            if block is None:
+                return False
+            window.append(block, wish)
+        return True
+
+    def close(self) -> None:
+        self._blocks.close()
+
+
+class _Stretches:
+    """LZ4: one loop finds, decodes and checks many blocks, while other threads run."""
+
+    def __init__(self, source: Source, path: str) -> None:
+        self._steps = self._read(source, path)
+        self._window, self._wish = Window(), 0
+        self._state = np.zeros(kernels.STATE, np.int64)
+        self._places = np.empty((_BLOCKS, 4), np.int64)
+
+    def fill(self, window: Window, wish: int) -> bool:
+        self._window, self._wish = window, wish
+        while window.end < wish:
+            if next(self._steps, None) is None:
+                return False
+        return True
+
+    def close(self) -> None:
+        self._steps.close()
+
+    def _read(self, source: Source, path: str) -> Generator[int]:
+        """Yields each time that the window may have enough; ends where the file does."""
+        rest = np.empty(0, np.uint8)
+        with source.opened(path) as stream:
+            while True:
+                piece, end = _joined(rest, stream)
+                if end == len(rest):
+                    break
+                yield from self._unpack(piece, end)
+                rest = piece[self._state[FROM] : end]
+            if end:
+                raise UnsureError  # the file ends within a block
+
+    def _unpack(self, piece: Bytes, end: int) -> Generator[int]:
+        """Takes the blocks that lie in a piece of the file whole."""
+        state = self._state
+        state[FROM], state[STATUS] = 0, DONE
+        while state[STATUS] != CUT:
+            window, wish = self._window, self._wish
+            state[TO] = window.end
+            unpack(piece, end, window.buffer, window.room, wish, state, self._places)
+            window.take(self._places[: state[BLOCKS]].tolist(), piece.data)
+            if state[STATUS] == ODD:
+                raise UnsureError
+            if state[STATUS] == NARROW:
+                window.reserve(int(state[NEED]), wish)
+            elif state[STATUS] == DONE:
+                yield window.end
+
+
+def _joined(rest: Bytes, stream: BinaryIO) -> tuple[Bytes, int]:
+    """Returns what was left of a file and the next part of it in one buffer, and where they end."""
+    found = np.frombuffer(stream.read(max(_STEP, len(rest))), np.uint8)
+    end = len(rest) + len(found)
+    piece = np.empty(end + SLACK, np.uint8)
+    piece[: len(rest)] = rest
+    piece[len(rest) : end] = found
+    return piece, end
