@@ -25,6 +25,7 @@ from statemaint.errors import CodecError
 MAGIC = b"LZ4Block"
 
 _HEADER = struct.Struct("<8sBiii")
+HEADER_SIZE = _HEADER.size
 _RAW, _LZ4 = 0x10, 0x20
 _METHOD, _LEVEL = 0xF0, 0x0F
 _BASE_LEVEL = 10
@@ -68,7 +69,12 @@ class Lz4Block:
 
     def encoder(self) -> "_Encoder":
         """Returns the writer of a new stream."""
-        return _Encoder(max(0, (self.block_size - 1).bit_length() - _BASE_LEVEL))
+        return _Encoder(self.level)
+
+    @property
+    def level(self) -> int:
+        """Returns what each block's token says of the block size."""
+        return max(0, (self.block_size - 1).bit_length() - _BASE_LEVEL)
 
 
 @dataclass(frozen=True, slots=True)

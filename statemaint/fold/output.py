@@ -5,7 +5,8 @@ import numpy as np
 from statemaint.codec.compression import Buffer, Compression
 from statemaint.fold.kernels import records as kernels
 from statemaint.fold.kernels.records import Runs
-from statemaint.fold.window import Bytes, Placed, Window
+from statemaint.fold.press import press
+from statemaint.fold.window import SLACK, Bytes, Placed, Window
 
 _END = (-1).to_bytes(4, "big", signed=True)
 _PIECE = 1 << 20
@@ -19,8 +20,9 @@ class Output:
 
     def __init__(self, compression: Compression) -> None:
         self._encoder = compression.encoder()
+        self._press = press(compression, self._encoder)
         self._block = compression.block_size
-        self._buffer: Bytes = np.empty(self._block + _PIECE, np.uint8)
+        self._buffer: Bytes = np.empty(self._block + _PIECE + SLACK, np.uint8)
         self._at = 0
         self._ready: list[Buffer] = [self._encoder.begin()]
 
@@ -69,9 +71,7 @@ class Output:
 
     def _cut(self, upto: int) -> None:
         """Compresses everything below a position and moves the rest to the front."""
-        for start in range(0, upto, self._block):
-            piece = self._buffer[start : min(start + self._block, upto)]
-            self._ready.append(self._encoder.block(piece.data))
+        self._ready.append(self._press.blocks(self._buffer, upto))
         left = self._at - upto
         self._buffer[:left] = self._buffer[upto : self._at].copy()
         self._at = left

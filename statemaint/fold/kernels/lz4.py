@@ -7,10 +7,22 @@ The format is described in `codec.lz4_block`, whose reader gives the reasons.
 
 import numpy as np
 import numpy.typing as npt
-from numba import int32, int64, uint8, uint32, uint64
+from numba import int32, int64, uint32, uint64
 
 from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import copy, load16, load32, load64, store64
+from statemaint.fold.kernels.machine import (
+    address,
+    copy,
+    load8,
+    load16,
+    load32,
+    load64,
+    store8,
+    store16,
+    store32,
+    store64,
+    trailing_zeros,
+)
 
 Places = npt.NDArray[np.int64]
 
@@ -26,6 +38,9 @@ CUT, NARROW, DONE, ODD = range(4)
 # Copies move this many bytes at a time: both buffers need as much room behind what they hold.
 STRIDE = 32
 
+# The largest block that `pack` makes, and the bytes of the table that it needs for it.
+MOST, TABLE = 1 << 16, 2 << 13
+
 _MAGIC = uint64(int.from_bytes(b"LZ4Block", "little"))
 _HEADER = 21
 _RAW, _LZ4 = 0x10, 0x20
@@ -33,6 +48,7 @@ _MOST_PER_BYTE = 255
 _CHECKSUM_MASK = uint32(0x0FFFFFFF)
 
 _LEAST_MATCH, _GOES_ON = 4, 15
+_TABLE_BITS, _PATIENCE = 13, 6
 _TOO_MUCH = int64(1) << 40
 # LZ4's rules for the end of a block.
 _MARGIN, _LAST_LITERALS, _LAST_STORED = 12, 5, 8
@@ -49,19 +65,20 @@ def unpack(source, end, window, room, wish, state, places):
     The window may be filled up to `room`. Each row of `places` gets a block's begin and end in the
     window, then in the source.
     """
+    stored, payload = address(source), address(window)
     at, to, blocks = state[FROM], state[TO], int64(0)
     status, need = DONE, int64(0)
     while to < wish and blocks < places.shape[0]:
         if at + _HEADER > end:
             status = CUT
             break
-        token = int64(source[at + 8])
+        token = int64(load8(stored, at + 8))
         method, limit = token & 0xF0, int64(1) << (10 + (token & 0x0F))
-        packed = int64(int32(load32(source, at + 9)))
-        original = int64(int32(load32(source, at + 13)))
-        checksum = load32(source, at + 17)
+        packed = int64(int32(load32(stored, at + 9)))
+        original = int64(int32(load32(stored, at + 13)))
+        checksum = load32(stored, at + 17)
         status = ODD
-        if load64(source, at) != _MAGIC or method not in (_RAW, _LZ4):
+        if load64(stored, at) != _MAGIC or method not in (_RAW, _LZ4):
             break
         if original < 0 or packed < 0 or packed > limit:
             break
@@ -82,10 +99,10 @@ def unpack(source, end, window, room, wish, state, places):
             break
         body = at + _HEADER
         if method == _RAW:
-            copy(window, to, source, body, original)
-        elif not _expand(source, body, body + packed, window, to, to + original):
+            copy(payload, to, stored, body, original)
+        elif not _expand(stored, body, body + packed, payload, to, to + original):
             break
-        if xxh32(window, to, original) & _CHECKSUM_MASK != checksum:
+        if xxh32(payload, to, original) & _CHECKSUM_MASK != checksum:
             break
         places[blocks, 0], places[blocks, 1] = to, to + original
         places[blocks, 2], places[blocks, 3] = at, body + packed
@@ -99,7 +116,7 @@ def _expand(source, at, stop, window, to, end):
     """Decodes one block; tells whether it is one, and fills the window exactly up to `end`."""
     begin = to
     while at < stop:
-        token = int64(source[at])
+        token = int64(load8(source, at))
         literals, at = _extended(source, at + 1, stop, token >> 4)
         if literals > stop - at or literals > end - to:
             return False
@@ -129,7 +146,7 @@ def _extended(source, at, stop, count):
         while more == 255:
             if at >= stop:
                 return _TOO_MUCH, at
-            more = int64(source[at])
+            more = int64(load8(source, at))
             count += more
             at += 1
     return count, at
@@ -163,7 +180,7 @@ def _repeat(window, to, offset, count):
             done += 8
     else:
         for done in range(count):
-            window[to + done] = window[to - offset + done]
+            store8(window, to + done, load8(window, to - offset + done))
 
 
 @compiled
@@ -197,8 +214,126 @@ def xxh32(data, start, count):
         value = uint32(_turn(uint32(value + load32(data, at) * _P3), 17) * _P4)
         at += 4
     while at < end:
-        value = uint32(_turn(uint32(value + uint32(uint8(data[at])) * _P5), 11) * _P1)
+        value = uint32(_turn(uint32(value + uint32(load8(data, at)) * _P5), 11) * _P1)
         at += 1
     value = uint32((value ^ (value >> uint32(15))) * _P2)
     value = uint32((value ^ (value >> uint32(13))) * _P3)
     return value ^ (value >> uint32(16))
+
+
+@compiled
+def pack(source, end, size, level, out, table):
+    """Writes what lies before `end` as blocks of `size` bytes; returns where they end in `out`."""
+    payload, stored, seen = address(source), address(out), address(table)
+    to = int64(0)
+    for begin in range(0, end, size):
+        table[:] = 0
+        original = min(size, end - begin)
+        body = to + _HEADER
+        stop = _shrink(payload, begin, begin + original, stored, body, body + original, seen)
+        method = _LZ4
+        if stop == _TOO_MUCH:
+            copy(stored, body, payload, begin, original)
+            stop, method = body + original, _RAW
+        store64(stored, to, _MAGIC)
+        store8(stored, to + 8, method | level)
+        store32(stored, to + 9, uint32(stop - body))
+        store32(stored, to + 13, uint32(original))
+        store32(stored, to + 17, xxh32(payload, begin, original) & _CHECKSUM_MASK)
+        to = stop
+    return to
+
+
+@compiled
+def _slot(source, at):
+    """Returns where the table has what is known of the four bytes at a place."""
+    return 2 * int64(uint32(load32(source, at) * _P1) >> uint32(32 - _TABLE_BITS))
+
+
+@compiled
+def _shrink(source, begin, end, out, to, most, table):
+    """Compresses one block; returns where it ends, or `_TOO_MUCH` where it would not get smaller.
+
+    `table` remembers for some hashes of four bytes where they were last seen in this block.
+    """
+    at, anchor = begin + 1, begin
+    last, matches_end = end - _MARGIN, end - _LAST_LITERALS
+    misses = int64(1) << _PATIENCE
+    slot = _slot(source, at)
+    while at < last:
+        earlier = begin + int64(load16(table, slot))
+        store16(table, slot, at - begin)
+        if load32(source, earlier) != load32(source, at):
+            at += misses >> _PATIENCE
+            misses += 1
+            slot = _slot(source, at)
+            continue
+        misses = int64(1) << _PATIENCE
+        while (
+            at > anchor and earlier > begin and load8(source, at - 1) == load8(source, earlier - 1)
+        ):
+            at, earlier = at - 1, earlier - 1
+        stop = _alike(source, earlier + 4, at + 4, matches_end)
+        to = _sequence(source, anchor, at, at - earlier, stop - at, out, to, most)
+        if to == _TOO_MUCH:
+            return to
+        at = anchor = stop
+        store16(table, _slot(source, at - 2), at - 2 - begin)
+        slot = _slot(source, at)
+    return _literals(source, anchor, end, out, to, most)
+
+
+@compiled
+def _alike(source, one, other, end):
+    """Returns up to where two places hold the same bytes."""
+    while other + 8 <= end:
+        apart = load64(source, one) ^ load64(source, other)
+        if apart != uint64(0):
+            return other + (trailing_zeros(apart) >> 3)
+        one, other = one + 8, other + 8
+    while other < end and load8(source, one) == load8(source, other):
+        one, other = one + 1, other + 1
+    return other
+
+
+@compiled
+def _sequence(source, anchor, at, offset, length, out, to, most):
+    """Writes some literals and a match."""
+    literals = at - anchor
+    # Token, offset, the literals, and a byte for each 255 of either count.
+    if to + 3 + literals + literals // 255 + length // 255 + 2 > most:
+        return _TOO_MUCH
+    token = to
+    to = _more(out, to + 1, literals)
+    _spill(out, to, source, anchor, literals)
+    to += literals
+    store16(out, to, offset)
+    rest = length - _LEAST_MATCH
+    to = _more(out, to + 2, rest)
+    store8(out, token, (min(literals, _GOES_ON) << 4) | min(rest, _GOES_ON))
+    return to
+
+
+@compiled
+def _literals(source, anchor, end, out, to, most):
+    """Writes the last literals."""
+    literals = end - anchor
+    if to + 2 + literals + literals // 255 > most:
+        return _TOO_MUCH
+    store8(out, to, min(literals, _GOES_ON) << 4)
+    to = _more(out, to + 1, literals)
+    copy(out, to, source, anchor, literals)
+    return to + literals
+
+
+@compiled
+def _more(out, to, count):
+    """Writes what of a count its half of the token does not hold."""
+    if count >= _GOES_ON:
+        count -= _GOES_ON
+        while count >= 255:
+            store8(out, to, 255)
+            to, count = to + 1, count - 255
+        store8(out, to, count)
+        to += 1
+    return to

@@ -1,4 +1,8 @@
-"""Unaligned loads and stores at a byte offset of a buffer. Bounds are the caller's business."""
+"""Unaligned loads and stores at a byte offset of a buffer. Bounds are the caller's business.
+
+A buffer is an array or, in loops that call others, its address: handing on an array counts its
+references, which takes longer than copying a word.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +12,26 @@ from numba import types
 from numba.extending import intrinsic
 
 
+def _buffer(array: Any) -> Any:
+    return types.int64 if isinstance(array, types.Integer) else array
+
+
 def _at(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, bits: int) -> Any:
+    if isinstance(array_type, types.Integer):
+        return builder.inttoptr(builder.add(array, offset), ir.IntType(bits).as_pointer())
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [offset]), ir.IntType(bits).as_pointer())
+
+
+@intrinsic
+def address(_typing: Any, _array: Any) -> Any:
+    """Returns where a buffer begins; it must outlive what is done there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.int64(_array), generate
 
 
 def _loader(bits: int, result: Any) -> Callable[..., Any]:
@@ -21,7 +42,7 @@ def _loader(bits: int, result: Any) -> Callable[..., Any]:
             value.align = 1
             return value
 
-        return result(array, types.int64), generate
+        return result(_buffer(array), types.int64), generate
 
     return load
 
@@ -35,14 +56,17 @@ def _storer(bits: int, value_type: Any) -> Callable[..., Any]:
             builder.store(value, place).align = 1
             return context.get_dummy_value()
 
-        return types.void(array, types.int64, value_type), generate
+        return types.void(_buffer(array), types.int64, value_type), generate
 
     return store
 
 
+load8 = _loader(8, types.uint8)
 load16 = _loader(16, types.uint16)
 load32 = _loader(32, types.uint32)
 load64 = _loader(64, types.uint64)
+store8 = _storer(8, types.uint8)
+store16 = _storer(16, types.uint16)
 store32 = _storer(32, types.uint32)
 store64 = _storer(64, types.uint64)
 
@@ -56,7 +80,7 @@ def load_length(_typing: Any, array: Any, _offset: Any) -> Any:
         value.align = 1
         return builder.sext(builder.bswap(value), ir.IntType(64))
 
-    return types.int64(array, types.int64), generate
+    return types.int64(_buffer(array), types.int64), generate
 
 
 @intrinsic
@@ -72,5 +96,15 @@ def copy(_typing: Any, target: Any, _to: Any, source: Any, _from: Any, _count: A
         builder.call(memcpy, [place, origin, count, ir.Constant(ir.IntType(1), 0)])
         return context.get_dummy_value()
 
-    arguments = (target, types.int64, source, types.int64, types.int64)
+    arguments = (_buffer(target), types.int64, _buffer(source), types.int64, types.int64)
     return types.void(*arguments), generate
+
+
+@intrinsic
+def trailing_zeros(_typing: Any, _value: Any) -> Any:
+    """Returns how many of a number's lowest bits are zero; the number is not."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
