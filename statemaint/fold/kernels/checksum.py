@@ -4,7 +4,7 @@ import numpy as np
 from numba import uint32, uint64
 
 from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import load32, load64
+from statemaint.fold.kernels.machine import load8, load32, load64
 
 _POLYNOMIAL = 0x82F63B78
 
@@ -28,7 +28,7 @@ _TABLES = _tables()
 
 @compiled
 def crc32c(data, start, count, value):
-    """Returns the checksum of some bytes, continuing from the checksum of what came before."""
+    """Returns the checksum of some bytes, continuing from that of what came before."""
     crc = uint64(~value & uint32(0xFFFFFFFF))
     at, whole = start, start + (count & ~7)
     while at < whole:
@@ -45,7 +45,9 @@ def crc32c(data, start, count, value):
         )
         at += 8
     while at < start + count:
-        crc = (crc >> uint64(8)) ^ uint64(_TABLES[0, (crc ^ uint64(data[at])) & uint64(0xFF)])
+        crc = (crc >> uint64(8)) ^ uint64(
+            _TABLES[0, (crc ^ uint64(load8(data, at))) & uint64(0xFF)]
+        )
         at += 1
     return uint32(~uint32(crc))
 

@@ -10,7 +10,15 @@ from numba import uint8, uint32, uint64
 
 from statemaint.fold.kernels.checksum import crc32c, row_fits
 from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import copy, load32, load_length, store32, store64
+from statemaint.fold.kernels.machine import (
+    address,
+    copy,
+    load32,
+    load64,
+    load_length,
+    store32,
+    store64,
+)
 from statemaint.fold.kernels.siphash import siphash_rows
 from statemaint.fold.kernels.table import find, look_up, touch
 
@@ -80,7 +88,7 @@ def _parse(window, end, work, starts, keys, values, most):
             value = _TOMBSTONE
         elif at + 8 + key + value > end:
             break
-        if work[CHECKED] and not _checked(window, at, key, value):
+        if work[CHECKED] and not _checked(address(window), at, key, value):
             work[STATUS] = BAD
             break
         starts[count], keys[count], values[count] = at, key, value
@@ -122,6 +130,7 @@ def decide(window, end, work, table, fates, secret):
     starts, keys, values = _three()
     (places, sizes, _), (lows, highs) = _three(), _hashes()
     first, boundary, capacity = uint32(work[FIRST]), uint32(work[BOUNDARY]), work[CAPACITY]
+    entries = address(table)
     new = work[OUTPUTS] if work[LOWER] else TARGET
     while True:
         if work[KEYS] + BATCH > work[LIMIT]:
@@ -131,22 +140,22 @@ def decide(window, end, work, table, fates, secret):
         _identify(window, work, starts, keys, values, count, secret, places, sizes, lows, highs)
         work[SEEN] ^= int(touch(table, capacity, lows, count))
         for number in range(count):
-            at = find(table, capacity, lows[number], highs[number])
-            ordinal, seen = uint32(work[NEXT]), load32(table, at + 16)
+            at = find(entries, capacity, lows[number], highs[number])
+            ordinal, seen = uint32(work[NEXT]), load32(entries, at + 16)
             fate = 0
             if seen == uint32(0):
-                store64(table, at, lows[number])
-                store64(table, at + 8, highs[number])
-                store32(table, at + 16, ordinal)
+                store64(entries, at, lows[number])
+                store64(entries, at + 8, highs[number])
+                store32(entries, at + 16, ordinal)
                 work[KEYS] += 1
                 fate = new
             elif seen >= first:
                 earlier = int(seen) - work[FIRST]
                 fate = int(fates[earlier])
                 fates[earlier] = 0
-                store32(table, at + 16, ordinal)
+                store32(entries, at + 16, ordinal)
             elif work[LOWER] and seen < boundary:
-                store32(table, at + 16, ordinal)
+                store32(entries, at + 16, ordinal)
                 fate = FLOOR
             fates[work[NEXT] - work[FIRST]] = fate
             work[NEXT] += 1
@@ -214,7 +223,7 @@ def pick_all(window, end, work, sums, key):
             kept += int(values[number] >= 0)
         siphash_rows(window, starts, keys, kept, key, lows, highs)
         for number in range(kept):
-            _add(sums, 0, lows[number], highs[number], keys[number] - 8)
+            _add(address(sums), 0, lows[number], highs[number], keys[number] - 8)
         if count < BATCH:
             return
 
@@ -223,11 +232,12 @@ def pick_all(window, end, work, sums, key):
 def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, highs):
     """Digests some records and adds them to the runs of the outputs that they are for."""
     siphash_rows(window, starts, sizes, count, key, lows, highs)
+    totals = address(sums)
     for number in range(count):
         start, size = starts[number], sizes[number]
         for output in range(2):
             if fates[number] & (1 << output):
-                _add(sums, output, lows[number], highs[number], size - 8)
+                _add(totals, output, lows[number], highs[number], size - 8)
                 last = counts[output] - 1
                 apart = int(last < 0 or runs[output, last, 1] != start)
                 last += apart
@@ -238,11 +248,13 @@ def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, hi
 
 @compiled
 def _add(sums, output, low, high, size):
-    total = sums[output, 0] + low
-    sums[output, 0] = total
-    sums[output, 1] += high + uint64(total < low)
-    sums[output, 2] += uint64(1)
-    sums[output, 3] += uint64(size)
+    """Adds a row to an output's sums: four words at an address."""
+    at = 32 * output
+    total = load64(sums, at) + low
+    store64(sums, at, total)
+    store64(sums, at + 8, load64(sums, at + 8) + high + uint64(total < low))
+    store64(sums, at + 16, load64(sums, at + 16) + uint64(1))
+    store64(sums, at + 24, load64(sums, at + 24) + uint64(size))
 
 
 @compiled

@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import load64
+from statemaint.fold.kernels.machine import address, load8, load64
 
 LANES = 8
 _ROUNDS, _FINAL_ROUNDS = 2, 4
@@ -23,6 +23,7 @@ _NOTHING = ir.Constant(_VECTOR, ir.Undefined)
 @compiled
 def siphash_rows(data, starts, sizes, count, key, lows, highs):
     """Hashes pieces of a buffer, which must have some slack behind the last one."""
+    payload = address(data)
     at = 0
     while at < count:
         alike = at + LANES <= count
@@ -32,7 +33,7 @@ def siphash_rows(data, starts, sizes, count, key, lows, highs):
             _eight(data, starts, at, sizes[at], key[0], key[1], lows, highs)
             at += LANES
         else:
-            lows[at], highs[at] = siphash(data, starts[at], sizes[at], key[0], key[1])
+            lows[at], highs[at] = siphash(payload, starts[at], sizes[at], key[0], key[1])
             at += 1
 
 
@@ -64,7 +65,7 @@ def siphash(data, start, count, key0, key1):
         at += 8
     word = uint64(count) << uint64(56)
     for byte in range(count & 7):
-        word |= uint64(data[whole + byte]) << uint64(8 * byte)
+        word |= uint64(load8(data, whole + byte)) << uint64(8 * byte)
     v3 ^= word
     for _ in range(_ROUNDS):
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)

@@ -11,7 +11,7 @@ the records of all deltas, newest file first.
 from numba import uint32, uint64
 
 from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import load32, load64, store32, store64
+from statemaint.fold.kernels.machine import address, load32, load64, store32, store64
 
 ENTRY = 20
 
@@ -73,8 +73,9 @@ def look_up(table, capacity, lows, highs, count, seen, slots, left):
 
 
 @compiled
-def move_all(old, old_capacity, new, new_capacity):
+def move_all(old_entries, old_capacity, new_entries, new_capacity):
     """Copies every entry to a larger table."""
+    old, new = address(old_entries), address(new_entries)
     for slot in range(old_capacity):
         at = slot * ENTRY
         ordinal = load32(old, at + 16)
