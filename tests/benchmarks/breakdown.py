@@ -9,8 +9,8 @@ from typing import Any
 
 from statemaint.fold.kernels import records
 from statemaint.fold.output import Output
-from statemaint.fold.table import Table
 from statemaint.fold.sweep import Sweep
+from statemaint.fold.table import Table
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import Case

@@ -47,7 +47,8 @@ def _fuzz_all(seconds: int) -> int:
 
 def _targets() -> dict[str, Any]:
     targets: dict[str, Any] = importlib.import_module("tests.fuzz.targets").TARGETS
-    return {**targets, **importlib.import_module("tests.fuzz.folds").FOLDS}
+    folds = importlib.import_module("tests.fuzz.folds").FOLDS
+    return {**targets, **folds, **importlib.import_module("tests.fuzz.stretches").STRETCHES}
 
 
 def _fuzz(name: str, seconds: int) -> None:

@@ -21,6 +21,7 @@ from statemaint.codec.records import Record
 from statemaint.errors import CodecError
 from tests.fuzz.folds import FOLDS
 from tests.fuzz.mutate import mutated
+from tests.fuzz.stretches import STRETCHES
 from tests.fuzz.targets import TARGETS, Target
 from tests.support.checkpoints import changes, delta_bytes
 
@@ -28,7 +29,7 @@ MOST_MEMORY = 4 * 1024 * 1024
 LZ4_END = b"LZ4Block\x15" + bytes(12)
 CODECS = pytest.mark.parametrize("codec", COMPRESSIONS)
 CHECKED = pytest.mark.parametrize("row_checksums", [False, True], ids=["plain", "row checksums"])
-ALL = {**TARGETS, **FOLDS}
+ALL = {**TARGETS, **FOLDS, **STRETCHES}
 EVERY_TARGET = pytest.mark.parametrize("target", ALL.values(), ids=ALL)
 
 

@@ -49,6 +49,7 @@ _CHECKSUM_MASK = uint32(0x0FFFFFFF)
 
 _LEAST_MATCH, _GOES_ON = 4, 15
 _TABLE_BITS, _PATIENCE = 13, 6
+_MIX = uint64(0x9E3779B97F4A7C15)
 _TOO_MUCH = int64(1) << 40
 # LZ4's rules for the end of a block.
 _MARGIN, _LAST_LITERALS, _LAST_STORED = 12, 5, 8
@@ -246,15 +247,16 @@ def pack(source, end, size, level, out, table):
 
 @compiled
 def _slot(source, at):
-    """Returns where the table has what is known of the four bytes at a place."""
-    return 2 * int64(uint32(load32(source, at) * _P1) >> uint32(32 - _TABLE_BITS))
+    """Returns where the table has what is known of the five bytes at a place."""
+    five = load64(source, at) << uint64(24)
+    return 2 * int64((five * _MIX) >> uint64(64 - _TABLE_BITS))
 
 
 @compiled
 def _shrink(source, begin, end, out, to, most, table):
     """Compresses one block; returns where it ends, or `_TOO_MUCH` where it would not get smaller.
 
-    `table` remembers for some hashes of four bytes where they were last seen in this block.
+    `table` remembers for some hashes of five bytes where they were last seen in this block.
     """
     at, anchor = begin + 1, begin
     last, matches_end = end - _MARGIN, end - _LAST_LITERALS
