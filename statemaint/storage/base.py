@@ -1,6 +1,6 @@
 """The contract of a storage; `tests/storage` checks every implementation against it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
@@ -69,6 +69,31 @@ class Storage(Protocol):
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting what is not there is no error."""
+        ...
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Deletes files in as few requests as the storage allows; absent ones are no error.
+
+        Raises:
+            StorageError: naming the first file that was refused, and how many were. Others may be
+                gone by then, in any order.
+        """
+        ...
+
+    def move(self, path: str, to: str) -> None:
+        """Gives a file another name, under which it appears whole and durable in one step.
+
+        A crash may leave the file under both names, never under neither.
+
+        Raises:
+            NotFoundError: when there is no such file.
+            AlreadyExistsError: when the new name is taken; both files are untouched.
+        """
+        ...
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns how many requests were made so far, by the storage's own verbs."""
         ...
 
     def now(self) -> float:

@@ -4,7 +4,8 @@ import errno
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +22,12 @@ class LocalStorage:
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
+        self._requests: Counter[str] = Counter()
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns how many calls of each kind were made."""
+        return dict(self._requests)
 
     @property
     def root(self) -> str:
@@ -29,6 +36,7 @@ class LocalStorage:
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
+        self._requests["list"] += 1
         top = self._root / prefix
         with _translated(prefix):
             try:
@@ -48,6 +56,7 @@ class LocalStorage:
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
+        self._requests["stat"] += 1
         with _translated(path):
             return self._entry(self._root / path)
 
@@ -57,17 +66,20 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
+        self._requests["read"] += 1
         with _translated(path):
             return (self._root / path).read_bytes()
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Opens a file for reading."""
+        self._requests["read"] += 1
         with _translated(path), (self._root / path).open("rb") as stream:
             yield stream
 
     def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
         """Makes a file appear whole and durable in one step, or not at all."""
+        self._requests["write"] += 1
         final = self._root / path
         temp = final.with_name(f".{final.name}.{uuid.uuid4()}.tmp")
         with _translated(path):
@@ -82,6 +94,7 @@ class LocalStorage:
 
     def append(self, path: str, lines: bytes) -> None:
         """Adds whole lines to a file, durable on return."""
+        self._requests["append"] += 1
         file = self._root / path
         with _translated(path):
             self._make_directory(file.parent)
@@ -95,8 +108,27 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting what is not there is no error."""
+        self._requests["delete"] += 1
         with _translated(path):
             (self._root / path).unlink(missing_ok=True)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Deletes files one by one, in the order given; the first that is refused ends it."""
+        for path in paths:
+            self.delete(path)
+
+    def move(self, path: str, to: str) -> None:
+        """Gives a file another name in one durable step."""
+        self._requests["move"] += 1
+        source, final = self._root / path, self._root / to
+        with _translated(path):
+            source.stat()
+        with _translated(to):
+            self._make_directory(final.parent)
+            _publish(source, final, overwrite=False)
+            _sync_directory(final.parent)
+            source.unlink(missing_ok=True)
+            _sync_directory(source.parent)
 
     def now(self) -> float:
         """Returns the machine's clock, which stamps the files of a local disk."""

@@ -1,7 +1,8 @@
 """Storage in memory, for tests and for trying a plan out."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -16,7 +17,13 @@ class MemoryStorage:
         self, files: Mapping[str, bytes] | None = None, *, clock: Callable[[], float] = lambda: 0.0
     ) -> None:
         self._clock = clock
+        self._requests: Counter[str] = Counter()
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns how many calls of each kind were made."""
+        return dict(self._requests)
 
     @property
     def root(self) -> str:
@@ -30,16 +37,19 @@ class MemoryStorage:
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
+        self._requests["list"] += 1
         under = f"{prefix.rstrip('/')}/" if prefix else ""
         yield from [self._entry(path) for path in self._files if path.startswith(under)]
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
+        self._requests["stat"] += 1
         self._must_exist(path)
         return self._entry(path)
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
+        self._requests["read"] += 1
         self._must_exist(path)
         return self._files[path][0]
 
@@ -50,6 +60,7 @@ class MemoryStorage:
 
     def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
         """Makes a file appear whole in one step, or not at all."""
+        self._requests["write"] += 1
         content = b"".join(chunks)
         if path in self._files and not overwrite:
             raise AlreadyExistsError(path, "a file of that name is already there")
@@ -58,13 +69,28 @@ class MemoryStorage:
 
     def append(self, path: str, lines: bytes) -> None:
         """Adds whole lines to a file."""
+        self._requests["append"] += 1
         before = self._files[path][0] if path in self._files else b""
         cut = b"" if before.endswith(b"\n") or not before else b"\n"
         self._files[path] = (before + cut + lines, self._clock())
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting what is not there is no error."""
+        self._requests["delete"] += 1
         self._files.pop(path, None)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Deletes files one by one, in the order given."""
+        for path in paths:
+            self.delete(path)
+
+    def move(self, path: str, to: str) -> None:
+        """Gives a file another name; it keeps its time, as on a disk."""
+        self._requests["move"] += 1
+        self._must_exist(path)
+        if to in self._files:
+            raise AlreadyExistsError(to, "a file of that name is already there")
+        self._files[to] = self._files.pop(path)
 
     def now(self) -> float:
         """Returns the clock's time."""

@@ -1,6 +1,6 @@
 """Storages around storages."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
@@ -49,6 +49,21 @@ class ReadOnly:
     def delete(self, path: str) -> None:
         """Refuses."""
         raise StorageError(path, "this run is read-only, the file is not deleted")
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Refuses."""
+        for path in paths:
+            self.delete(path)
+
+    def move(self, path: str, to: str) -> None:
+        """Refuses."""
+        del to
+        raise StorageError(path, "this run is read-only, the file is not moved")
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns the requests of the wrapped storage."""
+        return self._storage.requests
 
     def now(self) -> float:
         """Returns the time by the wrapped storage's clock."""

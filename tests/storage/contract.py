@@ -119,6 +119,50 @@ class StorageContract:
         storage.delete("a/1")
         assert self.paths(storage) == ["a/2"]
 
+    def test_deletes_many_at_once(self, storage: Storage) -> None:
+        paths = [f"a/{number:03d}" for number in range(450)]
+        for path in paths:
+            storage.write(path, [b""])
+        storage.delete_all([*paths[1:], "a/none"])
+        storage.delete_all([])
+        assert self.paths(storage) == paths[:1]
+
+    def test_moves_a_file(self, storage: Storage) -> None:
+        storage.write("a/1", [b"x"])
+        storage.write("a/3", [b"y"])
+        storage.move("a/1", "trash/run/a/1")
+        assert storage.read("trash/run/a/1") == b"x"
+        assert self.paths(storage) == ["a/3", "trash/run/a/1"]
+
+    def test_moves_onto_no_other_file_and_nothing_from_nowhere(self, storage: Storage) -> None:
+        storage.write("a/1", [b"x"])
+        storage.write("a/2", [b"y"])
+        with pytest.raises(AlreadyExistsError):
+            storage.move("a/1", "a/2")
+        with pytest.raises(NotFoundError):
+            storage.move("a/0", "a/4")
+        assert (storage.read("a/1"), storage.read("a/2")) == (b"x", b"y")
+        assert self.paths(storage) == ["a/1", "a/2"]
+
+    def test_counts_its_requests(self, storage: Storage) -> None:
+        before = sum(storage.requests.values())
+        storage.write("a/1", [b"x"])
+        list(storage.list("a"))
+        assert sum(storage.requests.values()) >= before + 2
+        assert all(storage.requests)
+
+    def test_reads_and_writes_more_than_a_part(self, storage: Storage) -> None:
+        piece = bytes(range(256)) * 4096
+        entry = storage.write("a/large", [piece] * 20)
+        assert entry.size == 20 * len(piece)
+        with storage.open("a/large") as stream:
+            found = list(iter(lambda: stream.read(len(piece)), b""))
+        assert b"".join(found) == piece * 20
+        # Readers of formats rely on it: a short read is the end of the file.
+        assert {len(part) for part in found} == {len(piece)}
+        with storage.open("a/large") as stream:
+            assert stream.read() == piece * 20
+
     def test_its_clock_stamps_its_files(self, storage: Storage) -> None:
         before = storage.now()
         modified = storage.write("a/1", [b""]).modified

@@ -83,6 +83,8 @@ class TestMemory(StorageContract):
         lambda storage: storage.write("a", [b""], overwrite=True),
         lambda storage: storage.append("a", b"\n"),
         lambda storage: storage.delete("a"),
+        lambda storage: storage.delete_all(["a"]),
+        lambda storage: storage.move("a", "b"),
     ],
 )
 def test_read_only_lets_no_write_through(write: Callable[[Storage], object]) -> None:
