@@ -4,6 +4,8 @@
 the sentence (what, where, what to do) is made in `__str__`.
 """
 
+from datetime import UTC, datetime
+
 
 class StatemaintError(Exception):
     """The root of the tree; the shell prints it as one line and never with a traceback."""
@@ -132,6 +134,42 @@ class AlreadyExistsError(StorageError):
     """A file of that name appeared before ours; it was left as it is."""
 
     code = "ALREADY_EXISTS"
+
+
+class LeaseHeldError(StatemaintError):
+    """Another run maintains the checkpoint; `until` is in seconds since the epoch."""
+
+    code = "LEASE_HELD"
+    exit_code = 4
+
+    def __init__(self, root: str, owner: str, run: str, until: float) -> None:
+        super().__init__(root, owner, run, until)
+        self.root, self.owner, self.run, self.until = root, owner, run, until
+
+    def __str__(self) -> str:
+        run = f" (run {self.run})" if self.run else ""
+        until = f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return (
+            f"{self.root}: {self.owner}{run} maintains it and holds the lease until {until} unless "
+            "it renews it; wait until then"
+        )
+
+
+class LeaseLostError(StatemaintError):
+    """This run was paused or cut off for so long that another one has taken the lease."""
+
+    code = "LEASE_LOST"
+    exit_code = 4
+
+    def __init__(self, root: str, number: int) -> None:
+        super().__init__(root, number)
+        self.root, self.number = root, number
+
+    def __str__(self) -> str:
+        return (
+            f"{self.root}: another run has taken the lease over from number {self.number}; this "
+            "one stops here"
+        )
 
 
 class Superseded(StatemaintError):  # noqa: N818 -- the word that operators see

@@ -146,6 +146,10 @@ class PolicySettings(_Strict):
         default=_SAFE.max_seconds_per_run,
         description="A task begins no store after this long; null is without limit.",
     )
+    trash_for: Duration = Field(
+        default=_SAFE.trash_for,
+        description="How long deleted files are kept for `statemaint undo`; 0s deletes them.",
+    )
     verify: bool = Field(
         default=_SAFE.verify,
         description="Read snapshots back and compare; without it nothing is ever deleted.",

@@ -64,6 +64,7 @@ _FLAGS = (
     "orphan_age",
     "max_deletes_per_run",
     "max_seconds_per_run",
+    "trash_for",
 )
 
 
@@ -92,6 +93,7 @@ def _policy_options() -> list[Callable[[Command], Command]]:
         _age("orphan_age", "How old a temp file or lone checksum must be to go."),
         _count("max_deletes_per_run", 0, "At most this many deletions; the next run goes on."),
         _age("max_seconds_per_run", "Begin no store after this long; without limit by default."),
+        _age("trash_for", "Keep deleted files this long, for `statemaint undo`; 0s deletes."),
         click.option(
             "--rebase/--no-rebase",
             default=None,

@@ -8,9 +8,11 @@ below it goes (S6, S7), and deletions are in an order of which every prefix is h
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from statemaint.errors import CheckpointError, StorageError, Superseded
+from statemaint.errors import CheckpointError, LeaseLostError, StorageError, Superseded
+from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.steps import StoreRun
+from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
@@ -23,6 +25,7 @@ def execute(
     storage: Storage,
     *,
     run: str,
+    fence: Fence | None = None,
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
 ) -> Iterator[Outcome]:
@@ -34,11 +37,17 @@ def execute(
         plan: what to do.
         storage: where the plan's checkpoint lives.
         run: the id under which the ledger notes it.
+        fence: the lease that the run holds; it works without one by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
         engine: what to fold with; by default what suits the amount of work.
+
+    Raises:
+        LeaseLostError: when another run has taken the lease; nothing more happens.
     """
     folds = engine or engine_for(_bytes_to_fold(plan))
-    ledger = Ledger(storage, run)
+    holds = fence or Fence()
+    ledger = Ledger(storage, run, holds.number)
+    trash = Trash(storage, run, plan.policy.trash_for) if plan.policy.trash_for else None
     for store in plan.stores:
         if plan.halted:
             yield Halted(store.store.id)
@@ -46,7 +55,8 @@ def execute(
             yield Skipped(store.store.id)
         else:
             source = Source.of(storage, store.store, plan)
-            yield from _store(StoreRun(store, source, folds, ledger), verify=plan.policy.verify)
+            one = StoreRun(store, source, folds, ledger, holds, trash)
+            yield from _store(one, verify=plan.policy.verify)
 
 
 def _bytes_to_fold(plan: Plan) -> int:
@@ -70,6 +80,8 @@ def _store(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
         yield Halted(run.plan.store.id, _finding(run, FindingCode(error.code), error))
     except StorageError as error:
         yield Halted(run.plan.store.id, _finding(run, FindingCode.STORAGE_FAILED, error))
+    except LeaseLostError:
+        raise
     except Exception as error:  # noqa: BLE001 -- our fault in one store must not stop the others
         yield Halted(run.plan.store.id, _finding(run, FindingCode.FAULT, _named(error)))
 

@@ -23,14 +23,24 @@ from statemaint.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One run's view of a checkpoint's ledger."""
+    """One run's view of a checkpoint's ledger.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        run: the run's id.
+        fence: the number of the lease that it works under; 0 without one.
+    """
 
     storage: Storage
     run: str
+    fence: int = 0
 
-    def deleting(self, deletes: Sequence[Delete]) -> None:
-        """Notes files of one store that are about to be deleted."""
-        lines = [self._line({**action_json(one), "bytes": one.entry.size}) for one in deletes]
+    def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
+        """Notes files of one store that are about to be deleted, or to go to the trash."""
+        how = {"trash": True} if trash else {}
+        lines = [
+            self._line({**action_json(one), "bytes": one.entry.size, **how}) for one in deletes
+        ]
         self._append(deletes[0].store, lines)
 
     def proved(
@@ -54,7 +64,7 @@ class Ledger:
             self.storage.write(attestation_path(action.store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
-        stamped = {"run": self.run, "time": self.storage.now(), **fields}
+        stamped = {"run": self.run, "fence": self.fence, "time": self.storage.now(), **fields}
         return json.dumps(stamped).encode() + b"\n"
 
     def _append(self, store: StoreId, lines: list[bytes]) -> None:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, Superseded
+from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.publish import Published, publish
+from statemaint.execute.trash import Trash
 from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
@@ -22,12 +24,24 @@ _RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE)
 
 @dataclass(slots=True)
 class StoreRun:
-    """One store while its plan is carried out, and what is proved of it so far."""
+    """One store while its plan is carried out, and what is proved of it so far.
+
+    Attributes:
+        plan: what is to be done.
+        source: how to read its files.
+        engine: what folds them.
+        ledger: where everything is noted.
+        fence: says whether this run still holds the checkpoint's lease.
+        trash: where deleted files go; `None` where they are deleted at once.
+        proofs: what is attested of each snapshot, by path.
+    """
 
     plan: StorePlan
     source: Source
     engine: Engine
     ledger: Ledger
+    fence: Fence = field(default_factory=Fence)
+    trash: Trash | None = None
     proofs: dict[str, Attestation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,6 +86,7 @@ class StoreRun:
             found = self.engine.digest(source, action.path)
             must_equal(action.path, found, published.digest)
             proof = self._proof(action, entry, found, action.chain)
+        self.fence.must_hold()
         self.ledger.proved(
             action, entry, proof, tuple(self.proofs.values()), checksum=published.checksum
         )
@@ -92,6 +107,7 @@ class StoreRun:
         if action.against:
             must_equal(action.path, found, self._state(action.against))
         proof = self._proof(action, action.snapshot.entry, found, action.against)
+        self.fence.must_hold()
         self.ledger.proved(action, action.snapshot.entry, proof, tuple(self.proofs.values()))
         return Attested(action, proof)
 
@@ -99,6 +115,7 @@ class StoreRun:
         """Deletes files page by page, each page only while the proved base is still in place.
 
         Raises:
+            LeaseLostError: when another run has taken the lease; nothing more is deleted.
             Superseded: when the base was replaced or is gone.
             StorageError: when the storage fails.
         """
@@ -106,10 +123,16 @@ class StoreRun:
             page = deletes[start : start + _PAGE]
             if any(one.reason in _RELY_ON_BASE for one in page):
                 self._base_must_stand()
-            self.ledger.deleting(page)
-            for one in page:
-                self.storage.delete(one.path)
-                yield Deleted(one)
+            self.ledger.deleting(page, trash=self.trash is not None)
+            self.fence.must_hold()
+            self._remove(page)
+            yield from (Deleted(one) for one in page)
+
+    def _remove(self, page: tuple[Delete, ...]) -> None:
+        if self.trash:
+            self.trash.take(page, before=self.fence.check)
+        else:
+            self.storage.delete_all([one.path for one in page], before=self.fence.check)
 
     def _state(self, chain: Chain) -> StateDigest:
         return digest_of(self._fold(chain, (chain.version,), write=False), chain.version)

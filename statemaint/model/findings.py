@@ -24,6 +24,9 @@ class FindingCode(StrEnum):
     UNKNOWN_FILE = "UNKNOWN_FILE"
     ORPHAN_FILE = "ORPHAN_FILE"
     STALE_CHECKSUM = "STALE_CHECKSUM"
+    FOREIGN_MAINTAINER = "FOREIGN_MAINTAINER"
+    UNFINISHED_REPARTITION = "UNFINISHED_REPARTITION"
+    CLOCK_SKEW = "CLOCK_SKEW"
 
 
 _NOTICES = frozenset(
@@ -32,6 +35,8 @@ _NOTICES = frozenset(
         FindingCode.UNKNOWN_FILE,
         FindingCode.ORPHAN_FILE,
         FindingCode.SUPERSEDED,
+        FindingCode.FOREIGN_MAINTAINER,
+        FindingCode.CLOCK_SKEW,
     }
 )
 

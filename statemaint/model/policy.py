@@ -47,6 +47,8 @@ class Policy:
             neglected checkpoint shrinks now and not a hundred batches later.
         max_deletes_per_run: bounds what one wrong run could do (S12).
         max_seconds_per_run: no store is begun after this long; `None` is without limit (S12).
+        trash_for: seconds that deleted files are kept in the run's trash, from where `undo` brings
+            them back; 0 deletes them at once (S17).
         verify: read snapshots back and compare; without it nothing is ever deleted (S6).
     """
 
@@ -57,12 +59,19 @@ class Policy:
     rebase: bool = True
     max_deletes_per_run: int = 50_000
     max_seconds_per_run: float | None = None
+    trash_for: float = 0.0
     verify: bool = True
 
     def __post_init__(self) -> None:
         self._at_least("min_deltas_for_snapshot", 1)
         self._at_least("min_batches_to_retain", 1)
-        for name in ("grace", "orphan_age", "max_deletes_per_run", "max_seconds_per_run"):
+        for name in (
+            "grace",
+            "orphan_age",
+            "trash_for",
+            "max_deletes_per_run",
+            "max_seconds_per_run",
+        ):
             self._at_least(name, 0)
 
     def _at_least(self, name: str, least: int) -> None:

@@ -1,6 +1,6 @@
 """What a plan is made of. Every file that is kept or deleted carries a reason of a closed set."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 from statemaint.listing import Entry
@@ -54,6 +54,7 @@ class KeepReason(StrEnum):
     UNKNOWN = "unknown_file"
     HALTED = "store_halted"
     VERIFY_OFF = "verify_off"
+    CLOCK_SKEW = "clock_skew"
     LIMIT = "run_limit"
     NOT_STATE = "not_a_state_file"
 
@@ -199,6 +200,8 @@ class Plan:
         findings: what concerns the whole checkpoint.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
+        now: when it was decided, by the storage's clock.
+        request: what it was restricted to.
         unclassified: files under `state/` that belong to no store.
     """
 
@@ -212,12 +215,19 @@ class Plan:
     findings: tuple[Finding, ...]
     codec: str = "lz4"
     row_checksums: bool = False
+    now: float = 0.0
+    request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()
 
     @property
     def halted(self) -> bool:
         """Tells whether damage to the checkpoint's own logs forbids every action."""
         return damaged(self.findings)
+
+    @property
+    def idle(self) -> bool:
+        """Tells whether there is nothing to do."""
+        return self.halted or not any(store.actions for store in self.stores)
 
     @property
     def actions(self) -> tuple[Action, ...]:

@@ -1,6 +1,7 @@
 """The decision for a checkpoint."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -8,7 +9,7 @@ from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import StateFile
-from statemaint.model.findings import damaged
+from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan.actions import (
@@ -24,9 +25,17 @@ from statemaint.plan.actions import (
 from statemaint.plan.health import diagnose
 from statemaint.plan.store import Window, decide, halt
 
+# Clocks that are further apart make ages meaningless (S19).
+_MOST_SKEW = 300.0
+
 
 def plan(
-    checkpoint: Checkpoint, policy: Policy, now: float, *, request: Request | None = None
+    checkpoint: Checkpoint,
+    policy: Policy,
+    now: float,
+    *,
+    request: Request | None = None,
+    skew: float = 0.0,
 ) -> Plan:
     """Returns what would be written, kept and deleted, and why.
 
@@ -38,6 +47,7 @@ def plan(
         policy: when to snapshot and what to keep.
         now: seconds since the epoch by the storage's clock.
         request: what to restrict the run to.
+        skew: seconds by which the storage's stamps were seen to be ahead of `now` (S19).
 
     Raises:
         ConfigError: when the request names a store or version that does not exist.
@@ -46,6 +56,8 @@ def plan(
     stores = _asked_for(checkpoint, asked)
     target = _target(checkpoint, asked)
     floor = _floor(checkpoint, policy, target)
+    skewed = tuple(_skewed(stores, now, skew))
+    window = _window(policy, now, asked, floor, target, skewed=bool(skewed))
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -53,10 +65,12 @@ def plan(
         target=target,
         floor=floor,
         policy=policy,
-        stores=_store_plans(checkpoint, stores, _window(policy, now, asked, floor, target)),
-        findings=checkpoint.findings,
+        stores=_store_plans(checkpoint, stores, window),
+        findings=checkpoint.findings + skewed,
         codec=checkpoint.codec,
         row_checksums=checkpoint.row_checksums,
+        now=now,
+        request=asked,
         unclassified=tuple(
             Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
         ),
@@ -96,11 +110,33 @@ def _floor(checkpoint: Checkpoint, policy: Policy, target: int | None) -> int | 
 
 
 def _window(
-    policy: Policy, now: float, request: Request, floor: int | None, target: int | None
+    policy: Policy,
+    now: float,
+    request: Request,
+    floor: int | None,
+    target: int | None,
+    *,
+    skewed: bool,
 ) -> Window | None:
     if floor is None or target is None:
         return None
-    return Window(floor, target, now, request.force_snapshot, policy)
+    return Window(floor, target, now, request.force_snapshot, policy, skewed)
+
+
+def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Finding]:
+    """Yields the finding that clocks disagree: as measured, or as a file from the future shows."""
+    rest = "so no age can be relied on and nothing is deleted; set the clocks right"
+    if abs(skew) > _MOST_SKEW:
+        detail = f"the storage stamps files {skew:.0f} seconds from what its clock says, {rest}"
+        yield Finding(FindingCode.CLOCK_SKEW, detail)
+        return
+    entries = (file.entry for store in stores for file in store.files)
+    ahead = [one for one in entries if one.modified is not None and one.modified > now + _MOST_SKEW]
+    if ahead:
+        latest = max(ahead, key=lambda one: (one.modified or 0.0, one.path))
+        seconds = (latest.modified or 0.0) - now
+        detail = f"{latest.path} is stamped {seconds:.0f} seconds in the future, {rest}"
+        yield Finding(FindingCode.CLOCK_SKEW, detail)
 
 
 def _store_plans(

@@ -45,6 +45,7 @@ class Window:
     now: float
     force_snapshot: bool
     policy: Policy
+    skewed: bool = False  # ages mean nothing, so nothing is deleted
 
 
 def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
@@ -207,8 +208,8 @@ class _Decision:
     def _orphan(
         self, entry: Entry, reason: DeleteReason = DeleteReason.ORPHAN_SIDE
     ) -> KeepReason | DeleteReason:
-        if not self.window.policy.verify:
-            return KeepReason.VERIFY_OFF
+        if kept := self._keeps_all():
+            return kept
         old = self._older(entry, self.window.policy.orphan_age)
         return reason if old else KeepReason.YOUNG
 
@@ -226,7 +227,13 @@ class _Decision:
             return None
         if not self.base or version >= min(self.base.version, self.window.floor):
             return KeepReason.GRACE
-        return DeleteReason.BELOW_BASE if self.window.policy.verify else KeepReason.VERIFY_OFF
+        return self._keeps_all() or DeleteReason.BELOW_BASE
+
+    def _keeps_all(self) -> KeepReason | None:
+        """Returns why nothing at all may be deleted, where that is so."""
+        if self.window.skewed:
+            return KeepReason.CLOCK_SKEW
+        return None if self.window.policy.verify else KeepReason.VERIFY_OFF
 
     def _needed(self, file: Delta | Snapshot) -> KeepReason:
         base = self.base.version if self.base else 0

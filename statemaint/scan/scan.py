@@ -26,6 +26,17 @@ class _Notes:
         self.findings.append(Finding(code, detail))
 
 
+def must_be_checkpoint(storage: Storage) -> None:
+    """Makes sure, at little cost, that a place looks like a checkpoint.
+
+    Raises:
+        NotACheckpointError: when it does not.
+        StorageError: when the storage fails.
+    """
+    if not _has_metadata(storage) and not any(True for _ in storage.list("offsets")):
+        raise NotACheckpointError(storage.root, "offsets/")
+
+
 def scan(storage: Storage) -> Checkpoint:
     """Returns everything that maintenance needs to know of a checkpoint.
 
@@ -45,6 +56,7 @@ def scan(storage: Storage) -> Checkpoint:
     if commits and not offsets:
         detail = "offsets/ is empty although batches are committed; codec and provider are unknown"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail)
+    _check_repartition(storage, offsets, commits, conf, notes)
     codec = _supported(storage.root, conf)
     row_checksums = _row_checksums(conf, notes)
     batches = _committed(storage, commits, notes)
@@ -102,6 +114,36 @@ def _newest_conf(
         detail = f"{error.at(newest)}; codec and provider are unknown, so nothing is touched"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail)
         return {}
+
+
+def _check_repartition(
+    storage: Storage,
+    offsets: Mapping[int, Entry],
+    commits: Mapping[int, Entry],
+    conf: Mapping[str, str],
+    notes: _Notes,
+) -> None:
+    """Notes a batch that was begun to change the number of partitions, and is not committed (S20).
+
+    Mirrors `OfflineStateRepartitionRunner`: such a batch differs from the one before in its
+    `spark.sql.shuffle.partitions`, which no other batch ever does.
+    """
+    if not offsets or not commits or max(commits) >= max(offsets) or max(commits) not in offsets:
+        return
+    setting, committed = "spark.sql.shuffle.partitions", offsets[max(commits)].path
+    try:
+        before = logs.parse_conf(storage.read(committed)).get(setting)
+    except NotFoundError:
+        return  # purged since it was listed: a newer batch is committed by now
+    except CodecError as error:
+        notes.add(FindingCode.UNREADABLE_OFFSET, str(error.at(committed)))
+        return
+    if conf and before != conf.get(setting):
+        detail = (
+            f"offsets/{max(offsets)} changes {setting} from {before} to {conf.get(setting)} and "
+            "is not committed; let the repartition end (or run it again), nothing is touched before"
+        )
+        notes.add(FindingCode.UNFINISHED_REPARTITION, detail)
 
 
 def _supported(root: str, conf: Mapping[str, str]) -> str:

@@ -1,10 +1,14 @@
 """The contract of a storage; `tests/storage` checks every implementation against it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
 from statemaint.listing import Entry
+
+
+def nothing() -> None:
+    """Does nothing."""
 
 
 class Storage(Protocol):
@@ -71,8 +75,12 @@ class Storage(Protocol):
         """Deletes a file; deleting what is not there is no error."""
         ...
 
-    def delete_all(self, paths: Sequence[str]) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
         """Deletes files in as few requests as the storage allows; absent ones are no error.
+
+        Args:
+            paths: the files.
+            before: is called ahead of every request; whatever it raises ends the work.
 
         Raises:
             StorageError: naming the first file that was refused, and how many were. Others may be
@@ -89,6 +97,11 @@ class Storage(Protocol):
             NotFoundError: when there is no such file.
             AlreadyExistsError: when the new name is taken; both files are untouched.
         """
+        ...
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells whether write without overwrite is atomic among writers."""
         ...
 
     @property

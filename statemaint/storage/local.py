@@ -5,13 +5,14 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Entry
+from statemaint.storage.base import nothing
 
 # What file systems without hard links answer to link(2).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
@@ -23,6 +24,11 @@ class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
         self._requests: Counter[str] = Counter()
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells that of several writers of a new file one wins."""
+        return True
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -112,9 +118,10 @@ class LocalStorage:
         with _translated(path):
             (self._root / path).unlink(missing_ok=True)
 
-    def delete_all(self, paths: Sequence[str]) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
         """Deletes files one by one, in the order given; the first that is refused ends it."""
         for path in paths:
+            before()
             self.delete(path)
 
     def move(self, path: str, to: str) -> None:

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.listing import Entry
+from statemaint.storage.base import nothing
 
 
 class MemoryStorage:
@@ -19,6 +20,11 @@ class MemoryStorage:
         self._clock = clock
         self._requests: Counter[str] = Counter()
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells that of several writers of a new file one wins."""
+        return True
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -79,9 +85,10 @@ class MemoryStorage:
         self._requests["delete"] += 1
         self._files.pop(path, None)
 
-    def delete_all(self, paths: Sequence[str]) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
         """Deletes files one by one, in the order given."""
         for path in paths:
+            before()
             self.delete(path)
 
     def move(self, path: str, to: str) -> None:

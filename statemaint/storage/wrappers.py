@@ -1,12 +1,12 @@
 """Storages around storages."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from statemaint.errors import StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import Storage
+from statemaint.storage.base import Storage, nothing
 
 
 class ReadOnly:
@@ -50,8 +50,9 @@ class ReadOnly:
         """Refuses."""
         raise StorageError(path, "this run is read-only, the file is not deleted")
 
-    def delete_all(self, paths: Sequence[str]) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
         """Refuses."""
+        del before
         for path in paths:
             self.delete(path)
 
@@ -59,6 +60,11 @@ class ReadOnly:
         """Refuses."""
         del to
         raise StorageError(path, "this run is read-only, the file is not moved")
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells what the wrapped storage tells."""
+        return self._storage.exclusive
 
     @property
     def requests(self) -> Mapping[str, int]:
