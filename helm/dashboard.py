@@ -258,6 +258,14 @@ def _runs() -> list[_Panel]:
             {"{{query}}": f"max by (query) ({_partition('last_run_peak_memory_bytes')})"},
         ),
         _series(
+            _Text("Storage requests", "In the last run of each partition, by verb."),
+            {
+                "{{query}} {{verb}}": (
+                    f"sum by (query, verb) ({_per(f'{_PARTITION}, verb', 'last_run_storage_requests')})"
+                )
+            },
+        ),
+        _series(
             _Text("Snapshots written", "In the last run of each partition."),
             {"{{query}}": total("last_run_snapshots_written")},
         ),

@@ -51,6 +51,7 @@ HELP = {
     "last_run_bytes_written": "Bytes of the snapshots that the last run wrote.",
     "last_run_bytes_deleted": "Bytes of the files that the last run deleted.",
     "last_run_peak_memory_bytes": "Most memory that the process held until the last run ended.",
+    "last_run_storage_requests": "Requests that the last run made of the storage, by verb.",
     "last_committed_batch": "The newest batch in the commit log.",
     "snapshot_lag_versions": "Versions between the newest snapshot and the target, at worst.",
     "build_info": "The version that last ran, as a label; always 1.",
@@ -167,6 +168,9 @@ def _fill(gauges: _Gauges, report: Report, stores: Sequence[StoreReport]) -> Non
         gauges.set("last_success_timestamp_seconds", ended)
     gauges.set("last_run_duration_seconds", report.seconds)
     gauges.set("last_run_peak_memory_bytes", report.peak_memory)
+    # One verb is always there, so that a run without requests replaces the metric.
+    for verb in {"list", *report.requests}:
+        gauges.set("last_run_storage_requests", report.requests.get(verb, 0), verb=verb)
     gauges.set("last_run_snapshots_written", len(written))
     gauges.set("last_run_bytes_written", sum(one.bytes for one in written))
     gauges.set("last_run_bytes_deleted", sum(one.entry.size for one in deleted))

@@ -121,7 +121,7 @@ def _report_task(settings: Settings) -> Any:
         found = context["ti"].xcom_pull(task_ids=["maintain"], key=_REPORT)
         planned = [Bundle.from_json(one) for one in listed or ()]
         summaries = [one for one in found if one is not None]
-        extra = tasks.finish(settings, planned, summaries, options)
+        extra = tasks.finish(settings, planned, summaries, options, run=context["run_id"])
         if options.dry_run or listed is None:
             # Nothing was maintained, so nobody is told that it was.
             context["task"].outlets.clear()

@@ -13,8 +13,8 @@ from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.bundles import Bundle, bundles
-from statemaint.errors import StatemaintError, StorageError
-from statemaint.maintain import maintain, plan_checkpoint
+from statemaint.errors import LeaseHeldError, StatemaintError, StorageError
+from statemaint.maintain import end_run, maintain, plan_checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
@@ -76,8 +76,9 @@ class Failure:
 
     @classmethod
     def of(cls, error: StatemaintError) -> "Failure":
-        """Returns what an error means for its task: only a storage may be well again soon."""
-        return cls(f"{error.code}: {error}", retry=isinstance(error, StorageError))
+        """Returns what an error means for its task: a storage may be well, a lease free soon."""
+        retry = isinstance(error, StorageError | LeaseHeldError)
+        return cls(f"{error.code}: {error}", retry=retry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +144,16 @@ def finish(
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
     options: Options,
+    *,
+    run: str,
 ) -> dict[str, Any]:
-    """Logs what all bundles came to, pushes the query's metrics, and returns the event's extra."""
+    """Ends the run: logs what all bundles came to, and returns the event's extra.
+
+    The tasks shared the run's lease, which ends here; the trash is emptied before, and the query's
+    metrics are pushed.
+    """
+    if planned and not options.dry_run:
+        _end_run(settings, run)
     told = {one["label"] for one in summaries}
     silent = [bundle.label for bundle in planned if bundle.label not in told]
     _log.info("%s\n%s", settings.query, texts.table(summaries))
@@ -163,6 +172,13 @@ def finish(
         "findings": [one["code"] for one in sums["findings"]],
         "without_report": len(silent),
     }
+
+
+def _end_run(settings: Settings, run: str) -> None:
+    try:
+        end_run(open_storage(settings.checkpoint), run)
+    except StatemaintError as error:
+        _log.warning("the lease ends by itself: %s", error)
 
 
 def _plan(settings: Settings, options: Options) -> Plan:
@@ -192,7 +208,9 @@ def _maintain(settings: Settings, bundle: Bundle, options: Options, run: str) ->
     )
     storage = open_storage(settings.checkpoint)
     policy = options.change(settings.policy)
-    return maintain(storage, policy, request=request, dry_run=options.dry_run, run=run)
+    return maintain(
+        storage, policy, request=request, dry_run=options.dry_run, run=run, keep_lease=True
+    )
 
 
 def _failure(report: Report) -> Failure | None:

@@ -3,7 +3,9 @@
 import json
 import os
 import sys
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import IO, Any, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -15,10 +17,16 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
 from statemaint.errors import ConfigError, StatemaintError, Superseded
 from statemaint.maintain import (
+    Run,
+    Undone,
+    apply,
     digest_stores,
+    list_runs,
     maintain,
+    parse_plan,
     plan_checkpoint,
     scan_checkpoint,
+    undo,
     verify,
 )
 from statemaint.model.findings import Finding, FindingCode, damaged
@@ -89,6 +97,50 @@ def maintain_verb(
     sys.exit(report.exit_code)
 
 
+@program.command("apply")
+@click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
+@click.option("--at", metavar="URI", help="Where the checkpoint is; by default where it was.")
+@as_json
+def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
+    """Carry out exactly the plan that `plan --json` printed, or refuse.
+
+    It is refused, with exit code 6, where the files that it is about have changed.
+    """
+    asked = parse_plan(plan_file.name, plan_file.read())
+    with _progress() as progress:
+        storage = open_storage(at or asked.checkpoint)
+        report = apply(storage, asked, on_outcome=_Bar(progress).advance)
+    _show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
+    _complain(report.findings)
+    sys.exit(report.exit_code)
+
+
+@program.command("undo")
+@uri
+@click.argument("run", metavar="RUN")
+@as_json
+def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
+    """Bring back what a run moved to the trash.
+
+    RUN is an id that `statemaint runs` lists. Only runs with --trash-for can be undone. The next
+    `maintain` deletes the same files again unless it is told to retain more.
+    """
+    found = undo(open_storage(uri), run)
+    _show(undo_json(found), as_json=as_json, table=lambda: tables.undone(found))
+    for path in found.left:
+        click.echo(f"{path}: another file stands there; the old one stays in the trash", err=True)
+    sys.exit(_DAMAGE if found.left else 0)
+
+
+@program.command("runs")
+@uri
+@as_json
+def runs_verb(uri: str, *, as_json: bool) -> None:
+    """List the runs that changed a checkpoint, the newest first."""
+    found = list_runs(open_storage(uri))
+    _show(runs_json(found), as_json=as_json, table=lambda: tables.runs(found))
+
+
 @program.command("verify")
 @uri
 @click.option(
@@ -130,6 +182,16 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
     shown = {"valid": True, "queries": listed}
     _show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))
+
+
+def undo_json(undone: Undone) -> dict[str, Any]:
+    """Returns what `undo --json` prints."""
+    return {"run": undone.run, "files": undone.files, "bytes": undone.bytes, "left": undone.left}
+
+
+def runs_json(runs: Iterable[Run]) -> dict[str, Any]:
+    """Returns what `runs --json` prints."""
+    return {"runs": [asdict(run) for run in runs]}
 
 
 class _Bar:

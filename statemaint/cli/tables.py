@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -9,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from statemaint.codec.digest import StateDigest
-from statemaint.maintain import Verification
+from statemaint.maintain import Run, Undone, Verification
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
@@ -63,6 +64,38 @@ def plan(plan: Plan) -> None:
     console.print(table)
     for reason, count in _counts(plan).items():
         console.print(f"{count:>8} {'file' if count == 1 else 'files'} {reason}")
+
+
+def undone(found: Undone) -> None:
+    """Prints what an undo brought back."""
+    files = "file" if found.files == 1 else "files"
+    console = _console()
+    console.print(f"brought back {found.files} {files} of run {escape(found.run)}")
+    console.print(f"             {decimal(found.bytes)}; the next maintain deletes them again")
+    console.print("             unless it is told to retain more")
+
+
+def runs(found: Iterable[Run]) -> None:
+    """Prints runs, a line each."""
+    table = _table(
+        "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
+    )
+    for run in found:
+        table.add_row(*_run_cells(run))
+    _console().print(table)
+
+
+def _run_cells(run: Run) -> tuple[str, ...]:
+    return (
+        escape(run.run),
+        f"{datetime.fromtimestamp(run.started, UTC):%Y-%m-%d %H:%M:%S}",
+        f"{run.seconds:.1f}",
+        str(run.snapshots_written),
+        str(run.files_deleted),
+        decimal(run.bytes_deleted),
+        str(run.exit_code),
+        "yes" if run.in_trash else "no",
+    )
 
 
 def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:

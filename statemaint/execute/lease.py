@@ -86,7 +86,7 @@ def leased(
         storage: where the checkpoint lives.
         run: who asks; a run that holds the lease already shares it.
         seconds: how long it lasts without being renewed.
-        keep: leave it to the run's other tasks when the block ends; `release` ends it then.
+        keep: leave it to the run's other tasks when the block ends.
 
     Raises:
         LeaseHeldError: when another run holds it.
@@ -177,17 +177,6 @@ def _forget_before(storage: Storage, number: int) -> None:
     """Deletes old leases, the oldest first: `must_hold` relies on that order."""
     for old in sorted(one for one in _numbers(storage) if one < number):
         storage.delete(path_of(old))
-
-
-def release(storage: Storage, run: str) -> None:
-    """Ends a run's lease, if it still has it.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    current = newest(storage)
-    if current and current.run == run and current.deadline:
-        storage.write(current.path, [replace(current, deadline=0.0).content], overwrite=True)
 
 
 class Fence:

@@ -9,7 +9,7 @@ still there, which the next run deletes and names again, but never misses one th
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from statemaint.listing import Entry
@@ -19,6 +19,19 @@ from statemaint.plan import Attest, Delete, WriteSnapshot
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
 from statemaint.storage import Storage
+
+
+@dataclass(slots=True)
+class Known:
+    """What the ledger knows of a store's snapshots.
+
+    Attributes:
+        proofs: the attestation of each that has one, by path.
+        written: the paths of those that we wrote.
+    """
+
+    proofs: dict[str, Attestation] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +56,21 @@ class Ledger:
         ]
         self._append(deletes[0].store, lines)
 
+    def restored(self, run: str, paths: Sequence[str]) -> None:
+        """Notes files that were brought back from a run's trash."""
+        lines = [self._line({"action": "restore", "path": path, "of": run}) for path in paths]
+        self.storage.append("_statemaint/ledger/undo.jsonl", b"".join(lines))
+
     def proved(
         self,
         action: WriteSnapshot | Attest,
         entry: Entry,
         proof: Attestation | None,
-        attestations: tuple[Attestation, ...],
+        known: "Known",
         *,
         checksum: Entry | None = None,
     ) -> None:
-        """Notes a snapshot that is in place, and replaces what is attested of its store."""
+        """Notes a snapshot that is in place, and replaces what is known of its store."""
         fields = {
             "bytes": entry.size,
             "attestation": asdict(proof) if proof else None,
@@ -60,8 +78,12 @@ class Ledger:
         }
         self._append(action.store, [self._line({**action_json(action), **fields})])
         if proof:  # last, since deletions rely on it: whatever they rely on is in the ledger
-            content = render_attestations(attestations)
-            self.storage.write(attestation_path(action.store), [content], overwrite=True)
+            self.knows(action.store, known)
+
+    def knows(self, store: StoreId, known: "Known") -> None:
+        """Replaces what is known of a store."""
+        content = render_attestations(known.proofs.values(), known.written)
+        self.storage.write(attestation_path(store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
         stamped = {"run": self.run, "fence": self.fence, "time": self.storage.now(), **fields}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.lease import Fence
-from statemaint.execute.ledger import Ledger
+from statemaint.execute.ledger import Known, Ledger
 from statemaint.execute.publish import Published, publish
 from statemaint.execute.trash import Trash
 from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
@@ -33,7 +33,7 @@ class StoreRun:
         ledger: where everything is noted.
         fence: says whether this run still holds the checkpoint's lease.
         trash: where deleted files go; `None` where they are deleted at once.
-        proofs: what is attested of each snapshot, by path.
+        known: what the ledger knows of its snapshots.
     """
 
     plan: StorePlan
@@ -42,13 +42,14 @@ class StoreRun:
     ledger: Ledger
     fence: Fence = field(default_factory=Fence)
     trash: Trash | None = None
-    proofs: dict[str, Attestation] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
 
     def __post_init__(self) -> None:
+        self.known.written.update(self.plan.store.written)
         listed = {file.entry.path: file.entry for file in self.plan.store.files}
         for proof in self.plan.attestations:
             if proof.path in listed and proof.covers(listed[proof.path]):
-                self.proofs[proof.path] = proof
+                self.known.proofs[proof.path] = proof
 
     @property
     def storage(self) -> Storage:
@@ -71,15 +72,24 @@ class StoreRun:
             Superseded: when a file of the chain is gone.
             StorageError: when the storage fails.
         """
+        self._announce(actions)
         versions = tuple(action.version for action in actions)
         chunks = self._fold(actions[0].chain, versions, write=True)
         for action, published in zip(actions, publish(self.storage, actions, chunks), strict=True):
             yield self._written(action, published, verify=verify)
 
+    def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
+        """Notes what is about to be written: a crash must not make it look like an executor's."""
+        self.known.written.update(action.path for action in actions)
+        self.fence.must_hold()
+        self.ledger.knows(self.plan.store.id, self.known)
+
     def _written(
         self, action: WriteSnapshot, published: Published, *, verify: bool
     ) -> SnapshotWritten:
         entry, proof = published.entry, None
+        if not published.written:
+            self.known.written.discard(action.path)
         if verify:
             # Spark's, if it was first with the snapshot, is compared as well as one of ours.
             source = self.source.beside(action.path) if action.checksum else self.source
@@ -87,9 +97,7 @@ class StoreRun:
             must_equal(action.path, found, published.digest)
             proof = self._proof(action, entry, found, action.chain)
         self.fence.must_hold()
-        self.ledger.proved(
-            action, entry, proof, tuple(self.proofs.values()), checksum=published.checksum
-        )
+        self.ledger.proved(action, entry, proof, self.known, checksum=published.checksum)
         return SnapshotWritten(action, entry, proof, published.written, published.checksum)
 
     def attest(self, action: Attest) -> Attested:
@@ -108,7 +116,7 @@ class StoreRun:
             must_equal(action.path, found, self._state(action.against))
         proof = self._proof(action, action.snapshot.entry, found, action.against)
         self.fence.must_hold()
-        self.ledger.proved(action, action.snapshot.entry, proof, tuple(self.proofs.values()))
+        self.ledger.proved(action, action.snapshot.entry, proof, self.known)
         return Attested(action, proof)
 
     def delete(self, deletes: tuple[Delete, ...]) -> Iterator[Deleted]:
@@ -159,14 +167,14 @@ class StoreRun:
             files=len(chain.paths) if chain else 0,
             start=chain.start if chain else 0,
         )
-        self.proofs[entry.path] = proof
+        self.known.proofs[entry.path] = proof
         return proof
 
     def _base_must_stand(self) -> None:
         path = self.plan.base
-        if path is None or path not in self.proofs:
+        if path is None or path not in self.known.proofs:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
-        proof = self.proofs[path]
+        proof = self.known.proofs[path]
         self._unchanged(Entry(path, proof.size, proof.modified))
 
     def _unchanged(self, entry: Entry) -> None:

@@ -15,11 +15,16 @@ from typing import Any
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
 from statemaint.listing import Entry
+from statemaint.model.ids import run_folder
 from statemaint.plan import Delete
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 _MANIFEST = "manifest"
+
+
+def _folder(run: str) -> str:
+    return f"{FOLDER}/{run_folder(run)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,11 @@ class Trash:
             json.dumps({"path": one.path, "bytes": one.entry.size, "until": until}) + "\n"
             for one in deletes
         ]
-        path = f"{FOLDER}/{self.run}/{_MANIFEST}/{unit.operator}-{unit.partition}.jsonl"
+        path = f"{_folder(self.run)}/{_MANIFEST}/{unit.operator}-{unit.partition}.jsonl"
         self.storage.append(path, "".join(lines).encode())
 
     def _move(self, entry: Entry) -> None:
-        target = f"{FOLDER}/{self.run}/{entry.path}"
+        target = f"{_folder(self.run)}/{entry.path}"
         try:
             self.storage.move(entry.path, target)
         except NotFoundError:
@@ -119,7 +124,7 @@ def restore(
 def _contents(storage: Storage, run: str) -> tuple[list[Entry], dict[str, Entry]]:
     """Returns a run's manifests, and its files by their old paths."""
     manifests, kept = [], {}
-    folder = f"{FOLDER}/{run}/"
+    folder = f"{_folder(run)}/"
     for entry in storage.list(folder.rstrip("/")):
         path = entry.path.removeprefix(folder)
         if path.startswith(f"{_MANIFEST}/"):
@@ -142,7 +147,7 @@ def _newest_first(
 
 
 def _put_back(storage: Storage, run: str, entry: Entry) -> Restored:
-    path = entry.path.removeprefix(f"{FOLDER}/{run}/")
+    path = entry.path.removeprefix(f"{_folder(run)}/")
     try:
         storage.move(entry.path, path)
     except AlreadyExistsError:
@@ -152,6 +157,15 @@ def _put_back(storage: Storage, run: str, entry: Entry) -> Restored:
     except NotFoundError:  # another undo was quicker
         return Restored(path, entry.size, in_place=True)
     return Restored(path, entry.size, in_place=True)
+
+
+def trashed_runs(storage: Storage) -> frozenset[str]:
+    """Returns the folders of the runs of which something is in the trash.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return frozenset(entry.path.split("/")[2] for entry in storage.list(FOLDER))
 
 
 def empty(storage: Storage, now: float, *, before: Callable[[], None] = lambda: None) -> int:

@@ -1,14 +1,33 @@
 """The use cases: what the command line and Airflow ask for."""
 
-from statemaint.maintain.maintain import maintain, new_run_id, plan_checkpoint, scan_checkpoint
+from statemaint.execute import Restored
+from statemaint.maintain.apply import PlanFile, apply, parse_plan
+from statemaint.maintain.history import Run, list_runs
+from statemaint.maintain.maintain import (
+    end_run,
+    maintain,
+    new_run_id,
+    plan_checkpoint,
+    scan_checkpoint,
+)
+from statemaint.maintain.undo import Undone, undo
 from statemaint.maintain.verify import Verification, digest_stores, verify
 
 __all__ = [
+    "PlanFile",
+    "Restored",
+    "Run",
+    "Undone",
     "Verification",
+    "apply",
     "digest_stores",
+    "end_run",
+    "list_runs",
     "maintain",
     "new_run_id",
+    "parse_plan",
     "plan_checkpoint",
     "scan_checkpoint",
+    "undo",
     "verify",
 ]

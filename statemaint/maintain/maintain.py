@@ -1,24 +1,27 @@
 """Scan, plan, execute, report."""
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
-from statemaint.execute import execute
+from statemaint.execute import Fence, empty_trash, execute, leased
+from statemaint.maintain.history import note_run
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request, diagnose, plan
 from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import scan
+from statemaint.scan import must_be_checkpoint, scan
 from statemaint.storage import ReadOnly, Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning for ever.
 _MOST_SCANS = 5
+
+OnOutcome = Callable[[Outcome, Plan], None]
 
 
 def new_run_id(now: float) -> str:
@@ -54,55 +57,116 @@ def _damage(checkpoint: Checkpoint) -> frozenset[Finding]:
 
 
 def plan_checkpoint(
-    storage: Storage, policy: Policy, *, request: Request | None = None
+    storage: Storage, policy: Policy, *, request: Request | None = None, skew: float = 0.0
 ) -> tuple[Checkpoint, Plan]:
     """Returns a checkpoint and what would be done to it; writes nothing (S13).
+
+    Args:
+        storage: where the checkpoint lives.
+        policy: when to snapshot and what to keep.
+        request: what to restrict the plan to.
+        skew: seconds by which the storage's stamps were seen to be ahead of its clock.
 
     Raises:
         ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
     """
     reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading)
-    return checkpoint, plan(checkpoint, policy, reading.now(), request=request)
+    return checkpoint, plan(checkpoint, policy, reading.now(), request=request, skew=skew)
 
 
-def maintain(
+def maintain(  # noqa: PLR0913 -- each is a choice of its own
     storage: Storage,
     policy: Policy,
     *,
     request: Request | None = None,
     dry_run: bool = False,
     run: str | None = None,
-    on_outcome: Callable[[Outcome, Plan], None] = lambda _outcome, _plan: None,
+    keep_lease: bool = False,
+    on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Maintains a checkpoint once, and returns what happened.
 
     Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
-    and left as it is; the others are maintained all the same.
+    and left as it is; the others are maintained all the same. The run holds the checkpoint's lease
+    (S8), which the tasks of one run share.
 
     Args:
         storage: where the checkpoint lives.
         policy: when to snapshot and what to keep.
         request: what to restrict the run to.
-        dry_run: plan and report, but write and delete nothing.
+        dry_run: plan and report, but write and delete nothing, and take no lease.
         run: the run's id in the ledger; a new one by default.
+        keep_lease: leave the lease to other tasks of this run; `end_run` ends it.
         on_outcome: is told each outcome as it happens, for progress.
 
     Raises:
         ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
+        LeaseHeldError: when another run maintains the checkpoint.
+        LeaseLostError: when another run has taken over; nothing more was done.
     """
-    started = storage.now()
-    _, decided = plan_checkpoint(storage, policy, request=request)
-    name = run or new_run_id(started)
-    happened: dict[StoreId, list[Outcome]] = defaultdict(list)
-    if not dry_run:
-        elapsed = lambda: storage.now() - started  # noqa: E731
-        for outcome in execute(decided, storage, run=name, elapsed=elapsed):
-            happened[outcome.store].append(outcome)
+    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run)
+    if dry_run:
+        return work.report(plan_checkpoint(storage, policy, request=request)[1])
+    must_be_checkpoint(storage)
+    with leased(storage, work.run, keep=keep_lease) as lease:
+        decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
+        return work.carry_out(decided, lease, on_outcome)
+
+
+def end_run(storage: Storage, run: str) -> None:
+    """Ends a run of several tasks: empties the trash, and ends the lease that they shared.
+
+    Raises:
+        LeaseHeldError: when another run holds the lease by now.
+        StorageError: when the storage fails.
+    """
+    with leased(storage, run) as lease:
+        empty_trash(storage, storage.now(), before=lease.check)
+
+
+class Work:
+    """One run: what it has cost and brought so far."""
+
+    def __init__(self, storage: Storage, run: str, *, dry_run: bool = False) -> None:
+        self._storage, self.run, self._dry_run = storage, run, dry_run
+        self._started = storage.now()
+        self._requests = Counter(storage.requests)
+        self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
+
+    @property
+    def _elapsed(self) -> float:
+        return self._storage.now() - self._started
+
+    def carry_out(self, decided: Plan, fence: Fence, on_outcome: OnOutcome) -> Report:
+        """Carries a plan out under a lease, empties the trash, and notes the run."""
+        outcomes = execute(
+            decided, self._storage, run=self.run, fence=fence, elapsed=lambda: self._elapsed
+        )
+        for outcome in outcomes:
+            self._happened[outcome.store].append(outcome)
             on_outcome(outcome, decided)
-    stores = tuple(summarize(one, happened[one.store.id], decided.target) for one in decided.stores)
-    seconds = storage.now() - started
-    return Report(name, decided, stores, started, seconds, dry_run, _peak_memory())
+        if not decided.halted and decided.request == Request():
+            empty_trash(self._storage, self._storage.now(), before=fence.check)
+        report = self.report(decided)
+        note_run(self._storage, report, fence)
+        return report
+
+    def report(self, decided: Plan) -> Report:
+        """Returns what happened until now."""
+        stores = tuple(
+            summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
+        )
+        return Report(
+            run=self.run,
+            plan=decided,
+            stores=stores,
+            started=self._started,
+            seconds=self._elapsed,
+            dry_run=self._dry_run,
+            peak_memory=_peak_memory(),
+            requests=dict(Counter(self._storage.requests) - self._requests),
+        )
 
 
 def _peak_memory() -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from statemaint.listing import Entry
-from statemaint.model.files import StateFile
+from statemaint.model.files import Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, version_of
 
@@ -43,12 +43,33 @@ class Attestation:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One store: its files, what the ledger attests of them, and what the scan found wrong."""
+    """One store.
+
+    Attributes:
+        id: which one.
+        files: what lies in its directory.
+        attestations: what the ledger says of its snapshots.
+        findings: what the scan found wrong.
+        written: the paths of the newest snapshots that we wrote, or were about to write.
+    """
 
     id: StoreId
     files: tuple[StateFile, ...] = ()
     attestations: tuple[Attestation, ...] = ()
     findings: tuple[Finding, ...] = ()
+    written: tuple[str, ...] = ()
+
+    @property
+    def foreign(self) -> tuple[Snapshot, ...]:
+        """Returns the snapshots that somebody else wrote since we first wrote one, ascending."""
+        ours = [found for path in self.written if (found := snapshot_version(path)) is not None]
+        if not ours:
+            return ()
+        theirs = (
+            file for file in self.files if isinstance(file, Snapshot) and file.version > min(ours)
+        )
+        unknown = (one for one in theirs if one.entry.path not in self.written)
+        return tuple(sorted(unknown, key=lambda one: one.version))
 
 
 @dataclass(frozen=True, slots=True)

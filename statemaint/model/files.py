@@ -91,6 +91,12 @@ def classify(entry: Entry) -> StateFile:
     return UnknownFile(entry)
 
 
+def snapshot_version(path: str) -> int | None:
+    """Returns the version that a snapshot's path names; `None` for any other path."""
+    found = _VERSIONED.fullmatch(path.rpartition("/")[2])
+    return int(found["version"]) if found and found["kind"] == "snapshot" else None
+
+
 def disables_spark(entry: Entry) -> bool:
     """Tells whether Spark's own listing of the store fails on this unknown name.
 

@@ -1,5 +1,6 @@
 """Which store, and which version: the two coordinates of all state."""
 
+import re
 from dataclasses import dataclass
 
 DEFAULT_STORE = "default"
@@ -16,6 +17,14 @@ def version_of(batch: int) -> int:
 def batch_of(version: int) -> int:
     """Returns the batch that wrote a state version."""
     return version - 1
+
+
+def run_folder(run: str) -> str:
+    """Returns the name of the folders that belong to a run, which any file system can have.
+
+    Airflow's run ids hold times, and Hadoop's paths hold no colons.
+    """
+    return re.sub(r"[^A-Za-z0-9_.@=-]", "-", run).lstrip(".") or "-"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -25,6 +25,7 @@ from statemaint.plan.actions import (
 from statemaint.plan.health import diagnose
 from statemaint.plan.store import Window, decide, halt
 
+_STATE = "spark.sql.streaming.stateStore"
 # Clocks that are further apart make ages meaningless (S19).
 _MOST_SKEW = 300.0
 
@@ -66,7 +67,7 @@ def plan(
         floor=floor,
         policy=policy,
         stores=_store_plans(checkpoint, stores, window),
-        findings=checkpoint.findings + skewed,
+        findings=checkpoint.findings + skewed + tuple(_foreign(checkpoint.stores)),
         codec=checkpoint.codec,
         row_checksums=checkpoint.row_checksums,
         now=now,
@@ -121,6 +122,21 @@ def _window(
     if floor is None or target is None:
         return None
     return Window(floor, target, now, request.force_snapshot, policy, skewed)
+
+
+def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
+    """Yields the finding that executors still write snapshots (S9)."""
+    theirs = [one for store in stores for one in store.foreign]
+    if theirs:
+        newest = max(theirs, key=lambda one: (one.version, one.entry.path))
+        detail = (
+            f"{newest.entry.path} and {len(theirs) - 1} more snapshots were written by executors: "
+            f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to 1000000 for the "
+            f"query and leave its maintenanceInterval as it is; from Spark 4.2 on also set "
+            f"{_STATE}.forceSnapshotUploadOnLag=false, and only then "
+            f"{_STATE}.coordinatorReportSnapshotUploadLag=false"
+        )
+        yield Finding(FindingCode.FOREIGN_MAINTAINER, detail)
 
 
 def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """One thing that happened, and all that happened in one run."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import TypeVar
 
@@ -133,6 +134,7 @@ class Report:
         seconds: how long the run took.
         dry_run: whether nothing was carried out.
         peak_memory: the most bytes that the process has held in memory until the run ended.
+        requests: how many requests the run made of its storage, by the storage's own verbs.
     """
 
     run: str
@@ -142,6 +144,7 @@ class Report:
     seconds: float
     dry_run: bool = False
     peak_memory: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -1,10 +1,14 @@
 """The JSON of every verb (`docs/json.md`): plain dictionaries, in a stable order."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
+from hashlib import sha256
 from typing import Any
 
 from statemaint.codec.digest import StateDigest
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Attestation, Checkpoint, Store
 from statemaint.model.findings import Finding, damaged
@@ -46,9 +50,48 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
         "target_version": plan.target,
         "floor": plan.floor,
         "stores": stores,
+        "findings": findings_json(plan.findings),
         "actions": [action_json(one) for one in plan.actions],
         "keep": dict(sorted(kept.items())),
+        "now": plan.now,
+        "policy": asdict(plan.policy),
+        "request": _request_json(plan),
+        "fingerprint": fingerprint(plan),
     }
+
+
+def _request_json(plan: Plan) -> Json:
+    """Returns what `apply` plans again with: the target of today, whatever is committed later."""
+    asked = plan.request
+    return {
+        "target": plan.target,
+        "force_snapshot": asked.force_snapshot,
+        "operators": sorted(asked.operators),
+        "partitions": sorted(asked.partitions),
+        "stores": sorted(asked.stores),
+    }
+
+
+def fingerprint(plan: Plan) -> str:
+    """Returns what tells one plan from another: its actions, with each file's size and time."""
+    steps = [[plan.target, plan.floor], *(_step(one) for one in plan.actions)]
+    return sha256(json.dumps(steps).encode()).hexdigest()
+
+
+def _step(action: Action) -> list[Any]:
+    match action:
+        case WriteSnapshot():
+            files = _files(action.chain)
+        case Attest():
+            files = [action.snapshot.entry, *(_files(action.against) if action.against else [])]
+        case Delete():
+            files = [action.entry]
+    return [action_json(action), [[one.path, one.size, one.modified] for one in files]]
+
+
+def _files(chain: Chain) -> list[Entry]:
+    base = [chain.base.entry] if chain.base else []
+    return base + [delta.entry for delta in chain.deltas]
 
 
 def store_json(store: Store, target: int | None, findings: Iterable[Finding]) -> Json:
@@ -96,6 +139,7 @@ def report_json(report: Report) -> Json:
         "bytes_deleted": report.bytes_deleted,
         "bytes_written": report.bytes_written,
         "seconds": round(report.seconds, 3),
+        "requests": dict(sorted(report.requests.items())),
         "stores": [_store_report_json(one) for one in report.stores],
         "findings": findings_json(report.findings),
     }

@@ -1,4 +1,8 @@
-"""Where the ledger keeps its attestations: one small JSON file a store, replaced as a whole."""
+"""What the ledger says of a store: one small JSON file each, replaced as a whole.
+
+It holds the attestations, and the paths of the newest snapshots that we wrote: of any other one we
+know that an executor wrote it.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,10 +10,12 @@ from dataclasses import asdict, fields
 from typing import Any, cast
 
 from statemaint.model.checkpoint import Attestation
+from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
 
 FOLDER = "_statemaint/attestations"
-_FORMAT = 2  # 1 had digests without a key
+_FORMAT = 3  # 1 had digests without a key, 2 did not say who wrote a snapshot
+_MOST_WRITTEN = 16
 
 
 def attestation_path(store: StoreId) -> str:
@@ -17,24 +23,35 @@ def attestation_path(store: StoreId) -> str:
     return f"{FOLDER}/{store.operator}/{store.partition}/{store.store}.json"
 
 
-def render_attestations(attestations: Iterable[Attestation]) -> bytes:
-    """Returns the file that holds a store's attestations."""
+def render_attestations(attestations: Iterable[Attestation], written: Iterable[str] = ()) -> bytes:
+    """Returns the file that holds a store's attestations, and the snapshots that we wrote."""
     listed = [asdict(one) for one in sorted(attestations, key=lambda one: one.version)]
-    return json.dumps({"format": _FORMAT, "attestations": listed}).encode() + b"\n"
+    ours = sorted(set(written), key=lambda path: (snapshot_version(path) or 0, path))
+    fields = {"format": _FORMAT, "attestations": listed, "written": ours[-_MOST_WRITTEN:]}
+    return json.dumps(fields).encode() + b"\n"
 
 
-def parse_attestations(content: bytes) -> tuple[Attestation, ...]:
-    """Returns a store's attestations; none when the file is not one of ours, or is cut.
+def parse_attestations(content: bytes) -> tuple[tuple[Attestation, ...], tuple[str, ...]]:
+    """Returns a store's attestations, and the paths of snapshots that we wrote.
 
-    An attestation that cannot be read is one that does not exist: the snapshot is read and
-    compared again before anything depends on it.
+    There are none when the file is not one of ours, or is cut: an attestation that cannot be read
+    is one that does not exist. The snapshot is read and compared again before anything depends on
+    it.
     """
     try:
         stored = json.loads(content)
-        listed = stored["attestations"] if stored["format"] == _FORMAT else []
-        return tuple(_attestation(one) for one in listed)
+        if stored["format"] != _FORMAT:
+            return (), ()
+        found = tuple(_attestation(one) for one in stored["attestations"])
+        return found, tuple(_path(one) for one in stored["written"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        return ()
+        return (), ()
+
+
+def _path(found: object) -> str:
+    if not isinstance(found, str) or snapshot_version(found) is None:
+        raise TypeError(found)
+    return found
 
 
 def _attestation(found: Mapping[str, Any]) -> Attestation:

@@ -226,15 +226,15 @@ def _stores(storage: Storage, layout: Layout, expected: tuple[StoreId, ...]) -> 
     attested = {entry.path for entry in storage.list(FOLDER)}
     for store in expected:
         path = attestation_path(store)
-        found = _attestations(storage, path) if path in attested else ()
-        yield Store(store, layout.stores.get(store, ()), found)
+        found, written = _attestations(storage, path) if path in attested else ((), ())
+        yield Store(store, layout.stores.get(store, ()), found, written=written)
 
 
-def _attestations(storage: Storage, path: str) -> tuple[Attestation, ...]:
+def _attestations(storage: Storage, path: str) -> tuple[tuple[Attestation, ...], tuple[str, ...]]:
     try:
         return parse_attestations(storage.read(path))
     except NotFoundError:
-        return ()
+        return (), ()
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:

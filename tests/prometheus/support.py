@@ -30,6 +30,7 @@ PER_PARTITION = {
     "last_success_timestamp_seconds",
     "last_run_duration_seconds",
     "last_run_peak_memory_bytes",
+    "last_run_storage_requests",
     "last_run_snapshots_written",
     "last_run_files_deleted",
     "last_run_bytes_written",
@@ -118,6 +119,8 @@ def _partition(group: _Group, now: float) -> Iterator[Sample]:
     yield "last_success_timestamp_seconds", labels, now - (90_000 if halted else 3600)
     yield "last_run_duration_seconds", labels, 4.25 + group.partition
     yield "last_run_peak_memory_bytes", labels, 180_000_000
+    yield "last_run_storage_requests", {**labels, "verb": "list"}, 6
+    yield "last_run_storage_requests", {**labels, "verb": "read"}, 140
     yield "last_run_snapshots_written", labels, len(group.stores)
     yield "last_run_bytes_written", labels, 1_500_000
     yield "last_run_bytes_deleted", labels, 22_000_000

@@ -267,7 +267,7 @@ def test_reads_the_attestations_of_a_store(storage: MemoryStorage) -> None:
     ],
 )
 def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
-    assert parse_attestations(content) == ()
+    assert parse_attestations(content) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -285,13 +285,13 @@ def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
 def test_an_attestation_of_other_types_does_not_exist(change: dict[str, object]) -> None:
     stored = json.loads(render_attestations([ATTESTATION]))
     stored["attestations"][0] |= change
-    assert parse_attestations(json.dumps(stored).encode()) == ()
+    assert parse_attestations(json.dumps(stored).encode()) == ((), ())
 
 
 @pytest.mark.parametrize("modified", [None, 1.5, 7, math.inf])
 def test_an_attestation_is_read_as_it_was_written(modified: float | None) -> None:
     attestation = replace(ATTESTATION, modified=modified)
-    assert parse_attestations(render_attestations([attestation])) == (attestation,)
+    assert parse_attestations(render_attestations([attestation])) == ((attestation,), ())
 
 
 def test_an_unknown_file_in_a_store_is_kept_in_its_store(storage: MemoryStorage) -> None:

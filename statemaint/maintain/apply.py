@@ -1,0 +1,86 @@
+"""Carrying out a plan that was made and looked at before (S14)."""
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from statemaint.errors import ConfigError, Superseded
+from statemaint.execute import leased
+from statemaint.maintain.maintain import OnOutcome, Work, new_run_id
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request, plan
+from statemaint.report import Report
+from statemaint.report.to_json import fingerprint
+from statemaint.scan import must_be_checkpoint, scan
+from statemaint.storage import ReadOnly, Storage
+
+
+class PlanFile(BaseModel):
+    """What `apply` needs of the document that `plan --json` prints; the rest is for people."""
+
+    model_config = ConfigDict(frozen=True)
+
+    checkpoint: str
+    query_id: str
+    now: float
+    policy: Policy
+    request: Request
+    fingerprint: str
+
+
+def parse_plan(name: str, content: bytes) -> PlanFile:
+    """Returns what a plan's file says.
+
+    Raises:
+        ConfigError: when it is not the document that `plan --json` prints.
+    """
+    try:
+        return PlanFile.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise ConfigError(
+            f"{name}: not a plan ({where}: {first['msg']}); "
+            "give what `statemaint plan --json` printed"
+        ) from None
+
+
+def apply(
+    storage: Storage,
+    asked: PlanFile,
+    *,
+    run: str | None = None,
+    on_outcome: OnOutcome = lambda _outcome, _plan: None,
+) -> Report:
+    """Carries out exactly the plan that was made, or nothing.
+
+    The plan is made again, as of the time at which it was made first: where the same files are
+    still there it is the same, down to each file's size and time.
+
+    Args:
+        storage: where the checkpoint lives.
+        asked: the plan.
+        run: the run's id in the ledger; a new one by default.
+        on_outcome: is told each outcome as it happens, for progress.
+
+    Raises:
+        ConfigError: when the plan is of another query's checkpoint.
+        Superseded: when the same plan is not what would be done now.
+        LeaseHeldError: when another run maintains the checkpoint.
+        StorageError: when the storage fails.
+    """
+    must_be_checkpoint(storage)
+    work = Work(storage, run or new_run_id(storage.now()))
+    with leased(storage, work.run) as lease:
+        return work.carry_out(_same(storage, asked), lease, on_outcome)
+
+
+def _same(storage: Storage, asked: PlanFile) -> Plan:
+    checkpoint = scan(ReadOnly(storage))
+    if checkpoint.query_id != asked.query_id:
+        raise ConfigError(
+            f"{storage.root}: holds query {checkpoint.query_id!r}, the plan is of query "
+            f"{asked.query_id!r} in {asked.checkpoint}; give the plan of this checkpoint"
+        )
+    found = plan(checkpoint, asked.policy, asked.now, request=asked.request)
+    if fingerprint(found) != asked.fingerprint:
+        raise Superseded(storage.root, "the files that the plan is about have changed")
+    return found

@@ -1,0 +1,130 @@
+"""The runs that changed a checkpoint, as they noted themselves.
+
+_statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
+
+from statemaint.errors import NotFoundError, StorageError
+from statemaint.execute import Fence, trashed_runs
+from statemaint.model.ids import run_folder
+from statemaint.plan import Request
+from statemaint.report import Report
+from statemaint.storage import Storage
+
+FOLDER = "_statemaint/runs"
+
+_log = logging.getLogger(__name__)
+
+
+class _Note(BaseModel):
+    """What one task of a run notes; times by the storage's clock."""
+
+    started: float
+    ended: float
+    fence: int
+    snapshots_written: int
+    files_deleted: int
+    bytes_written: int
+    bytes_deleted: int
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, all of its tasks together.
+
+    Attributes:
+        run: its id.
+        started: when its first task began, in seconds since the epoch by the storage's clock.
+        seconds: until its last task ended.
+        tasks: how many tasks changed something.
+        snapshots_written: by all tasks.
+        files_deleted: by all tasks.
+        bytes_written: by all tasks.
+        bytes_deleted: by all tasks.
+        exit_code: the worst of its tasks'.
+        in_trash: whether what it deleted can still be brought back.
+    """
+
+    run: str
+    started: float
+    seconds: float
+    tasks: int
+    snapshots_written: int
+    files_deleted: int
+    bytes_written: int
+    bytes_deleted: int
+    exit_code: int
+    in_trash: bool
+
+
+def note_run(storage: Storage, report: Report, fence: Fence) -> None:
+    """Notes a run, or a task of one, that changed anything; a failing storage is only logged."""
+    if not any(store.outcomes for store in report.stores):
+        return
+    note = _Note(
+        started=report.started,
+        ended=report.started + report.seconds,
+        fence=fence.number,
+        snapshots_written=report.snapshots_written,
+        files_deleted=report.files_deleted.total(),
+        bytes_written=report.bytes_written,
+        bytes_deleted=report.bytes_deleted,
+        exit_code=report.exit_code,
+    )
+    path = f"{FOLDER}/{run_folder(report.run)}/{_task(report.plan.request)}.json"
+    try:
+        storage.write(path, [note.model_dump_json().encode() + b"\n"], overwrite=True)
+    except StorageError as error:
+        _log.warning("the run is not noted: %s", error)
+
+
+def _task(request: Request) -> str:
+    """Returns a name for what a task was restricted to."""
+    parts = [
+        "-".join(str(one) for one in sorted(asked)[:3]) + (f"+{len(asked) - 3}" * (len(asked) > 3))  # noqa: PLR2004
+        for asked in (request.operators, request.partitions, request.stores)
+        if asked
+    ]
+    return "_".join(parts) or "all"
+
+
+def list_runs(storage: Storage) -> tuple[Run, ...]:
+    """Returns the runs that changed a checkpoint, the newest first.
+
+    Raises:
+        StorageError: when anything could not be listed or read.
+    """
+    notes: dict[str, list[_Note]] = defaultdict(list)
+    for entry in storage.list(FOLDER):
+        run, _, _ = entry.path.removeprefix(f"{FOLDER}/").partition("/")
+        try:
+            notes[run].append(_Note.model_validate_json(storage.read(entry.path)))
+        except (ValidationError, NotFoundError):
+            continue
+    trashed = trashed_runs(storage)
+    found = (_run(run, tasks, in_trash=run in trashed) for run, tasks in notes.items() if tasks)
+    return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
+
+
+def _run(run: str, tasks: Iterable[_Note], *, in_trash: bool) -> Run:
+    all_tasks = list(tasks)
+    started = min(one.started for one in all_tasks)
+    return Run(
+        run=run,
+        started=started,
+        seconds=max(one.ended for one in all_tasks) - started,
+        tasks=len(all_tasks),
+        snapshots_written=sum(one.snapshots_written for one in all_tasks),
+        files_deleted=sum(one.files_deleted for one in all_tasks),
+        bytes_written=sum(one.bytes_written for one in all_tasks),
+        bytes_deleted=sum(one.bytes_deleted for one in all_tasks),
+        exit_code=max(one.exit_code for one in all_tasks),
+        in_trash=in_trash,
+    )
