@@ -259,11 +259,7 @@ def _runs() -> list[_Panel]:
         ),
         _series(
             _Text("Storage requests", "In the last run of each partition, by verb."),
-            {
-                "{{query}} {{verb}}": (
-                    f"sum by (query, verb) ({_per(f'{_PARTITION}, verb', 'last_run_storage_requests')})"
-                )
-            },
+            {"{{query}} {{verb}}": f"sum by (query, verb) ({_requests()})"},
         ),
         _series(
             _Text("Snapshots written", "In the last run of each partition."),
@@ -275,6 +271,10 @@ def _runs() -> list[_Panel]:
 def _per(labels: str, metric: str, known: str = ">= 0") -> str:
     # NaN stands for "not known"; a comparison drops it, a sum would become NaN as a whole.
     return f'max by ({labels}) (statemaint_{metric}{{query=~"$query"}} {known})'
+
+
+def _requests() -> str:
+    return _per(f"{_PARTITION}, verb", "last_run_storage_requests")
 
 
 def _partition(metric: str) -> str:

@@ -144,6 +144,8 @@ def report(report: Report) -> None:
         f"{report.files_deleted.total()} files deleted ({decimal(report.bytes_deleted)}) "
         f"in {report.seconds:.1f} s"
     )
+    requests = ", ".join(f"{verb} {count}" for verb, count in sorted(report.requests.items()))
+    console.print(f"storage requests: {requests}")
 
 
 def _report_cells(store: StoreReport) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
 # How long a maintainer that died keeps others out. A live one renews three times as often.
-SECONDS = 120.0
+SECONDS = 60.0
 _RENEWALS = 3
 _DIGITS = 10
 
@@ -153,6 +153,15 @@ def newest(storage: Storage) -> Claim | None:
         return _parsed(storage, numbers[-1])
     except NotFoundError:  # taken over and cleared away since it was listed
         return newest(storage)
+
+
+def newest_number(storage: Storage) -> int:
+    """Returns the highest number that a lease ever had; 0 where there was none.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return max(_numbers(storage), default=0)
 
 
 def _numbers(storage: Storage) -> Iterator[int]:

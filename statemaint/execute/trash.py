@@ -168,8 +168,8 @@ def trashed_runs(storage: Storage) -> frozenset[str]:
     return frozenset(entry.path.split("/")[2] for entry in storage.list(FOLDER))
 
 
-def empty(storage: Storage, now: float, *, before: Callable[[], None] = lambda: None) -> int:
-    """Deletes what has been in the trash for as long as it was to be; returns how many files.
+def expired(storage: Storage, now: float) -> tuple[str, ...]:
+    """Returns what has been in the trash for as long as it was to be, a manifest after its files.
 
     Raises:
         StorageError: when the storage fails.
@@ -177,15 +177,14 @@ def empty(storage: Storage, now: float, *, before: Callable[[], None] = lambda: 
     by_run: dict[str, list[Entry]] = defaultdict(list)
     for entry in storage.list(FOLDER):
         by_run[entry.path.split("/")[2]].append(entry)
-    gone = 0
+    found: list[str] = []
     for run, entries in sorted(by_run.items()):
-        manifests = [one for one in entries if one.path.startswith(f"{FOLDER}/{run}/{_MANIFEST}/")]
-        if manifests and all(_expired(storage, one.path, now) for one in manifests):
-            files = [one.path for one in entries if one not in manifests]
-            storage.delete_all(files, before=before)
-            storage.delete_all([one.path for one in manifests], before=before)
-            gone += len(files)
-    return gone
+        folder = f"{FOLDER}/{run}/{_MANIFEST}/"
+        manifests = [one.path for one in entries if one.path.startswith(folder)]
+        if manifests and all(_expired(storage, path, now) for path in manifests):
+            found += [one.path for one in entries if one.path not in manifests]
+            found += manifests
+    return tuple(found)
 
 
 def _expired(storage: Storage, path: str, now: float) -> bool:

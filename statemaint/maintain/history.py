@@ -14,7 +14,7 @@ from statemaint.errors import NotFoundError, StorageError
 from statemaint.execute import Fence, trashed_runs
 from statemaint.model.ids import run_folder
 from statemaint.plan import Request
-from statemaint.report import Report
+from statemaint.report import Halted, Report, Skipped
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
@@ -66,7 +66,8 @@ class Run:
 
 def note_run(storage: Storage, report: Report, fence: Fence) -> None:
     """Notes a run, or a task of one, that changed anything; a failing storage is only logged."""
-    if not any(store.outcomes for store in report.stores):
+    outcomes = [one for store in report.stores for one in store.outcomes]
+    if all(isinstance(one, Halted | Skipped) for one in outcomes):
         return
     note = _Note(
         started=report.started,

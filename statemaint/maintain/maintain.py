@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
-from statemaint.execute import Fence, empty_trash, execute, leased
+from statemaint.execute import Fence, execute, expired_trash, leased, newest_number
 from statemaint.maintain.history import note_run
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request, diagnose, plan
+from statemaint.plan import MOST_SKEW, Plan, Request, diagnose, plan
 from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import must_be_checkpoint, scan
+from statemaint.scan import scan
 from statemaint.storage import ReadOnly, Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning for ever.
@@ -88,8 +88,9 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     """Maintains a checkpoint once, and returns what happened.
 
     Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
-    and left as it is; the others are maintained all the same. The run holds the checkpoint's lease
-    (S8), which the tasks of one run share.
+    and left as it is; the others are maintained all the same. A run that has anything to do holds
+    the checkpoint's lease meanwhile (S8); the tasks of one run share it. One that has nothing to
+    do writes nothing.
 
     Args:
         storage: where the checkpoint lives.
@@ -106,12 +107,26 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         LeaseLostError: when another run has taken over; nothing more was done.
     """
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run)
+    before = newest_number(storage)
+    decided = plan_checkpoint(storage, policy, request=request)[1]
+    trash = _trash(storage, decided)
     if dry_run:
-        return work.report(plan_checkpoint(storage, policy, request=request)[1])
-    must_be_checkpoint(storage)
+        return work.report(decided)
+    if decided.idle and not trash:
+        return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, work.run, keep=keep_lease) as lease:
-        decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
-        return work.carry_out(decided, lease, on_outcome)
+        if lease.number > before + 1 or abs(lease.skew) > MOST_SKEW:
+            # Another run has been at work since, or what the plan says of ages is not to be had.
+            decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
+        report = work.carry_out(decided, lease, on_outcome)
+        storage.delete_all(trash, before=lease.check)
+        return report
+
+
+def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
+    """Returns what may leave the trash; tasks that see a part of a checkpoint leave it alone."""
+    whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
+    return expired_trash(storage, storage.now()) if whole and not decided.halted else ()
 
 
 def end_run(storage: Storage, run: str) -> None:
@@ -122,7 +137,7 @@ def end_run(storage: Storage, run: str) -> None:
         StorageError: when the storage fails.
     """
     with leased(storage, run) as lease:
-        empty_trash(storage, storage.now(), before=lease.check)
+        storage.delete_all(expired_trash(storage, storage.now()), before=lease.check)
 
 
 class Work:
@@ -139,15 +154,13 @@ class Work:
         return self._storage.now() - self._started
 
     def carry_out(self, decided: Plan, fence: Fence, on_outcome: OnOutcome) -> Report:
-        """Carries a plan out under a lease, empties the trash, and notes the run."""
+        """Carries a plan out under a lease, and notes the run."""
         outcomes = execute(
             decided, self._storage, run=self.run, fence=fence, elapsed=lambda: self._elapsed
         )
         for outcome in outcomes:
             self._happened[outcome.store].append(outcome)
             on_outcome(outcome, decided)
-        if not decided.halted and decided.request == Request():
-            empty_trash(self._storage, self._storage.now(), before=fence.check)
         report = self.report(decided)
         note_run(self._storage, report, fence)
         return report

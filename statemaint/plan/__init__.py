@@ -15,9 +15,10 @@ from statemaint.plan.actions import (
     WriteSnapshot,
 )
 from statemaint.plan.health import diagnose
-from statemaint.plan.plan import plan
+from statemaint.plan.plan import MOST_SKEW, plan
 
 __all__ = [
+    "MOST_SKEW",
     "Action",
     "Attest",
     "AttestReason",

@@ -27,7 +27,7 @@ from statemaint.plan.store import Window, decide, halt
 
 _STATE = "spark.sql.streaming.stateStore"
 # Clocks that are further apart make ages meaningless (S19).
-_MOST_SKEW = 300.0
+MOST_SKEW = 300.0
 
 
 def plan(
@@ -142,12 +142,12 @@ def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
 def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Finding]:
     """Yields the finding that clocks disagree: as measured, or as a file from the future shows."""
     rest = "so no age can be relied on and nothing is deleted; set the clocks right"
-    if abs(skew) > _MOST_SKEW:
+    if abs(skew) > MOST_SKEW:
         detail = f"the storage stamps files {skew:.0f} seconds from what its clock says, {rest}"
         yield Finding(FindingCode.CLOCK_SKEW, detail)
         return
     entries = (file.entry for store in stores for file in store.files)
-    ahead = [one for one in entries if one.modified is not None and one.modified > now + _MOST_SKEW]
+    ahead = [one for one in entries if one.modified is not None and one.modified > now + MOST_SKEW]
     if ahead:
         latest = max(ahead, key=lambda one: (one.modified or 0.0, one.path))
         seconds = (latest.modified or 0.0) - now

@@ -284,7 +284,7 @@ def test_no_right_to_write_is_exit_code_5(closed: Path) -> None:
     done = run("maintain", str(closed), *TIGHT, prefix=AS_OWNER)
     assert done.returncode == 5
     assert done.stderr == (
-        "STORAGE_FAILED: state/0/0/25.snapshot: Permission denied (and 1 more; --json lists them)\n"
+        "statemaint: STORAGE: _statemaint/lease/0000000001.json: Permission denied\n"
     )
     assert tree(closed) == before
 

@@ -9,4 +9,4 @@ from tests.support.faults import KilledStorage
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 
 if __name__ == "__main__":
-    maintain(KilledStorage(sys.argv[1], at=int(sys.argv[2])), TIGHT)
+    maintain(KilledStorage(sys.argv[1], at=int(sys.argv[2])), TIGHT, run="killed")
