@@ -9,7 +9,7 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
 
-.PHONY: help setup parts check test test-sparks bench soak fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-sparks bench soak certify fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,7 +27,10 @@ check: setup ## lint, types, layers, spelling
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
-test: parts ## run the suite and hold its coverage; ARGS="-k name" runs a part of it
+test-parts: setup
+	@.ci/setup test-parts
+
+test: test-parts ## run the suite and hold its coverage; ARGS="-k name" runs a part of it
 	$(WITH_JAVA) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--cov --cov-report=)
 	$(if $(ARGS),,$(BIN)/coverage report --include="$(CORE)" --fail-under=100)
 	$(if $(ARGS),,$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/kernels/*,statemaint/fold/__main__.py" --fail-under=90)

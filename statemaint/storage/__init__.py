@@ -4,6 +4,16 @@ from statemaint.storage.base import Storage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
+from statemaint.storage.s3 import S3Storage
+from statemaint.storage.s3_options import S3Options
 from statemaint.storage.wrappers import ReadOnly
 
-__all__ = ["LocalStorage", "MemoryStorage", "ReadOnly", "Storage", "open_storage"]
+__all__ = [
+    "LocalStorage",
+    "MemoryStorage",
+    "ReadOnly",
+    "S3Options",
+    "S3Storage",
+    "Storage",
+    "open_storage",
+]

@@ -49,6 +49,8 @@ class Storage(Protocol):
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file for reading from its start; the caller closes it.
 
+        A file that is replaced meanwhile is read as it was, or reading raises `Superseded`.
+
         Raises:
             NotFoundError: when there is no such file.
         """
@@ -107,6 +109,18 @@ class Storage(Protocol):
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns how many requests were made so far, by the storage's own verbs."""
+        ...
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells whether `write` without `overwrite` is atomic among writers.
+
+        Where it is not, two that write one new file at the same moment may both believe that they
+        made it; whatever must have one winner refuses to work there.
+
+        Raises:
+            StorageError: when it had to be tried, and could not be.
+        """
         ...
 
     def now(self) -> float:

@@ -137,6 +137,11 @@ class LocalStorage:
             source.unlink(missing_ok=True)
             _sync_directory(source.parent)
 
+    @property
+    def exclusive(self) -> bool:
+        """Tells that of many writers of a new file one wins."""
+        return True
+
     def now(self) -> float:
         """Returns the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage

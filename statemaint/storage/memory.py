@@ -99,6 +99,11 @@ class MemoryStorage:
             raise AlreadyExistsError(to, "a file of that name is already there")
         self._files[to] = self._files.pop(path)
 
+    @property
+    def exclusive(self) -> bool:
+        """Tells that of many writers of a new file one wins."""
+        return True
+
     def now(self) -> float:
         """Returns the clock's time."""
         return self._clock()

@@ -1,27 +1,35 @@
 """From an address to a storage."""
 
+import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from statemaint.errors import ConfigError, UnsupportedError
+from statemaint.storage import s3
 from statemaint.storage.base import Storage
 from statemaint.storage.local import LocalStorage
+from statemaint.storage.s3_options import options_from
+
+_SUPPORTED = "local disk (a path, or file:) and S3 (s3:, s3a:, s3n:)"
 
 
 def open_storage(uri: str) -> Storage:
-    """Returns the storage that an address names: a path, or `file:` with one.
+    """Returns the storage that an address names: a path, `file:` with one, or a bucket of S3.
 
     Raises:
-        ConfigError: when the address is empty or names another machine's files.
+        ConfigError: when the address is empty or names another machine's files, or the settings
+            that the environment has for its storage cannot be meant.
         UnsupportedError: for a scheme that this version cannot reach.
     """
-    parts = urlsplit(uri)
     if not uri.strip():
         raise ConfigError("the checkpoint's address is empty")
+    if uri.partition("://")[0] in s3.SCHEMES:
+        return s3.S3Storage(uri, options_from(os.environ))
+    parts = urlsplit(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise ConfigError(f"{uri}: a file: address names no host; write file:///path")
         return LocalStorage(Path(unquote(parts.path)).absolute())
     if parts.scheme and "://" in uri:
-        raise UnsupportedError(uri, f"storage {parts.scheme!r}", "local disk (a path, or file:)")
+        raise UnsupportedError(uri, f"storage {parts.scheme!r}", _SUPPORTED)
     return LocalStorage(Path(uri).absolute())

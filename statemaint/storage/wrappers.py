@@ -71,6 +71,11 @@ class ReadOnly:
         """Returns the requests of the wrapped storage."""
         return self._storage.requests
 
+    @property
+    def exclusive(self) -> bool:
+        """Promises nothing: to find out, a storage may have to write."""
+        return False
+
     def now(self) -> float:
         """Returns the time by the wrapped storage's clock."""
         return self._storage.now()

@@ -10,7 +10,13 @@ from statemaint.storage import Storage
 
 
 class StorageContract:
-    """The published contract. Each test starts from an empty root."""
+    """The published contract. Each test starts from an empty root.
+
+    Attributes:
+        tick: the step in seconds that the storage's clock and its files' times count in, doubled.
+    """
+
+    tick = 0.1  # clocks of files tick in steps of some milliseconds
 
     @pytest.fixture
     def storage(self) -> Storage:
@@ -102,6 +108,11 @@ class StorageContract:
             thread.join()
         assert [storage.read("a/1")] == [str(number).encode() for number in won]
 
+    def test_knows_whether_writers_exclude_each_other(self, storage: Storage) -> None:
+        before = self.paths(storage)
+        assert storage.exclusive is True
+        assert self.paths(storage) == before == []
+
     def test_appends_whole_lines(self, storage: Storage) -> None:
         storage.append("l/1.jsonl", b"one\n")
         storage.append("l/1.jsonl", b"two\nthree\n")
@@ -167,5 +178,11 @@ class StorageContract:
         before = storage.now()
         modified = storage.write("a/1", [b""]).modified
         assert modified is not None
-        # Clocks of files tick in steps of some milliseconds.
-        assert before - 0.1 <= modified <= storage.now() + 0.1
+        assert before - self.tick <= modified <= storage.now() + self.tick
+
+    def test_its_clock_never_goes_back(self, storage: Storage) -> None:
+        times = []
+        for number in range(5):
+            storage.write(f"a/{number}", [b""])
+            times.append(storage.now())
+        assert times == sorted(times)

@@ -1,0 +1,164 @@
+"""Storage on S3, or on any server that speaks its protocol."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from itertools import chain
+from typing import Any, BinaryIO
+
+from statemaint.errors import ConfigError, NotFoundError, StorageError
+from statemaint.listing import Entry
+from statemaint.storage.s3_bucket import Bucket
+from statemaint.storage.s3_delete import delete_all
+from statemaint.storage.s3_errors import S3Error
+from statemaint.storage.s3_options import S3Options
+from statemaint.storage.s3_probe import Probe
+from statemaint.storage.s3_put import append, head, put, put_new, taken
+from statemaint.storage.s3_read import open_object, read_object
+from statemaint.storage.s3_upload import copy, in_parts, upload
+
+SCHEMES = ("s3", "s3a", "s3n")
+_ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
+
+
+class S3Storage:
+    """A bucket, or what lies below a prefix in it. A write is a PUT, which appears whole.
+
+    Times are the server's, in whole seconds, as all that S3 says of them but listings has them.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        options: S3Options | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        found = _ADDRESS.fullmatch(address)
+        if not found:
+            raise ConfigError(_not_an_address(address))
+        prefix = "/".join(part for part in (found[2] or "").split("/") if part)
+        self._address, self._sleep = address, sleep
+        self._options = options or S3Options()
+        self._bucket = Bucket(found[1], prefix, self._options)
+        self._probe = Probe(self._bucket)
+
+    @property
+    def root(self) -> str:
+        """Returns the address that was given."""
+        return self._address
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns how many HTTP requests were sent, retries counted: `list`, `get`, `put`, ..."""
+        return self._bucket.requests
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells whether the server knows `If-None-Match`; tried once, when it is first asked."""
+        return self._probe.exclusive
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory, a request for each thousand."""
+        where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        for page in self._pages(self._bucket.key(where), where or self.root):
+            for found in page.get("Contents", []):
+                marker = found["Key"].endswith("/") and not found["Size"]
+                if not marker:  # an empty object that stands for a directory is no file
+                    path = self._bucket.path(found["Key"])
+                    yield Entry(path, found["Size"], _seconds(found["LastModified"]))
+
+    def _pages(self, prefix: str, where: str) -> Iterator[dict[str, Any]]:
+        more: dict[str, str] = {}
+        while True:
+            page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **more)
+            files = len(page.get("Contents", []))
+            if "IsTruncated" not in page or page.get("KeyCount", files) != files:
+                raise StorageError(where, "the server's listing is not whole")
+            yield page
+            if not page["IsTruncated"]:
+                return
+            token = page.get("NextContinuationToken")
+            if not token or token == more.get("ContinuationToken"):
+                raise StorageError(where, "the server's listing does not go on where it should")
+            more = {"ContinuationToken": token}
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        found: Any = head(self._bucket, path)
+        return Entry(path, found["ContentLength"], _seconds(found["LastModified"]))
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        return read_object(self._bucket, path)[0]
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file for reading; parts of a large one are fetched ahead."""
+        return open_object(self._bucket, path)
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        """Makes a file appear whole; what is larger than a part is uploaded as it comes."""
+        sizes: list[int] = []
+        parts = _measured(in_parts(chunks, self._options.part_size), sizes)
+        first, second = next(parts, b""), next(parts, None)
+        if second is not None:
+            exclusive = not overwrite and self.exclusive
+            whole = chain((first, second), parts)
+            del first, second
+            upload(self._bucket, path, whole, new=not overwrite, exclusive=exclusive)
+        elif overwrite:
+            put(self._bucket, path, first)
+        else:
+            put_new(self._bucket, self._probe, path, first)
+        entry = self.stat(path)
+        if not overwrite and entry.size != sum(sizes):  # see what Ceph ignores in `s3_upload`
+            raise taken(path)
+        return entry
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Adds whole lines to a file by replacing it, if nobody else did meanwhile."""
+        append(self._bucket, self._probe, path, lines, sleep=self._sleep)
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; deleting what is not there is no error."""
+        with suppress(NotFoundError):  # which some servers answer
+            self._bucket.call_object("delete_object", path)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Deletes files, 200 in a request."""
+        delete_all(self._bucket, paths, sleep=self._sleep)
+
+    def move(self, path: str, to: str) -> None:
+        """Copies a file on the server, then deletes it under its old name."""
+        found: Any = head(self._bucket, path)
+        copy(self._bucket, path, to, found["ContentLength"], found["ETag"])
+        self.delete(path)
+
+    def now(self) -> float:
+        """Returns the server's clock, at most a second behind, since it tells whole seconds."""
+        known = self._bucket.clock.now()
+        if known is None:
+            self._bucket.ask()
+            known = self._bucket.clock.now()
+        if known is None:
+            raise S3Error(self._bucket.address, "the server does not say what time it is")
+        return known
+
+
+def _seconds(time_: datetime) -> float:
+    return float(int(time_.timestamp()))
+
+
+def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
+    for part in parts:
+        sizes.append(len(part))
+        yield part
+
+
+def _not_an_address(address: str) -> str:
+    scheme = address.partition(":")[0]
+    if "@" in address.partition("://")[2].partition("/")[0]:  # never shown: it may be a secret
+        return f"{scheme}: credentials do not belong into an address; boto3 finds them elsewhere"
+    return f"{address}: not an address of S3; write s3://bucket/path"

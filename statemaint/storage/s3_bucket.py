@@ -1,0 +1,220 @@
+"""One bucket behind boto3: requests counted, the server's clock kept, errors translated."""
+
+import base64
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from statemaint.errors import ConfigError
+from statemaint.storage.s3_errors import S3Error, translated
+from statemaint.storage.s3_options import S3Options
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+_CONNECT_SECONDS = 10
+_READ_SECONDS = 60
+# Several stores are maintained at once, each reading its parts ahead.
+_CONNECTIONS = 32
+_NOT_FOUND = 404
+_VERBS = {
+    "ListObjectsV2": "list",
+    "GetObject": "get",
+    "HeadObject": "head",
+    "HeadBucket": "head",
+    "PutObject": "put",
+    "UploadPart": "put",
+    "CopyObject": "copy",
+    "UploadPartCopy": "copy",
+    "DeleteObject": "delete",
+    "DeleteObjects": "delete",
+}
+_WRITES = frozenset({"put_object", "copy_object", "create_multipart_upload"})
+
+
+class Bucket:
+    """The objects of one bucket below one prefix; threads may share it."""
+
+    def __init__(self, name: str, prefix: str, options: S3Options) -> None:
+        self.name, self.prefix, self.options = name, prefix, options
+        self.clock = ServerClock()
+        self._requests: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._seen = False
+        self._client = _client(options)
+        events = self._client.meta.events
+        events.register("before-send.s3", self._sent)
+        events.register("response-received.s3", self._received)
+        events.register("before-call.s3.DeleteObjects", _add_md5)
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns how many HTTP requests were sent, retries counted."""
+        with self._lock:
+            return dict(self._requests)
+
+    @property
+    def address(self) -> str:
+        """Returns the bucket's own address."""
+        return f"s3://{self.name}"
+
+    def key(self, path: str) -> str:
+        """Returns the key of a path."""
+        return f"{self.prefix}/{path}" if self.prefix else path
+
+    def path(self, key: str) -> str:
+        """Returns the path of a key."""
+        return key.removeprefix(f"{self.prefix}/") if self.prefix else key
+
+    def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
+        """Returns the answer to one request of the bucket; errors are about the path.
+
+        Raises:
+            NotFoundError: when the server said for certain that there is no such key.
+            S3Error: when it refused anything else, or was not reached.
+        """
+        with translated(path, self.name):
+            request = getattr(self._client, operation)
+            answer: dict[str, Any] = request(Bucket=self.name, **self._extras(operation), **params)
+            return answer
+
+    def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:
+        """Returns the answer to one request about the object of a path; raises as `call`."""
+        return self.call(operation, path, Key=self.key(path), **params)
+
+    def must_exist(self) -> None:
+        """Asks, once, whether the bucket is there: a HEAD is answered 404 without saying of what.
+
+        Raises:
+            S3Error: when it is not, or it cannot be told.
+        """
+        if self._seen:
+            return
+        try:
+            self.ask()
+        except S3Error as error:
+            if error.status == _NOT_FOUND:
+                raise S3Error(self.address, f"there is no bucket {self.name!r}") from error
+            raise
+        self._seen = True
+
+    def ask(self) -> None:
+        """Makes the cheapest request there is."""
+        self.call("head_bucket", self.address)
+
+    def _extras(self, operation: str) -> dict[str, str]:
+        options = self.options
+        extras = {}
+        if options.requester_pays and operation != "head_bucket":
+            extras["RequestPayer"] = "requester"
+        if options.sse and operation in _WRITES:
+            extras["ServerSideEncryption"] = options.sse
+            if options.sse_kms_key_id:
+                extras["SSEKMSKeyId"] = options.sse_kms_key_id
+        return extras
+
+    def _sent(self, event_name: str, **_: object) -> None:
+        operation = event_name.rpartition(".")[2]
+        self.clock.sent()
+        with self._lock:
+            self._requests[_VERBS.get(operation, "post")] += 1
+
+    def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
+        about = (parsed_response or {}).get("ResponseMetadata", {})
+        date = about.get("HTTPHeaders", {}).get("date")
+        if date:
+            self.clock.answered(date)
+
+
+class ServerClock:
+    """The server's clock, as its `Date` headers tell it: they count whole seconds.
+
+    An answer dated D was made between D and D + 1. What is known of the clock is kept where the
+    answers allow it, so that it neither jumps with every answer nor stays wrong.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: float | None = None  # of the monotonic clock
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+
+    def sent(self) -> None:
+        """Notes that this thread is asking now."""
+        self._thread.sent = time.monotonic()
+
+    def answered(self, date: str) -> None:
+        """Learns from an answer's `Date`, which this thread got now."""
+        try:
+            dated = parsedate_to_datetime(date).timestamp()
+        except ValueError:
+            return
+        received = time.monotonic()
+        earliest = dated - received
+        latest = dated + 1 - getattr(self._thread, "sent", received)
+        with self._lock:
+            known = earliest if self._ahead is None else self._ahead
+            self._ahead = min(max(known, earliest), latest)
+
+    def now(self) -> float | None:
+        """Returns the time, at most a second behind the server's; `None` before any answer."""
+        with self._lock:
+            return None if self._ahead is None else self._ahead + time.monotonic()
+
+
+def md5(content: bytes) -> "hashlib._Hash":
+    """Returns the checksum that every S3 server compares an upload with; no secret rests on it."""
+    return hashlib.md5(content, usedforsecurity=False)
+
+
+def content_md5(content: bytes) -> str:
+    """Returns the value of a `Content-MD5` header."""
+    return base64.b64encode(md5(content).digest()).decode()
+
+
+def _add_md5(params: dict[str, Any], **_: object) -> None:
+    # Servers older than boto3's own checksums insist on this one.
+    params["headers"]["Content-MD5"] = content_md5(params["body"])
+
+
+def _client(options: S3Options) -> "S3Client":
+    """Returns a client of its own session, since the default session is shared by threads.
+
+    Raises:
+        ConfigError: when boto3's own settings cannot be meant, such as an unknown profile.
+    """
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    retries: dict[str, Any] = {"mode": options.retry_mode}
+    if options.attempts is not None:
+        retries["total_max_attempts"] = options.attempts
+    styles = {None: "auto", True: "path", False: "virtual"}
+    config: Any = Config(
+        retries=retries,  # type: ignore[arg-type]
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        max_pool_connections=_CONNECTIONS,
+        s3={"addressing_style": styles[options.path_style]},  # type: ignore[arg-type]
+        # Uploads carry a Content-MD5, which every server compares; boto3's newer checksums are
+        # unknown to many.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        session = options.session or boto3.Session()
+        return session.client(
+            "s3", endpoint_url=options.endpoint, region_name=options.region, config=config
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(f"S3 cannot be set up: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    # "Invalid endpoint: ADDRESS" quotes what may hold a password.
+    words = str(error).splitlines() or [type(error).__name__]
+    return "invalid endpoint" if "endpoint" in words[0].lower() else words[0]

@@ -1,0 +1,175 @@
+"""What S3 or the way to it answered, in one clear line each, and never with a secret in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from statemaint.errors import NotFoundError, StorageError
+
+if TYPE_CHECKING:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+_MOST_WORDS = 200
+_FORBIDDEN = 403
+_CREDENTIALS = frozenset(
+    [
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "InvalidToken",
+        "InvalidSecurity",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "TokenRefreshRequired",
+        "RequestExpired",
+    ]
+)
+# Codes that mean "later", of a request or of one key in a request.
+THROTTLED = frozenset(
+    [
+        "SlowDown",
+        "ServiceUnavailable",
+        "InternalError",
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "RequestTimeout",
+        "TooManyRequests",
+        "BandwidthLimitExceeded",
+        "OperationAborted",
+        "429",
+        "500",
+        "503",
+    ]
+)
+_ELSEWHERE = frozenset(
+    [
+        "PermanentRedirect",
+        "TemporaryRedirect",
+        "AuthorizationHeaderMalformed",
+        "IllegalLocationConstraintException",
+        "301",
+        "307",
+    ]
+)
+_ACTIONS = {
+    "ListObjectsV2": "s3:ListBucket",
+    "HeadBucket": "s3:ListBucket",
+    "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject",
+    "DeleteObject": "s3:DeleteObject",
+    "DeleteObjects": "s3:DeleteObject",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+    "CopyObject": "s3:GetObject and s3:PutObject",
+    "UploadPartCopy": "s3:GetObject and s3:PutObject",
+}
+
+
+class S3Error(StorageError):
+    """What S3 refused, or why it was not reached.
+
+    Attributes:
+        reason: S3's own code; empty when nothing was answered.
+        status: the HTTP status, or 0.
+        retried: whether an earlier attempt may have been carried out unheard.
+    """
+
+    def __init__(
+        self, path: str, detail: str, *, reason: str = "", status: int = 0, retried: bool = False
+    ) -> None:
+        super().__init__(path, detail)
+        self.reason, self.status, self.retried = reason, status, retried
+
+
+@contextmanager
+def translated(path: str, bucket: str) -> Iterator[None]:
+    """Turns what boto3 raises into a `StorageError` about a path.
+
+    Raises:
+        NotFoundError: only when S3 said that there is no such key.
+        S3Error: otherwise.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    try:
+        yield
+    except ClientError as error:
+        raise _refusal(error, path, bucket) from error
+    except BotoCoreError as error:
+        raise S3Error(path, _unreached(error)) from error
+    except ResponseParserError as error:
+        words = "the answer cannot be understood; is this an S3 endpoint?"
+        raise S3Error(path, words) from error
+
+
+def _refusal(error: "ClientError", path: str, bucket: str) -> StorageError:
+    answer: dict[str, Any] = dict(error.response)
+    code = str(answer.get("Error", {}).get("Code", ""))
+    about = answer.get("ResponseMetadata", {})
+    status = int(about.get("HTTPStatusCode", 0))
+    if code == "NoSuchKey":
+        return NotFoundError(path, "no such file")
+    words = _words(error, code, status, bucket)
+    retried = about.get("RetryAttempts", 0) > 0
+    return S3Error(path, words, reason=code, status=status, retried=retried)
+
+
+def _words(error: "ClientError", code: str, status: int, bucket: str) -> str:
+    operation = error.operation_name
+    if code == "NoSuchBucket":
+        return f"there is no bucket {bucket!r}"
+    if code in _CREDENTIALS:
+        return f"the credentials were refused ({code})"
+    if code == "AccessDenied" or status == _FORBIDDEN:
+        return _denied(operation, code)
+    if code in THROTTLED:
+        return f"the server failed or is too busy ({code}), at the last attempt of {operation} too"
+    if code in _ELSEWHERE:
+        return f"the bucket is in another region ({code}); set AWS_REGION to the bucket's"
+    return f"{operation} failed: {_one_line(error)}"
+
+
+def _denied(operation: str, code: str) -> str:
+    action = _ACTIONS.get(operation, "s3:PutObject")
+    if code == "AccessDenied":
+        return f"access denied, {action} is not allowed"
+    # A HEAD is answered without a body, so that no more than the status is known.
+    return f"access denied ({code}): the credentials are wrong, or {action} is not allowed"
+
+
+def _one_line(error: "ClientError") -> str:
+    about = error.response.get("Error", {})
+    words = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
+    return f"{about.get('Code', 'no code')}{': ' if words else ''}{words}"
+
+
+def _unreached(error: "BotoCoreError") -> str:
+    """Says it by kind: botocore's own words may quote an address with a password in it."""
+    from botocore import exceptions as kinds
+
+    known: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+        (
+            (kinds.NoCredentialsError, kinds.PartialCredentialsError),
+            "no credentials were found by boto3: no variables, no profile, no role",
+        ),
+        (
+            (
+                kinds.CredentialRetrievalError,
+                kinds.TokenRetrievalError,
+                kinds.UnauthorizedSSOTokenError,
+                kinds.MetadataRetrievalError,
+            ),
+            "the credentials could not be fetched",
+        ),
+        ((kinds.ProxyConnectionError,), "the HTTP proxy cannot be reached"),
+        ((kinds.SSLError,), "the server's certificate was not accepted"),
+        (
+            (kinds.EndpointConnectionError, kinds.ConnectTimeoutError),
+            "the S3 endpoint cannot be reached",
+        ),
+        ((kinds.ReadTimeoutError,), "the S3 endpoint did not answer in time"),
+        ((kinds.HTTPClientError,), "the connection to the S3 endpoint broke"),
+    )
+    words = next((words for kind, words in known if isinstance(error, kind)), "the request failed")
+    return f"{words} ({type(error).__name__})"

@@ -1,0 +1,101 @@
+"""How S3 is reached: what boto3 does not read from the environment by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from statemaint.errors import ConfigError
+
+if TYPE_CHECKING:
+    from boto3 import Session
+
+_MIB = 1024 * 1024
+_GIB = 1024 * _MIB
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_VARIABLE = "STATEMAINT_S3_"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """Settings of one S3 storage. Credentials are never among them, they stay with boto3.
+
+    Attributes:
+        endpoint: the address of an S3-compatible server; boto3's own choice by default.
+        region: boto3's own choice by default.
+        path_style: the bucket in the path (true) or in the host name (false); boto3's own choice by
+            default, which is the path wherever an endpoint is given.
+        sse: `AES256`, `aws:kms` or `aws:kms:dsse`; what the bucket says by default.
+        sse_kms_key_id: the key for `aws:kms`; the account's own by default.
+        requester_pays: whoever asks pays, as some buckets demand.
+        retry_mode: botocore's `standard` or `adaptive`.
+        attempts: at each request, the first one counted; botocore's own number by default.
+        part_size: in bytes; what is larger is read and written in parts. S3 takes 5 MiB or more.
+        threads: parts of one file that are under way at once, and so held in memory.
+        copy_limit: in bytes; what is larger is copied in parts of this size. S3 takes 5 GiB.
+        session: where credentials come from; boto3's usual chain by default. The session of an
+            Airflow connection (`S3Hook(...).get_session()`) fits.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool | None = None
+    sse: str | None = None
+    sse_kms_key_id: str | None = None
+    requester_pays: bool = False
+    retry_mode: str = "standard"
+    attempts: int | None = None
+    part_size: int = 8 * _MIB
+    threads: int = 4
+    copy_limit: int = 5 * _GIB
+    session: "Session | None" = field(default=None, repr=False, compare=False)
+
+
+def options_from(environment: Mapping[str, str]) -> S3Options:
+    """Returns the options that the `STATEMAINT_S3_...` variables give.
+
+    Raises:
+        ConfigError: naming the variable that cannot be meant.
+    """
+    key = environment.get(f"{_VARIABLE}SSE_KMS_KEY_ID") or None
+    sse = _one_of(environment, "SSE", ("AES256", "aws:kms", "aws:kms:dsse"))
+    if key and not (sse or "").startswith("aws:kms"):
+        raise ConfigError(f"{_VARIABLE}SSE_KMS_KEY_ID needs {_VARIABLE}SSE=aws:kms")
+    return S3Options(
+        endpoint=_endpoint(environment),
+        path_style=_flag(environment, "PATH_STYLE"),
+        sse=sse,
+        sse_kms_key_id=key,
+        requester_pays=_flag(environment, "REQUESTER_PAYS") or False,
+        retry_mode=_one_of(environment, "RETRY_MODE", ("standard", "adaptive")) or "standard",
+    )
+
+
+def _one_of(environment: Mapping[str, str], name: str, known: tuple[str, ...]) -> str | None:
+    value = environment.get(_VARIABLE + name) or None
+    if value is not None and value not in known:
+        raise ConfigError(f"{_VARIABLE}{name}: {value!r} is none of {', '.join(known)}")
+    return value
+
+
+def _flag(environment: Mapping[str, str], name: str) -> bool | None:
+    value = environment.get(_VARIABLE + name)
+    if not value:
+        return None
+    if value.lower() not in _FLAGS:
+        raise ConfigError(f"{_VARIABLE}{name}: {value!r} is neither true nor false")
+    return _FLAGS[value.lower()]
+
+
+def _endpoint(environment: Mapping[str, str]) -> str | None:
+    value = environment.get(f"{_VARIABLE}ENDPOINT") or None
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good, parts = False, urlsplit("")
+    if not good or "@" in parts.netloc:  # never shown: a password may be in it
+        raise ConfigError(f"{_VARIABLE}ENDPOINT must be http(s)://host or http(s)://host:port")
+    return value

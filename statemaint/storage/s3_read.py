@@ -1,0 +1,165 @@
+"""Reading an object: one GET when it fits into a part, else parts that are fetched ahead.
+
+All of it has one ETag: an object that is replaced in the middle is an error, not a mixture.
+"""
+
+import io
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from statemaint.errors import StorageError, Superseded
+from statemaint.storage.s3_ahead import in_order
+from statemaint.storage.s3_bucket import Bucket
+from statemaint.storage.s3_errors import S3Error
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]
+
+_PIECE = 256 * 1024
+# A connection that breaks again and again without a byte in between ends the read.
+_MOST_BREAKS = 5
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_REPLACED = 412
+_NO_SUCH_RANGE = 416
+
+
+def open_object(bucket: Bucket, path: str) -> io.BufferedReader:
+    """Opens an object for reading; `read(n)` returns fewer bytes at its end only.
+
+    Raises:
+        NotFoundError: when there is no such object.
+        S3Error: when it cannot be read; Superseded: when it is replaced while it is read.
+    """
+    opened, first = _open(bucket, path)
+    return io.BufferedReader(_Raw(opened, opened.parts(first)), _PIECE)
+
+
+def read_object(bucket: Bucket, path: str) -> tuple[bytes, str]:
+    """Returns an object's content and its ETag; raises as `open_object`."""
+    opened, first = _open(bucket, path)
+    if len(first) == opened.size:
+        return first, opened.etag
+    return b"".join(opened.parts(first)), opened.etag
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    bucket: Bucket
+    path: str
+    size: int
+    etag: str
+
+    def parts(self, first: bytes) -> Generator[bytes]:
+        """Yields the content in parts, the first of which is here already."""
+        if first:
+            yield first
+        options = self.bucket.options
+        starts = range(len(first), self.size, options.part_size)
+        jobs = (partial(self.fetch, at, min(at + options.part_size, self.size)) for at in starts)
+        yield from in_order(jobs, threads=options.threads)
+
+    def fetch(self, start: int, stop: int, body: Any = None) -> bytes:
+        """Returns the bytes of a range, asking again for what a broken connection left out."""
+        content = bytearray()
+        breaks = 0
+        while len(content) < stop - start:
+            before = len(content)
+            stream = body or self._get(start + before, stop)
+            body = None
+            error = _drain(stream, content, stop - start)
+            breaks = 0 if len(content) > before else breaks + 1
+            if breaks == _MOST_BREAKS:
+                raise S3Error(self.path, f"the connection broke {breaks} times") from error
+        return bytes(content)
+
+    def _get(self, start: int, stop: int) -> Any:
+        wanted = f"bytes={start}-{stop - 1}"
+        try:
+            answer = self.bucket.call_object(
+                "get_object", self.path, Range=wanted, IfMatch=self.etag
+            )
+        except S3Error as error:
+            if error.status == _REPLACED:
+                raise Superseded(self.path, "was replaced while it was read") from error
+            raise
+        if _span(answer) != (start, stop, self.size):
+            answer["Body"].close()
+            raise StorageError(self.path, f"the server did not answer with the range {wanted}")
+        return answer["Body"]
+
+
+def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
+    wanted = f"bytes=0-{bucket.options.part_size - 1}"
+    try:
+        answer = bucket.call_object("get_object", path, Range=wanted)
+    except S3Error as error:
+        if error.status == _NO_SUCH_RANGE:
+            return _empty(bucket, path), b""
+        raise
+    start, stop, size = _span(answer) or (0, answer["ContentLength"], answer["ContentLength"])
+    if start or not 0 <= stop <= min(size, bucket.options.part_size):
+        answer["Body"].close()
+        raise StorageError(path, f"the server did not answer with the range {wanted}")
+    opened = _Object(bucket, path, size, answer["ETag"])
+    return opened, opened.fetch(0, stop, answer["Body"])
+
+
+def _empty(bucket: Bucket, path: str) -> _Object:
+    """Makes sure of what a refused range says, and learns the ETag that the refusal lacks."""
+    answer = bucket.call_object("head_object", path)
+    if answer["ContentLength"]:
+        raise Superseded(path, "was replaced while it was read")
+    return _Object(bucket, path, 0, answer["ETag"])
+
+
+def _span(answer: dict[str, Any]) -> tuple[int, int, int] | None:
+    """Returns where the answer's bytes begin and end, and how many the object has."""
+    found = _RANGE.fullmatch(answer.get("ContentRange", ""))
+    return (int(found[1]), int(found[2]) + 1, int(found[3])) if found else None
+
+
+def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
+    """Adds what comes, and returns what ended it early, if that is known."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        while piece := stream.read(min(_PIECE, max(1, wanted - len(content)))):
+            content += piece
+            if len(content) >= wanted:
+                break
+    except BotoCoreError as error:
+        return error
+    finally:
+        stream.close()
+    return None
+
+
+class _Raw(io.RawIOBase):
+    """An object's parts as a stream, which ends only when all of them were read."""
+
+    def __init__(self, opened: _Object, parts: Generator[bytes]) -> None:
+        self._object, self._parts = opened, parts
+        self._left = opened.size
+        self._part = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer") -> int:
+        target = memoryview(buffer).cast("B")
+        if not self._part:
+            self._part = memoryview(next(self._parts, b""))
+        count = min(len(target), len(self._part))
+        if target and not count and self._left:  # a read after one that failed
+            raise StorageError(self._object.path, f"its last {self._left} bytes were not read")
+        target[:count] = self._part[:count]
+        self._part = self._part[count:]
+        self._left -= count
+        return count
+
+    def close(self) -> None:
+        self._parts.close()
+        super().close()

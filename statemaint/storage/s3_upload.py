@@ -1,0 +1,135 @@
+"""Objects that are larger than a part: uploaded while their chunks come, copied by the server."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from statemaint.errors import StorageError
+from statemaint.storage.s3_ahead import in_order
+from statemaint.storage.s3_bucket import Bucket, content_md5
+from statemaint.storage.s3_errors import S3Error
+from statemaint.storage.s3_put import PRECONDITION_FAILED, must_be_absent, taken
+
+# S3 takes 10,000 parts: after each so many they grow, which allows for 440 GiB.
+_SAME_SIZE = 1000
+
+
+def in_parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yields the same bytes in parts of a size, the last of which may be smaller."""
+    waiting = bytearray()
+    number = 0
+    for chunk in chunks:
+        waiting += chunk
+        while len(waiting) >= (wanted := size * (1 + number // _SAME_SIZE)):
+            yield bytes(waiting[:wanted])
+            del waiting[:wanted]
+            number += 1
+    if waiting:
+        yield bytes(waiting)
+
+
+def upload(
+    bucket: Bucket, path: str, parts: Iterable[bytes], *, new: bool, exclusive: bool
+) -> None:
+    """Uploads an object, in memory for a few parts only; a failure leaves nothing of it.
+
+    Args:
+        bucket: where to.
+        path: whose object.
+        parts: its content.
+        new: it must not be there.
+        exclusive: whether the server knows `If-None-Match`.
+
+    Raises:
+        AlreadyExistsError: when it must not be there and is.
+    """
+
+    def send(upload: str, number: int, content: bytes) -> dict[str, Any]:
+        return bucket.call_object(
+            "upload_part", path, UploadId=upload, PartNumber=number, Body=content,
+            ContentMD5=content_md5(content),
+        )  # fmt: skip
+
+    def jobs(upload: str) -> Iterator[Callable[[], dict[str, Any]]]:
+        return (partial(send, upload, number, part) for number, part in enumerate(parts, 1))
+
+    _multipart(bucket, path, jobs, new=new, exclusive=exclusive)
+
+
+def copy(bucket: Bucket, path: str, to: str, size: int, etag: str) -> None:
+    """Copies an object on the server, if it still has an ETag and the new name is free.
+
+    Raises:
+        AlreadyExistsError: when the new name is taken.
+    """
+    source = {"Bucket": bucket.name, "Key": bucket.key(path)}
+    limit = bucket.options.copy_limit
+    must_be_absent(bucket, to)  # not every server knows If-None-Match for copies
+    if size <= limit:
+        bucket.call_object("copy_object", to, CopySource=source, CopySourceIfMatch=etag)
+        return
+
+    def send(upload: str, number: int) -> dict[str, Any]:
+        start = limit * (number - 1)
+        answer = bucket.call_object(
+            "upload_part_copy", to, UploadId=upload, PartNumber=number, CopySource=source,
+            CopySourceIfMatch=etag,
+            CopySourceRange=f"bytes={start}-{min(start + limit, size) - 1}",
+        )  # fmt: skip
+        found: dict[str, Any] = answer["CopyPartResult"]
+        return found
+
+    def jobs(upload: str) -> Iterator[Callable[[], dict[str, Any]]]:
+        return (partial(send, upload, number) for number in range(1, -(-size // limit) + 1))
+
+    _multipart(bucket, to, jobs, new=True, exclusive=False)
+
+
+def _multipart(
+    bucket: Bucket,
+    path: str,
+    jobs: Callable[[str], Iterator[Callable[[], dict[str, Any]]]],
+    *,
+    new: bool,
+    exclusive: bool,
+) -> None:
+    upload: str = bucket.call_object("create_multipart_upload", path)["UploadId"]
+    try:
+        answers = in_order(jobs(upload), threads=bucket.options.threads)
+        parts = [
+            {"PartNumber": number, "ETag": answer["ETag"]}
+            for number, answer in enumerate(answers, 1)
+        ]
+        _complete(bucket, path, upload, parts, new=new, exclusive=exclusive)
+    except BaseException:  # an interrupted run must not leave parts behind either: they cost money
+        with suppress(StorageError):  # what failed first is what matters
+            bucket.call_object("abort_multipart_upload", path, UploadId=upload)
+        raise
+
+
+def _complete(
+    bucket: Bucket,
+    path: str,
+    upload: str,
+    parts: list[dict[str, Any]],
+    *,
+    new: bool,
+    exclusive: bool,
+) -> None:
+    condition = {}
+    if new:
+        # Ceph ignores the condition at this step. What appears between the two requests is then
+        # replaced, and both writers believe they won: as when Spark writes one name twice. The
+        # caller reads back what is there.
+        must_be_absent(bucket, path)
+        condition = {"IfNoneMatch": "*"} if exclusive else {}
+    try:
+        bucket.call_object(
+            "complete_multipart_upload", path, UploadId=upload,
+            MultipartUpload={"Parts": parts}, **condition,
+        )  # fmt: skip
+    except S3Error as error:
+        if new and error.status == PRECONDITION_FAILED:
+            raise taken(path) from error
+        raise

@@ -1,0 +1,110 @@
+"""Whole runs of maintenance on S3: the same state, byte for byte, as on a local disk."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.report import Report
+from statemaint.storage import LocalStorage, Storage
+from tests.checkpoints.archive import contents
+from tests.checkpoints.environments import VERSIONS
+from tests.support.checkpoints import STORE, delta_bytes, write_checkpoint
+from tests.support.s3 import Place
+
+MIB = 1024 * 1024
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+# What a run costs whatever the checkpoint's size: four folders, scanned twice where need be.
+CONSTANT = 8
+
+
+def fill(storage: Storage, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        storage.write(path, [content])
+
+
+def state(storage: Storage) -> dict[str, bytes]:
+    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
+
+
+def counts(report: Report) -> tuple[Any, ...]:
+    return (
+        report.exit_code,
+        report.snapshots_written,
+        report.files_deleted,
+        report.bytes_deleted,
+        report.bytes_written,
+    )
+
+
+def both(
+    local: Storage, s3: Storage, capsys: pytest.CaptureFixture[str]
+) -> Iterable[tuple[Report, Report]]:
+    """Runs maintenance twice on each, and compares what is left each time."""
+    for _ in range(2):
+        files = len(list(s3.list("")))
+        before = s3.requests.get("list", 0)
+        reports = maintain(local, TIGHT), maintain(s3, TIGHT)
+        lists = s3.requests.get("list", 0) - before
+        assert state(s3) == state(local)
+        assert counts(reports[1]) == counts(reports[0])
+        assert lists <= 2 * files / 1000 + CONSTANT
+        with capsys.disabled():
+            print(f"\n{lists} LIST requests for {files} objects", end="")  # noqa: T201
+        yield reports
+
+
+def test_a_neglected_checkpoint_is_maintained_as_on_disk(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local, s3 = LocalStorage(tmp_path), place.storage()
+    for storage in (local, s3):
+        write_checkpoint(storage)
+    first, second = both(local, s3, capsys)
+    assert first[1].snapshots_written == 4
+    assert sum(first[1].files_deleted.values()) > 30
+    assert (second[1].snapshots_written, second[1].files_deleted) == (0, {})
+
+
+def test_a_join_with_row_checksums_is_maintained_as_on_disk(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local, s3 = LocalStorage(tmp_path), place.storage()
+    for storage in (local, s3):
+        write_checkpoint(storage, stores=("left", "right"), codec="zstd", row_checksums=True)
+    first, _ = both(local, s3, capsys)
+    assert first[1].snapshots_written == 8
+
+
+def test_snapshots_larger_than_a_part_are_the_same_as_on_disk(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local, s3 = LocalStorage(tmp_path), place.storage(part_size=5 * MIB)
+    for storage in (local, s3):
+        write_checkpoint(storage, last=12)
+        for version in range(1, 13):  # a megabyte that no codec makes smaller
+            row = (f"key-{version}".encode(), Random(version).randbytes(MIB))  # noqa: S311
+            path = f"{STORE.directory}/{version}.delta"
+            storage.write(path, [delta_bytes([row])], overwrite=True)
+    first, _ = both(local, s3, capsys)
+    assert first[1].snapshots_written == 4
+    assert s3.requests["post"] >= 2
+    assert max(entry.size for entry in s3.list("state")) > 12 * MIB
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])
+def test_what_spark_wrote_is_maintained_as_on_disk(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    kinds = contents(version)
+    kind = next(iter(kinds))
+    local, s3 = LocalStorage(tmp_path), place.storage()
+    for storage in (local, s3):
+        fill(storage, kinds[kind])
+    first, second = both(local, s3, capsys)
+    assert first[1].snapshots_written > 0
+    assert (second[1].snapshots_written, second[1].files_deleted) == (0, {})
