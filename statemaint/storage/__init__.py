@@ -1,9 +1,17 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
 from statemaint.storage.base import Storage
+from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
 from statemaint.storage.wrappers import ReadOnly
 
-__all__ = ["LocalStorage", "MemoryStorage", "ReadOnly", "Storage", "open_storage"]
+__all__ = [
+    "HadoopStorage",
+    "LocalStorage",
+    "MemoryStorage",
+    "ReadOnly",
+    "Storage",
+    "open_storage",
+]
