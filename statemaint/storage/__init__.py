@@ -1,6 +1,7 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
 from statemaint.storage.base import Storage
+from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
@@ -9,6 +10,7 @@ from statemaint.storage.s3_options import S3Options
 from statemaint.storage.wrappers import ReadOnly
 
 __all__ = [
+    "HadoopStorage",
     "LocalStorage",
     "MemoryStorage",
     "ReadOnly",

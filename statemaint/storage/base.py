@@ -102,11 +102,6 @@ class Storage(Protocol):
         ...
 
     @property
-    def exclusive(self) -> bool:
-        """Tells whether write without overwrite is atomic among writers."""
-        ...
-
-    @property
     def requests(self) -> Mapping[str, int]:
         """Returns how many requests were made so far, by the storage's own verbs."""
         ...

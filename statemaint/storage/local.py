@@ -26,11 +26,6 @@ class LocalStorage:
         self._requests: Counter[str] = Counter()
 
     @property
-    def exclusive(self) -> bool:
-        """Tells that of several writers of a new file one wins."""
-        return True
-
-    @property
     def requests(self) -> Mapping[str, int]:
         """Returns how many calls of each kind were made."""
         return dict(self._requests)

@@ -22,11 +22,6 @@ class MemoryStorage:
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
 
     @property
-    def exclusive(self) -> bool:
-        """Tells that of several writers of a new file one wins."""
-        return True
-
-    @property
     def requests(self) -> Mapping[str, int]:
         """Returns how many calls of each kind were made."""
         return dict(self._requests)

@@ -7,14 +7,23 @@ from urllib.parse import unquote, urlsplit
 from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.storage import s3
 from statemaint.storage.base import Storage
+from statemaint.storage.hadoop import FORCED, HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.s3_options import options_from
 
-_SUPPORTED = "local disk (a path, or file:) and S3 (s3:, s3a:, s3n:)"
+_SUPPORTED = "local disk (a path, or file:), S3 (s3:, s3a:, s3n:) and what Hadoop reaches"
+# What only Hadoop reaches; `hadoop+SCHEME:` sends any other scheme through it.
+_HADOOP = frozenset(
+    "abfs abfss adl gs hdfs o3fs ofs swebhdfs viewfs wasb wasbs webhdfs".split()  # noqa: SIM905
+)
 
 
 def open_storage(uri: str) -> Storage:
-    """Returns the storage that an address names: a path, `file:` with one, or a bucket of S3.
+    """Returns the storage that an address names.
+
+    A path, `file:` with one, a bucket of S3, or an address that Hadoop reaches (`hdfs://`,
+    `abfss://`, `gs://`, ..., and `hadoop+SCHEME:` for every other scheme of the user's Hadoop
+    configuration).
 
     Raises:
         ConfigError: when the address is empty or names another machine's files, or the settings
@@ -30,6 +39,8 @@ def open_storage(uri: str) -> Storage:
         if parts.netloc not in ("", "localhost"):
             raise ConfigError(f"{uri}: a file: address names no host; write file:///path")
         return LocalStorage(Path(unquote(parts.path)).absolute())
+    if parts.scheme in _HADOOP or parts.scheme.startswith(FORCED):
+        return HadoopStorage(uri)
     if parts.scheme and "://" in uri:
         raise UnsupportedError(uri, f"storage {parts.scheme!r}", _SUPPORTED)
     return LocalStorage(Path(uri).absolute())

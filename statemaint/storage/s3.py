@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
+from statemaint.storage.base import nothing
 from statemaint.storage.s3_bucket import Bucket
 from statemaint.storage.s3_delete import delete_all
 from statemaint.storage.s3_errors import S3Error
@@ -126,9 +127,9 @@ class S3Storage:
         with suppress(NotFoundError):  # which some servers answer
             self._bucket.call_object("delete_object", path)
 
-    def delete_all(self, paths: Sequence[str]) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
         """Deletes files, 200 in a request."""
-        delete_all(self._bucket, paths, sleep=self._sleep)
+        delete_all(self._bucket, paths, sleep=self._sleep, before=before)
 
     def move(self, path: str, to: str) -> None:
         """Copies a file on the server, then deletes it under its old name."""

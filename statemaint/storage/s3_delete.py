@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from statemaint.storage.base import nothing
 from statemaint.storage.s3_bucket import Bucket
 from statemaint.storage.s3_errors import THROTTLED, S3Error
 
@@ -13,7 +14,13 @@ Refused = tuple[str, str]
 """A path, and S3's code."""
 
 
-def delete_all(bucket: Bucket, paths: Sequence[str], *, sleep: Callable[[float], None]) -> None:
+def delete_all(
+    bucket: Bucket,
+    paths: Sequence[str],
+    *,
+    sleep: Callable[[float], None],
+    before: Callable[[], None] = nothing,
+) -> None:
     """Deletes objects; waits a little and asks again for those that the server was too busy for.
 
     Raises:
@@ -21,7 +28,7 @@ def delete_all(bucket: Bucket, paths: Sequence[str], *, sleep: Callable[[float],
     """
     refused: list[Refused] = []
     for start in range(0, len(paths), _PAGE):
-        refused += _page(bucket, paths[start : start + _PAGE], sleep)
+        refused += _page(bucket, paths[start : start + _PAGE], sleep, before)
     if refused:
         path, code = refused[0]
         words = "access denied, s3:DeleteObject is not allowed" if code == "AccessDenied" else code
@@ -29,13 +36,20 @@ def delete_all(bucket: Bucket, paths: Sequence[str], *, sleep: Callable[[float],
         raise S3Error(path, f"not deleted{more}: {words}", reason=code)
 
 
-def _page(bucket: Bucket, paths: Sequence[str], sleep: Callable[[float], None]) -> list[Refused]:
+def _page(
+    bucket: Bucket,
+    paths: Sequence[str],
+    sleep: Callable[[float], None],
+    before: Callable[[], None],
+) -> list[Refused]:
+    before()
     refused = _request(bucket, paths)
     for wait in _WAITS_SECONDS:
         later = [path for path, code in refused if code in THROTTLED]
         if not later:
             break
         sleep(wait)
+        before()
         refused = [one for one in refused if one[1] not in THROTTLED] + _request(bucket, later)
     return refused
 

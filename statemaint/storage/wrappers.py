@@ -62,11 +62,6 @@ class ReadOnly:
         raise StorageError(path, "this run is read-only, the file is not moved")
 
     @property
-    def exclusive(self) -> bool:
-        """Tells what the wrapped storage tells."""
-        return self._storage.exclusive
-
-    @property
     def requests(self) -> Mapping[str, int]:
         """Returns the requests of the wrapped storage."""
         return self._storage.requests

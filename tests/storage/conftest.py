@@ -1,12 +1,25 @@
-"""Servers of S3, each started once: moto, and a real Ceph where it is installed."""
+"""The servers that storages are tested on, each started once and only where a test asks for it.
+
+Of S3 moto, and a real Ceph where it is installed; of Hadoop a real HDFS, and a Java for it.
+"""
 
 from collections.abc import Iterator
+from itertools import count
+from typing import Any
 
 import pytest
 
+from statemaint.storage.hadoop_jvm import Jvm, launch_jvm
 from tests.support.ceph import CephUnavailableError, ceph
 from tests.support.fault_proxy import FaultProxy, fault_proxy
+from tests.support.hdfs import SUPERUSER, Hdfs, HdfsError, hdfs
 from tests.support.s3 import Place, moto
+
+FS = "org.apache.hadoop.fs."
+_numbers = count()
+
+
+# -- S3
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +59,52 @@ def proxy(moto_place: Place) -> Iterator[FaultProxy]:
 def broken(proxy: FaultProxy) -> Place:
     """The server behind that proxy."""
     return Place(proxy.url)
+
+
+# -- Hadoop
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """A running HDFS."""
+    try:
+        with hdfs(tmp_path_factory.mktemp("hdfs")) as running:
+            yield running
+    except HdfsError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def jvm(cluster: Hdfs) -> Iterator[Jvm]:
+    """A Java that acts as the cluster's ordinary user."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.environ.items():
+            patch.setenv(name, value)
+        java = launch_jvm()
+    yield java
+    java.end()
+
+
+@pytest.fixture(scope="session")
+def local_jvm() -> Iterator[Jvm]:
+    """A Java that has no configuration."""
+    java = launch_jvm()
+    yield java
+    java.end()
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Hdfs, jvm: Jvm) -> Any:
+    """The cluster's file system in the hands of its superuser."""
+    address = jvm.java("java.net.URI")(cluster.uri)
+    return jvm.java(FS + "FileSystem").newInstance(address, jvm.configuration(), SUPERUSER)
+
+
+@pytest.fixture
+def folder(cluster: Hdfs, jvm: Jvm, admin: Any) -> str:
+    """The address of an empty directory that everybody may write to."""
+    uri = f"{cluster.uri}/tests/{next(_numbers)}"
+    path = jvm.java(FS + "Path")(uri)
+    admin.mkdirs(path)
+    admin.setPermission(path, jvm.java(FS + "permission.FsPermission")("777"))
+    return uri

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError, UnsupportedError
-from statemaint.storage import LocalStorage, MemoryStorage, ReadOnly, Storage, open_storage
+from statemaint.storage import (
+    HadoopStorage,
+    LocalStorage,
+    MemoryStorage,
+    ReadOnly,
+    Storage,
+    open_storage,
+)
 from tests.storage.contract import StorageContract
 
 
@@ -122,7 +129,17 @@ def test_an_address_that_names_nothing_here_is_refused(uri: str) -> None:
         open_storage(uri)
 
 
-@pytest.mark.parametrize("uri", ["hdfs://nn/ck", "gs://b/ck"])
+@pytest.mark.parametrize(
+    "uri",
+    ["hdfs://nn:8020/ck", "viewfs://view/ck", "gs://b/ck", "abfss://c@a/ck", "hadoop+s3a://b/ck"],
+)
+def test_what_hadoop_reaches_is_asked_for_at_the_first_request(uri: str) -> None:
+    storage = open_storage(uri)
+    assert isinstance(storage, HadoopStorage)
+    assert (storage.root, storage.requests) == (uri, {})
+
+
+@pytest.mark.parametrize("uri", ["nosuch://nn/ck", "ftp://host/ck"])
 def test_a_storage_of_a_later_version_is_named(uri: str) -> None:
     with pytest.raises(UnsupportedError, match=f"{uri}: storage '{uri.partition(':')[0]}'"):
         open_storage(uri)

@@ -1,0 +1,184 @@
+"""Storage on any file system that the user's Hadoop configuration reaches."""
+
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from statemaint.errors import NotFoundError, StatemaintError
+from statemaint.listing import Entry
+from statemaint.storage.base import nothing
+from statemaint.storage.hadoop_errors import AppendRefusedError, on_this_machine
+from statemaint.storage.hadoop_files import HadoopFiles
+from statemaint.storage.hadoop_jvm import Jvm, shared_jvm
+from statemaint.storage.hadoop_listing import walk
+
+# What goes through Hadoop even where we have a storage of our own: `hadoop+file:`, `hadoop+s3a:`.
+FORCED = "hadoop+"
+
+
+class HadoopStorage:
+    """A directory that Java reaches. A write is a temp file beside its target, and a rename.
+
+    Java starts at the first request. Files go through local temp files, never through the
+    connection to Java, which would take ten times as long.
+    """
+
+    def __init__(self, uri: str, *, jvm: Jvm | None = None) -> None:
+        self._root = uri
+        self._jvm = jvm
+        self._connected: HadoopFiles | None = None
+        self._connecting = threading.Lock()
+        self._requests: Counter[str] = Counter()
+
+    @property
+    def root(self) -> str:
+        """Returns the address as it was given."""
+        return self._root
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Returns how many requests of each kind were made."""
+        return dict(self._requests)
+
+    @property
+    def exclusive(self) -> bool:
+        """Tells whether `write` without `overwrite` is atomic among writers."""
+        return self._files.exclusive()
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        files = self._files
+        top = f"{files.root}/{prefix}".rstrip("/") or "/"
+        for status in walk(top, files.list):
+            yield Entry(status.path[len(files.root) + 1 :], status.size, status.modified)
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        status = self._files.status(path)
+        if status.is_directory:
+            raise NotFoundError(path, "no such file, but a directory")
+        return Entry(path, status.size, status.modified)
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        with self.open(path) as stream:
+            return stream.read()
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        """Copies a file to this machine, and opens the copy for reading."""
+        with _temp_file(path) as local:
+            self._files.copy_out(path, local.name)
+            with on_this_machine(path):
+                stream = Path(local.name).open("rb")  # noqa: SIM115 -- closed on the next line
+            with stream:
+                yield stream
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        """Makes a file appear whole and durable in one step, or not at all."""
+        with _temp_file(path) as local:
+            _fill(local, chunks, path)
+            self._publish(local.name, path, overwrite=overwrite)
+        return self.stat(path)
+
+    def _publish(self, local: str, path: str, *, overwrite: bool) -> None:
+        parent, _, name = path.rpartition("/")
+        temp = f"{parent}/.{name}.{uuid.uuid4()}.tmp".lstrip("/")
+        try:
+            self._in_its_directory(temp, lambda: self._files.copy_in(local, temp, of=path))
+            self._files.rename(temp, path, overwrite=overwrite)
+        except BaseException:
+            with suppress(StatemaintError):  # what went wrong before is what matters
+                self._files.delete(temp)
+            raise
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Adds whole lines to a file; where Hadoop cannot now, the file is written anew."""
+        try:
+            size = self.stat(path).size
+        except NotFoundError:
+            self.write(path, [lines])
+            return
+        try:
+            self._append(path, lines, size)
+        except AppendRefusedError:
+            # Not only where appending is unsupported: HDFS lets nobody append for a minute or more
+            # after a writer was killed. What that one had closed is there to be read, and a rename
+            # takes the file from it. Only one maintainer appends to one file.
+            before = self.read(path)
+            self.write(path, [before, _missing_newline(before), lines], overwrite=True)
+
+    def _append(self, path: str, lines: bytes, size: int) -> None:
+        last = bytes([self._files.last_byte(path, size)]) if size else b""
+        with _temp_file(path) as local:
+            _fill(local, [_missing_newline(last), lines], path)
+            self._files.append(local.name, path)
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; deleting what is not there is no error."""
+        self._files.delete(path)
+
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+        """Deletes files one by one, in the order given; the first that is refused ends it."""
+        for path in paths:
+            before()
+            self.delete(path)
+
+    def move(self, path: str, to: str) -> None:
+        """Gives a file another name in one durable step."""
+        if not self._files.exists(path):  # else the missing one might be the new name's directory
+            raise NotFoundError(path, "no such file")
+        self._in_its_directory(to, lambda: self._files.rename(path, to))
+
+    def now(self) -> float:
+        """Returns this machine's clock, since Hadoop has no way to ask for the NameNode's.
+
+        Where they differ, ages do: whoever holds a lease sees it by the time of the lease's file.
+        """
+        return time.time()  # noqa: TID251 -- the one clock of this storage
+
+    @property
+    def _files(self) -> HadoopFiles:
+        with self._connecting:
+            if self._connected is None:
+                uri = self._root.removeprefix(FORCED)
+                self._connected = HadoopFiles(self._jvm or shared_jvm(), uri, self._requests)
+            return self._connected
+
+    def _in_its_directory(self, path: str, step: Callable[[], None]) -> None:
+        """Takes a step that makes a file; makes its directory first where it is missing."""
+        try:
+            step()
+        except NotFoundError:
+            if not self._files.exists(""):
+                raise NotFoundError(self._root, "no such directory, and it is not made") from None
+            self._files.make_directory(path.rpartition("/")[0])
+            step()
+
+
+@contextmanager
+def _temp_file(path: str) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
+    with on_this_machine(path):
+        local = tempfile.NamedTemporaryFile(prefix="statemaint-")  # noqa: SIM115 -- below
+    with local:
+        yield local
+
+
+def _fill(
+    local: "tempfile._TemporaryFileWrapper[bytes]", chunks: Iterable[bytes], path: str
+) -> None:
+    for chunk in chunks:
+        with on_this_machine(path):
+            local.write(chunk)
+    with on_this_machine(path):
+        local.flush()
+
+
+def _missing_newline(before: bytes) -> bytes:
+    return b"\n" if before and not before.endswith(b"\n") else b""

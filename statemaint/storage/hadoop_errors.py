@@ -1,0 +1,163 @@
+"""What Java says when something fails, as one clear line."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from statemaint.errors import (
+    AlreadyExistsError,
+    ConfigError,
+    NotFoundError,
+    StatemaintError,
+    StorageError,
+)
+from statemaint.storage.hadoop_jvm import Jvm
+
+_ABSENT = frozenset({"FileNotFoundException", "NoSuchFileException", "PathNotFoundException"})
+_TAKEN = frozenset({"FileAlreadyExistsException", "PathExistsException"})
+_NO_CLASS = frozenset({"ClassNotFoundException", "UnsupportedFileSystemException"})
+_REFUSED = {
+    "AccessControlException": "no rights",
+    "AccessDeniedException": "no rights",
+    "ConnectException": "cannot be reached",
+    "ConnectTimeoutException": "cannot be reached",
+    "NoRouteToHostException": "cannot be reached",
+    "SocketTimeoutException": "cannot be reached",
+    "UnknownHostException": "cannot be reached, no such host",
+    "SafeModeException": "the NameNode is in safe mode and takes no writes",
+    "DSQuotaExceededException": "the quota of bytes is used up",
+    "NSQuotaExceededException": "the quota of names is used up",
+    "EOFException": "the connection ended",
+}
+_KNOWN = _ABSENT | _TAKEN | _NO_CLASS | _REFUSED.keys()
+
+# The Maven artifacts that have the file systems of these schemes; PySpark brings none of them.
+_JARS = {
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+    "adl": "org.apache.hadoop:hadoop-azure-datalake",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector (its shaded jar)",
+    "o3fs": "org.apache.ozone:ozone-filesystem-hadoop3",
+    "ofs": "org.apache.ozone:ozone-filesystem-hadoop3",
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "wasb": "org.apache.hadoop:hadoop-azure",
+    "wasbs": "org.apache.hadoop:hadoop-azure",
+}
+_MOST_CAUSES = 8
+
+
+class AppendRefusedError(StorageError):
+    """The file cannot be added to now: unsupported, or its last writer has not let go of it."""
+
+
+# The last writer died with the file open, and HDFS gives it a minute to come back.
+_HELD = frozenset({"AlreadyBeingCreatedException", "RecoveryInProgressException"})
+_NO_APPEND = frozenset({"UnsupportedOperationException"})
+
+
+@contextmanager
+def translated(jvm: Jvm, path: str) -> Iterator[None]:
+    """Turns what Java or the connection to it raises into a `StorageError`."""
+    try:
+        yield
+    except jvm.errors as error:
+        raise _storage_error(jvm, error, path) from error
+
+
+@contextmanager
+def on_this_machine(path: str) -> Iterator[None]:
+    """Turns what the file system of local temp files raises into a `StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        detail = f"its copy in {tempfile.gettempdir()} failed: {error.strerror or error}"
+        raise StorageError(path, detail) from error
+
+
+def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
+    """Returns a stream of Java's on a local temp file, an "Input" or an "Output" (at its end).
+
+    Java says of every file that it cannot open that it was not found. Said of a temp file, that
+    must never look like an answer about the storage (S10).
+    """
+    more = (True,) if kind == "Output" else ()
+    try:
+        return jvm.java(f"java.io.File{kind}Stream")(local, *more)
+    except jvm.errors as error:
+        said = _causes(error)
+        detail = said[0][1] if said else _of_the_connection(jvm, error)
+        raise StorageError(path, f"its copy on this machine: {detail}") from error
+
+
+@contextmanager
+def opening(jvm: Jvm, root: str) -> Iterator[None]:
+    """Says of a file system that cannot be opened which jar or which setting is missing."""
+    try:
+        yield
+    except jvm.errors as error:
+        said = _causes(error)
+        if any(name in _NO_CLASS for name, _ in said):
+            raise _no_file_system(root) from error
+        raise _storage_error(jvm, error, root) from error
+
+
+def is_unsupported(error: Exception) -> bool:
+    """Tells whether Java has no such file system at all."""
+    return any(name in _NO_CLASS for name, _ in _causes(error))
+
+
+def _no_file_system(root: str) -> ConfigError:
+    scheme = root.partition(":")[0]
+    jar = _JARS.get(scheme, "the jar of that file system")
+    return ConfigError(
+        f"{root}: Hadoop has no file system for {scheme!r} here; "
+        f"add {jar}: PYSPARK_SUBMIT_ARGS='--packages GROUP:NAME:VERSION pyspark-shell'"
+    )
+
+
+def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:
+    said = _causes(error)
+    if not said:
+        return StorageError(path, _of_the_connection(jvm, error))
+    outermost = said[0]
+    name, message = next((one for one in said if one[0] in _KNOWN), outermost)
+    if name in _ABSENT:
+        return NotFoundError(path, "no such file")
+    if name in _TAKEN:
+        return AlreadyExistsError(path, "a file of that name is already there")
+    if outermost[0] in _HELD | _NO_APPEND:
+        return AppendRefusedError(path, message)
+    return StorageError(path, ": ".join(filter(None, (_REFUSED.get(name, name), message))))
+
+
+def _of_the_connection(jvm: Jvm, error: Exception) -> str:
+    if not jvm.alive or isinstance(error, OSError):
+        return "the Java process that reaches Hadoop has ended; run again"
+    return _first_line(str(error))
+
+
+def _causes(error: Exception) -> list[tuple[str, str]]:
+    """The names and first lines of a Java exception and its causes; none when Java is gone."""
+    found: list[tuple[str, str]] = []
+    try:
+        # PySpark, once it runs, wraps some exceptions of Java in its own.
+        java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        while java is not None and len(found) < _MOST_CAUSES:
+            found.append((_name(java), _first_line(java.getMessage())))
+            java = java.getCause()
+    except Exception:  # noqa: BLE001 -- Java died while it was asked: what it said is still true
+        return found
+    return found
+
+
+def _name(java: Any) -> str:
+    name: str = java.getClass().getName()
+    if name == "org.apache.hadoop.ipc.RemoteException":
+        name = java.getClassName()  # what the server threw
+    return name.rpartition(".")[2]
+
+
+def _first_line(message: str | None) -> str:
+    line, *_ = (message or "").strip().splitlines() or [""]
+    return line.partition("; For more details see:")[0]

@@ -1,0 +1,169 @@
+"""The Java process through which Hadoop's classes are reached: one for each Python process.
+
+It is the one that PySpark brings. A Spark that runs in this process is shared; otherwise a Java of
+our own is launched, which reads `HADOOP_CONF_DIR` and Spark's own settings as a Spark job would,
+and ends with this process, however that ends.
+"""
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import Any, BinaryIO
+
+from statemaint.errors import ConfigError
+
+_NEEDED = "Hadoop file systems are reached through PySpark and Java 17 or later"
+_END_SECONDS = 5.0
+
+# Set where the user's own configuration says nothing. Hadoop's defaults wait a quarter of an hour
+# for a NameNode that does not answer, and 0.4 s before they ask a second time whether the last
+# block of a file is in place; ours are as patient about the latter, but ask in finer steps.
+_DEFAULTS = {
+    "ipc.client.connect.max.retries": "3",
+    "ipc.client.connect.max.retries.on.timeouts": "2",
+    "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "25",
+    "dfs.client.block.write.locateFollowingBlock.retries": "9",
+}
+
+
+class Jvm:
+    """A Java process. Threads may share it."""
+
+    def __init__(self, gateway: Any) -> None:
+        from py4j.protocol import Py4JError  # noqa: PLC0415 -- an extra
+        from pyspark.errors import PySparkException
+
+        # What its methods raise; the last when it has gone.
+        self.errors: tuple[type[Exception], ...] = (Py4JError, PySparkException, OSError)
+        self._gateway = gateway
+        self._classes: dict[str, Any] = {}
+        self._owner = os.getpid()
+
+    def java(self, name: str) -> Any:
+        """Returns a Java class; asks Java nothing, so that a wrong name fails at its first use."""
+        from py4j.java_gateway import JavaClass  # noqa: PLC0415 -- an extra
+
+        if name not in self._classes:
+            self._classes[name] = JavaClass(name, self._gateway._gateway_client)  # noqa: SLF001
+        return self._classes[name]
+
+    def array(self, name: str, *items: object, size: int = 0) -> Any:
+        """Returns an array of a Java class that holds these items, or so many nulls."""
+        array = self._gateway.new_array(self.java(name), len(items) or size)
+        for index, item in enumerate(items):
+            array[index] = item
+        return array
+
+    def configuration(self) -> Any:
+        """Returns a copy of the user's Hadoop configuration, as Spark would see it."""
+        conf = self.java("org.apache.hadoop.conf.Configuration")(self._spark_configuration())
+        for name, value in _DEFAULTS.items():
+            # Only Hadoop's own files are called so.
+            if all(
+                str(one).endswith("-default.xml") for one in conf.getPropertySources(name) or ()
+            ):
+                conf.set(name, value)
+        return conf
+
+    def _spark_configuration(self) -> Any:
+        context = _spark_context("_active_spark_context")
+        if context is not None and context._gateway is self._gateway:  # noqa: SLF001 -- as below
+            return context._jsc.hadoopConfiguration()  # noqa: SLF001 -- PySpark has no other way
+        spark = self.java("org.apache.spark.SparkConf")()
+        helper = self.java("org.apache.spark.deploy.SparkHadoopUtil").get()
+        return helper.newConfiguration(spark)  # with the settings called spark.hadoop.*
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still be used; one that somebody else launched is trusted."""
+        process = self._process
+        return process is None or process.poll() is None
+
+    def end(self) -> None:
+        """Ends the process and waits for it; a process forked from its owner leaves it alone."""
+        process = self._process
+        if process is None or self._owner != os.getpid():
+            return
+        self._gateway.shutdown()
+        if process.stdin:
+            process.stdin.close()  # what its Java waits for
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    @property
+    def _process(self) -> "subprocess.Popen[bytes] | None":
+        process: subprocess.Popen[bytes] | None = vars(self._gateway).get("proc")
+        return process
+
+
+# A Java takes seconds to start and hundreds of megabytes, so that all storages of a process share
+# one. By process, because a forked child must not talk on its parent's connections.
+_shared: dict[int, Jvm] = {}
+_lock = threading.Lock()
+
+
+def shared_jvm() -> Jvm:
+    """Returns this process's Java, launched at the first call and ended with the process.
+
+    Raises:
+        ConfigError: when PySpark or Java is missing.
+    """
+    with _lock:
+        jvm = _shared.get(os.getpid())
+        if jvm is None or not jvm.alive:
+            jvm = _shared[os.getpid()] = _of_running_spark() or _launch_for_good()
+        return jvm
+
+
+def launch_jvm() -> Jvm:
+    """Returns a Java that the caller ends; its environment is this process's.
+
+    Raises:
+        ConfigError: when PySpark or Java is missing.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.java_gateway import launch_gateway
+    except ImportError as error:
+        what = "pip install 'statemaint[hadoop]'"
+        raise ConfigError(f"{_NEEDED}, and PySpark is not installed; {what}") from error
+    # All that Spark's launcher and Hadoop's client log goes into a nameless file, to be quoted if
+    # the launch fails; results on standard output must stay results.
+    with tempfile.TemporaryFile() as log:
+        try:
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                popen_kwargs={"stdout": log, "stderr": log}
+            )
+            return Jvm(gateway)
+        except (PySparkException, OSError) as error:
+            raise ConfigError(f"{_NEEDED}, which did not start: {_why(log)}") from error
+
+
+def _launch_for_good() -> Jvm:
+    jvm = launch_jvm()
+    atexit.register(jvm.end)
+    return jvm
+
+
+def _of_running_spark() -> Jvm | None:
+    gateway = _spark_context("_gateway")
+    jvm = None if gateway is None else Jvm(gateway)
+    return jvm if jvm and jvm.alive else None
+
+
+def _spark_context(name: str) -> Any:
+    # Asked of what is loaded only: who has not imported PySpark runs no Spark.
+    return getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), name, None)
+
+
+def _why(log: BinaryIO) -> str:
+    log.seek(0)
+    said = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    told = [line for line in said if line and not line.startswith(("at ", "WARNING", "Using "))]
+    return told[0] if told else "it said nothing; set JAVA_HOME to a Java 17"

@@ -1,0 +1,192 @@
+"""Listings of Hadoop file systems, many directories in one question to Java.
+
+Each call to Java takes a fifth of a millisecond, so that asking an entry for its name, its size
+and its time costs more than all else. Hadoop itself can write statuses as bytes instead (the
+`Writable` form of `FileStatus`), a whole array of them into one file:
+
+    uint32 count, then of each status: uint32 length and a protobuf message `FileStatusProto`:
+        1 fileType (1 is a directory)   2 path   3 length   7 modification_time (milliseconds)
+
+Through a file and not through the connection, where an answer above 8 KiB waits 40 ms for TCP.
+"""
+
+import re
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from statemaint.errors import NotFoundError, StorageError
+from statemaint.storage.hadoop_errors import local_stream, on_this_machine, translated
+from statemaint.storage.hadoop_jvm import Jvm
+
+# As many directories as are listed in one call. Java holds all their entries at once.
+_DIRECTORIES = 64
+_DIRECTORY = 1
+_KIND, _PATH, _LENGTH, _MODIFIED = 1, 2, 3, 7
+_MORE = 0x80  # the bit of a varint's byte that says that another follows
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+
+
+class Status(NamedTuple):
+    """One entry as Hadoop has it; `path` begins at the file system's own root."""
+
+    path: str
+    is_directory: bool
+    size: int
+    modified: float
+
+
+Lister = Callable[[Sequence[str]], list[Status]]
+
+
+def walk(top: str, lister: Lister) -> Iterator[Status]:
+    """Yields every file below a directory; a directory that is not there holds none.
+
+    Raises:
+        StorageError: when the top is a file, or anything could not be listed.
+    """
+    level = [top]
+    while level:
+        below: list[str] = []
+        for first in range(0, len(level), _DIRECTORIES):
+            for status in _list(level[first : first + _DIRECTORIES], lister):
+                if status.is_directory:
+                    below.append(status.path)
+                else:
+                    yield status
+        level = below
+
+
+def _list(directories: Sequence[str], lister: Lister) -> Iterable[Status]:
+    try:
+        found = lister(directories)
+    except NotFoundError:
+        if len(directories) == 1:
+            return []
+        # One of them vanished: ask for each, so that only that one is left out.
+        return [status for one in directories for status in _list([one], lister)]
+    for status in found:
+        if status.path in directories:  # Hadoop lists a file as itself
+            raise StorageError(status.path, "Not a directory")
+    return found
+
+
+def batched_lister(jvm: Jvm, files: Any) -> Lister:
+    """Returns a lister that asks Java a dozen questions for any number of entries."""
+
+    def lister(directories: Sequence[str]) -> list[Status]:
+        top = directories[0]
+        with on_this_machine(top), tempfile.NamedTemporaryFile() as local, translated(jvm, top):
+            strings = jvm.java("org.apache.hadoop.util.StringUtils")
+            paths = strings.stringToPath(strings.getStrings("\0".join(directories), "\0"))
+            statuses = files.listStatus(paths)
+            _save(jvm, statuses, local_stream(jvm, "Output", local.name, top))
+            return decode_statuses(local.read())
+
+    return lister
+
+
+def _save(jvm: Jvm, statuses: Any, file: Any) -> None:
+    # py4j finds a constructor by the exact type of an array, so that it has to be a Writable[].
+    writables = jvm.array("org.apache.hadoop.io.Writable", size=(count := len(statuses)))
+    jvm.java("java.lang.System").arraycopy(statuses, 0, writables, 0, count)
+    of = jvm.java("java.lang.Class").forName("org.apache.hadoop.fs.FileStatus")
+    stream = jvm.java("java.io.DataOutputStream")(jvm.java("java.io.BufferedOutputStream")(file))
+    try:
+        jvm.java("org.apache.hadoop.io.ArrayWritable")(of, writables).write(stream)
+    finally:
+        stream.close()
+
+
+def single_lister(jvm: Jvm, files: Any) -> Lister:
+    """Returns a lister that asks Java about each entry.
+
+    For local disks, where a status in the form of bytes has the owner, and Java without Hadoop's
+    native library starts a program for each file to learn it.
+    """
+    make = jvm.java("org.apache.hadoop.fs.Path")
+
+    def lister(directories: Sequence[str]) -> list[Status]:
+        with translated(jvm, directories[0]):
+            return [
+                _ask(status)
+                for directory in directories
+                for status in files.listStatus(make(directory))
+            ]
+
+    return lister
+
+
+def _ask(status: Any) -> Status:
+    path = path_part(status.getPath().toString())
+    modified = status.getModificationTime() / 1000
+    return Status(path, status.isDirectory(), status.getLen(), modified)
+
+
+def path_part(uri: str) -> str:
+    """Returns what follows the scheme and the authority, as it is."""
+    found = _AUTHORITY.match(uri)
+    return uri[found.end() :] if found else uri
+
+
+def decode_statuses(content: bytes) -> list[Status]:
+    """Returns the statuses that Hadoop wrote as an array.
+
+    Raises:
+        StorageError: when the bytes are cut short.
+    """
+    try:
+        return list(_decode(content))
+    except (struct.error, IndexError) as error:
+        raise StorageError("the listing", "Hadoop's answer is cut short") from error
+
+
+def _decode(content: bytes) -> Iterator[Status]:
+    (count,) = struct.unpack_from(">I", content)
+    at = 4
+    for _ in range(count):
+        (length,) = struct.unpack_from(">I", content, at)
+        at += 4
+        if at + length > len(content):
+            raise IndexError(at)
+        yield _status(content, at, at + length)
+        at += length
+
+
+def _status(content: bytes, at: int, end: int) -> Status:
+    found: dict[int, Any] = {}
+    while at < end:
+        tag, at = _varint(content, at)
+        found[tag >> 3], at = _field(content, at, tag & 7)
+    path = str(found[_PATH], "utf-8")
+    return Status(
+        path_part(path),
+        found[_KIND] == _DIRECTORY,
+        found.get(_LENGTH, 0),
+        found.get(_MODIFIED, 0) / 1000,
+    )
+
+
+def _field(content: bytes, at: int, kind: int) -> tuple[int | bytes, int]:
+    match kind:
+        case 0:
+            return _varint(content, at)
+        case 1:  # eight bytes
+            return 0, at + 8
+        case 2:
+            length, at = _varint(content, at)
+            return content[at : at + length], at + length
+        case 5:  # four bytes
+            return 0, at + 4
+        case _:
+            raise IndexError(kind)
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while (byte := content[at]) >= _MORE:
+        value |= (byte - _MORE) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1

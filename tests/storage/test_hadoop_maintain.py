@@ -1,0 +1,45 @@
+"""Maintenance on a real HDFS does what it does on a local disk, byte for byte."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from statemaint.maintain import maintain, verify
+from statemaint.model.policy import Policy
+from statemaint.report import Report
+from statemaint.storage import HadoopStorage, LocalStorage, Storage
+from statemaint.storage.hadoop_jvm import Jvm
+from tests.checkpoints.archive import contents
+from tests.support.checkpoints import write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+Build = Callable[[Storage], None]
+
+
+def _of_spark(storage: Storage) -> None:
+    checkpoints = contents("4.3.0")
+    for path, content in checkpoints[min(checkpoints)].items():
+        storage.write(path, [content])
+
+
+@pytest.mark.parametrize("build", [write_checkpoint, _of_spark], ids=["ours", "of Spark"])
+def test_maintains_as_on_a_local_disk(build: Build, folder: str, jvm: Jvm, tmp_path: Path) -> None:
+    ours, local = HadoopStorage(folder, jvm=jvm), LocalStorage(tmp_path)
+    for storage in (ours, local):
+        build(storage)
+    for _ in range(2):
+        assert _counts(maintain(ours, TIGHT)) == _counts(maintain(local, TIGHT))
+        assert _state(ours) == _state(local)
+    assert _state(ours).keys() >= {"state/0/0/25.snapshot"} or build is not write_checkpoint
+    assert verify(ours, deep=True).findings == ()
+    assert not [entry for entry in ours.list("") if entry.name.endswith(".tmp")]
+
+
+def _counts(report: Report) -> tuple[object, ...]:
+    said = (report.exit_code, report.snapshots_written, report.files_deleted, report.bytes_deleted)
+    return (*said, report.bytes_written)
+
+
+def _state(storage: Storage) -> dict[str, bytes]:
+    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
