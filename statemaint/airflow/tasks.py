@@ -13,7 +13,7 @@ from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.bundles import Bundle, bundles
-from statemaint.errors import LeaseHeldError, StatemaintError, StorageError
+from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
 from statemaint.maintain import end_run, maintain, plan_checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
@@ -77,7 +77,7 @@ class Failure:
     @classmethod
     def of(cls, error: StatemaintError) -> "Failure":
         """Returns what an error means for its task: a storage may be well, a lease free soon."""
-        retry = isinstance(error, StorageError | LeaseHeldError)
+        retry = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
         return cls(f"{error.code}: {error}", retry=retry)
 
 
@@ -153,7 +153,8 @@ def finish(
     metrics are pushed.
     """
     if planned and not options.dry_run:
-        _end_run(settings, run)
+        sound = not any(one["halted"] for one in summaries) and len(summaries) == len(planned)
+        _end_run(settings, run, sound=sound)
     told = {one["label"] for one in summaries}
     silent = [bundle.label for bundle in planned if bundle.label not in told]
     _log.info("%s\n%s", settings.query, texts.table(summaries))
@@ -174,9 +175,9 @@ def finish(
     }
 
 
-def _end_run(settings: Settings, run: str) -> None:
+def _end_run(settings: Settings, run: str, *, sound: bool) -> None:
     try:
-        end_run(open_storage(settings.checkpoint), run)
+        end_run(open_storage(settings.checkpoint), run, sound=sound)
     except StatemaintError as error:
         _log.warning("the lease ends by itself: %s", error)
 

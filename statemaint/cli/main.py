@@ -128,7 +128,9 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     found = undo(open_storage(uri), run)
     _show(undo_json(found), as_json=as_json, table=lambda: tables.undone(found))
     for path in found.left:
-        click.echo(f"{path}: another file stands there; the old one stays in the trash", err=True)
+        click.echo(
+            f"{path}: does not fit what is there now; the old file stays in the trash", err=True
+        )
     sys.exit(_DAMAGE if found.left else 0)
 
 

@@ -1,20 +1,24 @@
 """Carrying a plan out: the only code that writes or deletes."""
 
 from statemaint.execute.execute import execute
-from statemaint.execute.lease import Fence, Lease, leased, newest_number
+from statemaint.execute.lease import Claim, Fence, Lease, leased, newest
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.trash import Restored, restore, trashed_runs
+from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
+from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
 
 __all__ = [
+    "Claim",
     "Fence",
     "Lease",
     "Ledger",
     "Restored",
+    "empty_trash",
     "execute",
     "expired_trash",
     "leased",
-    "newest_number",
+    "must_be_in_trash",
+    "newest",
     "restore",
     "trashed_runs",
 ]

@@ -46,7 +46,7 @@ def execute(
     """
     folds = engine or engine_for(_bytes_to_fold(plan))
     holds = fence or Fence()
-    ledger = Ledger(storage, run, holds.number)
+    ledger = Ledger(storage, run, holds)
     trash = Trash(storage, run, plan.policy.trash_for) if plan.policy.trash_for else None
     for store in plan.stores:
         if plan.halted:

@@ -27,7 +27,6 @@ from statemaint.errors import (
     StorageError,
     UnsupportedError,
 )
-from statemaint.listing import Entry
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
@@ -35,6 +34,7 @@ FOLDER = "_statemaint/lease"
 SECONDS = 60.0
 _RENEWALS = 3
 _DIGITS = 10
+_END_OF_TIME = 250_000_000_000.0  # the year 9892: what lies beyond is no time
 
 _log = logging.getLogger(__name__)
 
@@ -110,9 +110,12 @@ def _beat(lease: "Lease", done: Event) -> None:
     while not done.wait(lease.seconds / _RENEWALS):
         try:
             lease.renew()
-        except (StorageError, LeaseLostError) as error:
+        except StorageError as error:
             # Whoever is about to delete asks `must_hold`, which says it again where it matters.
             _log.warning("the lease is not renewed: %s", error)
+        except LeaseLostError as error:
+            _log.warning("the lease is not renewed: %s", error)
+            return
 
 
 def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
@@ -125,23 +128,23 @@ def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
         )
     current = newest(storage)
     now = storage.now()
-    if current and current.run == run and current.deadline > now:
-        return Lease(storage, current, seconds).renewed()
-    if current and current.deadline > now:
+    if current and current.deadline > now and current.run != run:
         raise LeaseHeldError(storage.root, current.owner, current.run, current.deadline)
-    if current and current.deadline:
+    try:
+        if current and current.deadline > now:
+            return Lease(storage, current, seconds).renewed()
+        return Lease(storage, _next(storage, current, run, now + seconds), seconds).created()
+    except (AlreadyExistsError, LeaseLostError):  # somebody was quicker: they hold it, or our run
+        return acquire(storage, run, seconds=seconds)
+
+
+def _next(storage: Storage, current: Claim | None, run: str, deadline: float) -> Claim:
+    if current and current.deadline and current.run != run:
         _log.warning(
             "%s: took over the lease of %s (run %s), which ended without being released",
             storage.root, current.owner, current.run,
         )  # fmt: skip
-    claim = Claim(current.number + 1 if current else 1, run, me(), now + seconds)
-    lease = Lease(storage, claim, seconds)
-    try:
-        lease.create()
-    except AlreadyExistsError:  # somebody was quicker: they hold it, or are our run
-        return acquire(storage, run, seconds=seconds)
-    _forget_before(storage, claim.number - 1)
-    return lease
+    return Claim(current.number + 1 if current else 1, run, me(), deadline)
 
 
 def newest(storage: Storage) -> Claim | None:
@@ -176,10 +179,19 @@ def _parsed(storage: Storage, number: int) -> Claim:
     path = path_of(number)
     try:
         found: dict[str, Any] = json.loads(storage.read(path))
-        return Claim(number, str(found["run"]), str(found["owner"]), float(found["deadline"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        modified = storage.stat(path).modified or storage.now()
-        return Claim(number, "", "an unreadable lease file", modified + SECONDS)
+        deadline = _time(found["deadline"])
+        return Claim(number, str(found["run"]), str(found["owner"]), deadline)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        modified = storage.stat(path).modified
+        since = storage.now() if modified is None else modified
+        return Claim(number, "", "an unreadable lease file", since + SECONDS)
+
+
+def _time(found: Any) -> float:
+    time = float(found)
+    if not 0 <= time < _END_OF_TIME:
+        raise ValueError(found)
+    return time
 
 
 def _forget_before(storage: Storage, number: int) -> None:
@@ -191,7 +203,10 @@ def _forget_before(storage: Storage, number: int) -> None:
 class Fence:
     """What work under a lease asks before it deletes; this one is never in the way."""
 
-    number = 0
+    @property
+    def number(self) -> int:
+        """Returns the fencing number; 0 without a lease."""
+        return 0
 
     def must_hold(self) -> None:
         """Makes sure, by asking the storage, that no other run holds the lease (S8).
@@ -208,26 +223,36 @@ class Fence:
 class Lease(Fence):
     """A lease that was acquired; threads may share it.
 
+    As long as its deadline has not passed, nobody can have taken it. Once it has, somebody may be
+    about to, so it goes on under a new number only, which one of them gets.
+
     Attributes:
         seconds: how long it lasts without being renewed.
-        number: the fencing number.
         skew: seconds by which the storage stamped its file later than its clock said; below zero
             where earlier.
     """
 
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:
         self._storage, self._claim, self.seconds = storage, claim, seconds
-        self.number, self.skew = claim.number, 0.0
+        self.skew = 0.0
         self._lock, self._released = Lock(), False
 
-    def create(self) -> None:
-        """Makes the lease's file.
+    @property
+    def number(self) -> int:
+        """Returns the fencing number; it grows where the lease had ended before it was renewed."""
+        return self._claim.number
+
+    def created(self) -> "Lease":
+        """Makes the lease's file, clears old ones away, and returns itself.
 
         Raises:
             AlreadyExistsError: when its number is taken.
+            LeaseLostError: when its number was taken, and cleared away since.
             StorageError: when the storage fails.
         """
-        self._stamped(self._storage.write(self._claim.path, [self._claim.content]))
+        self._write(self._claim, overwrite=False)
+        _forget_before(self._storage, self._claim.number - 1)
+        return self
 
     def renewed(self) -> "Lease":
         """Returns itself, renewed."""
@@ -242,22 +267,47 @@ class Lease(Fence):
             StorageError: when the storage fails.
         """
         with self._lock:
-            if self._released:
-                return
-            self._must_be_newest()
-            claim = replace(self._claim, deadline=self._storage.now() + self.seconds)
-            self._stamped(self._storage.write(claim.path, [claim.content], overwrite=True))
+            if not self._released:
+                self._must_be_newest()
+                self._renew()
+
+    def _renew(self) -> None:
+        claim = replace(self._claim, deadline=self._storage.now() + self.seconds)
+        self._write(claim, overwrite=True)
+        if self._overdue:
+            self._go_on(replace(claim, number=claim.number + 1))
+        else:
             self._claim = claim
 
-    def _stamped(self, entry: Entry) -> None:
+    def _go_on(self, claim: Claim) -> None:
+        """Takes the next number, unless another run has it by now."""
+        try:
+            self._write(claim, overwrite=False)
+        except AlreadyExistsError:
+            self._must_be_newest()
+            return
+        self._claim = claim
+        _forget_before(self._storage, claim.number - 1)
+
+    def _write(self, claim: Claim, *, overwrite: bool) -> None:
+        """Writes the lease's file, and makes sure that its number is still the newest.
+
+        A run that was paused just before could bring a number back that was cleared away.
+        """
+        entry = self._storage.write(claim.path, [claim.content], overwrite=overwrite)
         if entry.modified is not None:
             self.skew = entry.modified - self._storage.now()
+        latest = newest_number(self._storage)
+        if latest != claim.number:
+            _forget_before(self._storage, latest)
+            raise self._lost()
 
     def must_hold(self) -> None:
         """Makes sure, by asking the storage, that no other run holds the lease (S8)."""
-        self._must_be_newest()
-        if self._overdue:
-            self.renew()
+        with self._lock:
+            self._must_be_newest()
+            while self._overdue:  # again where it was paused meanwhile
+                self._renew()
 
     def check(self) -> None:
         """Does the same, but asks the storage only where the lease may have ended by now."""
@@ -271,15 +321,24 @@ class Lease(Fence):
     def _must_be_newest(self) -> None:
         # The next number first: old numbers go in order, so where the next one has come and gone
         # again, ours is gone too.
+        while following := self._following():
+            if following.run != self._claim.run:
+                raise self._lost()
+            self._claim = following  # another task of this run took it
         try:
-            self._storage.stat(path_of(self._claim.number + 1))
+            self._storage.stat(self._claim.path)
         except NotFoundError:
-            try:
-                self._storage.stat(self._claim.path)
-            except NotFoundError:
-                raise LeaseLostError(self._storage.root, self._claim.number) from None
-            return
-        raise LeaseLostError(self._storage.root, self._claim.number)
+            raise self._lost() from None
+
+    def _following(self) -> Claim | None:
+        try:
+            return _parsed(self._storage, self._claim.number + 1)
+        except NotFoundError:
+            return None
+
+    def _lost(self) -> LeaseLostError:
+        self._claim = replace(self._claim, deadline=0.0)  # from now on every check asks
+        return LeaseLostError(self._storage.root, self._claim.number)
 
     def release(self) -> None:
         """Ends it, so that the next run need not wait; never an error."""
@@ -287,7 +346,6 @@ class Lease(Fence):
             self._released = True
             try:
                 self._must_be_newest()
-                claim = replace(self._claim, deadline=0.0)
-                self._storage.write(claim.path, [claim.content], overwrite=True)
+                self._write(replace(self._claim, deadline=0.0), overwrite=True)
             except (StorageError, LeaseLostError) as error:
                 _log.warning("the lease ends by itself: %s", error)

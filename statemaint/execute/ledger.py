@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from statemaint.execute.lease import Fence
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation
 from statemaint.model.ids import StoreId
@@ -41,12 +42,12 @@ class Ledger:
     Attributes:
         storage: where the checkpoint lives.
         run: the run's id.
-        fence: the number of the lease that it works under; 0 without one.
+        fence: the lease that it works under.
     """
 
     storage: Storage
     run: str
-    fence: int = 0
+    fence: Fence = field(default_factory=Fence)
 
     def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
         """Notes files of one store that are about to be deleted, or to go to the trash."""
@@ -86,7 +87,12 @@ class Ledger:
         self.storage.write(attestation_path(store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
-        stamped = {"run": self.run, "fence": self.fence, "time": self.storage.now(), **fields}
+        stamped = {
+            "run": self.run,
+            "fence": self.fence.number,
+            "time": self.storage.now(),
+            **fields,
+        }
         return json.dumps(stamped).encode() + b"\n"
 
     def _append(self, store: StoreId, lines: list[bytes]) -> None:

@@ -11,7 +11,7 @@ from statemaint.execute.publish import Published, publish
 from statemaint.execute.trash import Trash
 from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
 from statemaint.listing import Entry
-from statemaint.model.chain import Chain
+from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Attestation
 from statemaint.plan import Attest, Delete, DeleteReason, StorePlan, WriteSnapshot
 from statemaint.report import Attested, Deleted, SnapshotWritten
@@ -80,6 +80,10 @@ class StoreRun:
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
         """Notes what is about to be written: a crash must not make it look like an executor's."""
+        if not self.known.written:
+            # Whoever wrote what is there before we first write may have ended by now.
+            there = Versions.of(self.plan.store.files).snapshots.values()
+            self.known.written.update(one.entry.path for one in there)
         self.known.written.update(action.path for action in actions)
         self.fence.must_hold()
         self.ledger.knows(self.plan.store.id, self.known)

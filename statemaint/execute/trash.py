@@ -9,18 +9,20 @@ say and not by the policy of the day.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
 from statemaint.listing import Entry
+from statemaint.model.files import SideFile, classify
 from statemaint.model.ids import run_folder
 from statemaint.plan import Delete
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 _MANIFEST = "manifest"
+_PIECE = 1024 * 1024
 
 
 def _folder(run: str) -> str:
@@ -34,7 +36,8 @@ class Restored:
     Attributes:
         path: where it was, and is again.
         bytes: its size.
-        in_place: whether it is there now; else another file of that name is, which stays.
+        in_place: whether it is there now; else another file of that name is, which stays, or a
+            file that this one would be the wrong checksum of.
     """
 
     path: str
@@ -89,9 +92,20 @@ class Trash:
             return
         except AlreadyExistsError:
             # The same run was cut short between the two steps of a move.
-            if self.storage.stat(target).size != entry.size:
+            if not _equal(self.storage, entry.path, target):
                 raise
             self.storage.delete(entry.path)
+
+
+def _equal(storage: Storage, one: str, other: str) -> bool:
+    """Tells whether two files hold the same bytes; a size proves nothing."""
+    if storage.stat(one).size != storage.stat(other).size:
+        return False
+    with storage.open(one) as first, storage.open(other) as second:
+        while piece := first.read(_PIECE):
+            if piece != second.read(_PIECE):
+                return False
+    return True
 
 
 def restore(
@@ -99,26 +113,35 @@ def restore(
 ) -> Iterator[Restored]:
     """Puts a run's files back, the newest first; yields each as it is done.
 
-    Safe to kill and to repeat. A file whose place is taken by another one stays in the trash.
+    Safe to kill and to repeat. A file whose place is taken by another one stays in the trash, and
+    so does a checksum file whose owner is not the file that it was made for.
 
     Raises:
         ConfigError: when there is no trash of that run.
         StorageError: when the storage fails.
     """
+    must_be_in_trash(storage, run)
     manifests, kept = _contents(storage, run)
-    if not manifests and not kept:
+    undo = _Undo(storage, run, [one.path for one in manifests], kept)
+    for entry in undo.newest_first():
+        before()
+        yield undo.put_back(entry)
+    if not undo.left:
+        storage.delete_all(undo.manifests, before=before)
+
+
+def must_be_in_trash(storage: Storage, run: str) -> None:
+    """Makes sure that there is something to undo of a run.
+
+    Raises:
+        ConfigError: when there is not.
+        StorageError: when the storage fails.
+    """
+    if not any(True for _ in storage.list(_folder(run))):
         raise ConfigError(
             f"{storage.root}: nothing of run {run!r} is in the trash; "
             "`statemaint runs` lists the runs and what can be undone"
         )
-    left = False
-    for entry in _newest_first(storage, manifests, kept):
-        before()
-        found = _put_back(storage, run, entry)
-        left |= not found.in_place
-        yield found
-    if not left:
-        storage.delete_all([entry.path for entry in manifests], before=before)
 
 
 def _contents(storage: Storage, run: str) -> tuple[list[Entry], dict[str, Entry]]:
@@ -134,38 +157,78 @@ def _contents(storage: Storage, run: str) -> tuple[list[Entry], dict[str, Entry]
     return manifests, kept
 
 
-def _newest_first(
-    storage: Storage, manifests: list[Entry], kept: dict[str, Entry]
-) -> Iterator[Entry]:
-    """Yields the files against the order in which they went: a file before its checksum."""
-    waiting = dict(kept)
-    for manifest in manifests:
-        for line in reversed(_lines(storage, manifest.path)):
-            if found := waiting.pop(str(line.get("path")), None):
+class _Undo:
+    """One run's trash while it is put back; `left` are the old paths of what stays there."""
+
+    def __init__(
+        self, storage: Storage, run: str, manifests: list[str], kept: dict[str, Entry]
+    ) -> None:
+        self._storage, self._folder, self._kept = storage, f"{_folder(run)}/", kept
+        self.manifests, self.left = manifests, set[str]()
+        self._noted = [
+            str(line.get("path")) for one in manifests for line in reversed(_lines(storage, one))
+        ]
+
+    def newest_first(self) -> Iterator[Entry]:
+        """Yields the files against the order in which they went: a file before its checksum."""
+        waiting = dict(self._kept)
+        for path in self._noted:
+            if found := waiting.pop(path, None):
                 yield found
-    yield from waiting.values()
+        yield from sorted(waiting.values(), key=lambda one: one.path.endswith(".crc"))
+
+    def put_back(self, entry: Entry) -> Restored:
+        """Moves one file to its old place, unless another one is there."""
+        path = entry.path.removeprefix(self._folder)
+        done = self._fits(entry, path) and self._moved(entry, path)
+        if not done:
+            self.left.add(path)
+        return Restored(path, entry.size, in_place=done)
+
+    def _fits(self, entry: Entry, path: str) -> bool:
+        """Tells whether a checksum file would stand beside the file that it was made for.
+
+        Spark refuses to load a file beside which another one's checksum stands.
+        """
+        file = classify(Entry(path, entry.size, entry.modified))
+        if not isinstance(file, SideFile):
+            return True
+        if file.owner in self._noted or file.owner in self._kept:
+            return file.owner not in self.left
+        return not self._exists(file.owner)
+
+    def _exists(self, path: str) -> bool:
+        try:
+            self._storage.stat(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def _moved(self, entry: Entry, path: str) -> bool:
+        try:
+            self._storage.move(entry.path, path)
+        except AlreadyExistsError:
+            if not _equal(self._storage, entry.path, path):
+                return False
+            self._storage.delete(entry.path)  # cut short between the two steps of a move
+        except NotFoundError:  # another undo was quicker
+            return True
+        return True
 
 
-def _put_back(storage: Storage, run: str, entry: Entry) -> Restored:
-    path = entry.path.removeprefix(f"{_folder(run)}/")
-    try:
-        storage.move(entry.path, path)
-    except AlreadyExistsError:
-        if storage.stat(path).size != entry.size:
-            return Restored(path, entry.size, in_place=False)
-        storage.delete(entry.path)  # an undo was cut short between the two steps of a move
-    except NotFoundError:  # another undo was quicker
-        return Restored(path, entry.size, in_place=True)
-    return Restored(path, entry.size, in_place=True)
-
-
-def trashed_runs(storage: Storage) -> frozenset[str]:
-    """Returns the folders of the runs of which something is in the trash.
+def trashed_runs(storage: Storage) -> Mapping[str, float]:
+    """Returns the folders of the runs of which something is in the trash, and since when.
 
     Raises:
         StorageError: when the storage fails.
     """
-    return frozenset(entry.path.split("/")[2] for entry in storage.list(FOLDER))
+    since: dict[str, float] = {}
+    for entry in storage.list(FOLDER):
+        run, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
+        since.setdefault(run, 0.0)
+        if path.startswith(f"{_MANIFEST}/") and entry.modified is not None:
+            since[run] = min(since[run] or entry.modified, entry.modified)
+    return since
 
 
 def expired(storage: Storage, now: float) -> tuple[str, ...]:
@@ -185,6 +248,18 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
             found += [one.path for one in entries if one.path not in manifests]
             found += manifests
     return tuple(found)
+
+
+def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], None]) -> None:
+    """Deletes what has expired; a run's manifests go last, since they say that it has.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    manifests = [one for one in paths if one.split("/")[3] == _MANIFEST]
+    for some in ([one for one in paths if one not in set(manifests)], manifests):
+        if some:
+            storage.delete_all(some, before=before)
 
 
 def _expired(storage: Storage, path: str, now: float) -> bool:

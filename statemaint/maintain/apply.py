@@ -4,12 +4,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import leased
-from statemaint.maintain.maintain import OnOutcome, Work, new_run_id
+from statemaint.maintain.maintain import OnOutcome, Work, new_run_id, scan_checkpoint
+from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request, plan
+from statemaint.plan import MOST_SKEW, Plan, Request, plan
 from statemaint.report import Report
 from statemaint.report.to_json import fingerprint
-from statemaint.scan import must_be_checkpoint, scan
+from statemaint.scan import must_be_checkpoint
 from statemaint.storage import ReadOnly, Storage
 
 
@@ -70,17 +71,23 @@ def apply(
     must_be_checkpoint(storage)
     work = Work(storage, run or new_run_id(storage.now()))
     with leased(storage, work.run) as lease:
-        return work.carry_out(_same(storage, asked), lease, on_outcome)
+        return work.carry_out(_same(storage, asked, skew=lease.skew), lease, on_outcome)
 
 
-def _same(storage: Storage, asked: PlanFile) -> Plan:
-    checkpoint = scan(ReadOnly(storage))
+def _same(storage: Storage, asked: PlanFile, *, skew: float) -> Plan:
+    if asked.now > storage.now() + MOST_SKEW:
+        raise Superseded(storage.root, "the plan was made in the future, by the storage's clock")
+    checkpoint = scan_checkpoint(ReadOnly(storage))
     if checkpoint.query_id != asked.query_id:
         raise ConfigError(
             f"{storage.root}: holds query {checkpoint.query_id!r}, the plan is of query "
             f"{asked.query_id!r} in {asked.checkpoint}; give the plan of this checkpoint"
         )
-    found = plan(checkpoint, asked.policy, asked.now, request=asked.request)
+    found = plan(
+        checkpoint, asked.policy, asked.now, request=asked.request, skew=skew, seen=storage.now()
+    )
     if fingerprint(found) != asked.fingerprint:
-        raise Superseded(storage.root, "the files that the plan is about have changed")
+        skewed = (one.detail for one in found.findings if one.code is FindingCode.CLOCK_SKEW)
+        why = next(skewed, "the files that the plan is about, or the plan itself, have changed")
+        raise Superseded(storage.root, why)
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
-from statemaint.errors import NotFoundError, StorageError
+from statemaint.errors import NotFoundError, StatemaintError, StorageError
 from statemaint.execute import Fence, trashed_runs
 from statemaint.model.ids import run_folder
 from statemaint.plan import Request
@@ -79,7 +79,7 @@ def note_run(storage: Storage, report: Report, fence: Fence) -> None:
         bytes_deleted=report.bytes_deleted,
         exit_code=report.exit_code,
     )
-    path = f"{FOLDER}/{run_folder(report.run)}/{_task(report.plan.request)}.json"
+    path = f"{FOLDER}/{run_folder(report.run)}/{run_folder(_task(report.plan.request))}.json"
     try:
         storage.write(path, [note.model_dump_json().encode() + b"\n"], overwrite=True)
     except StorageError as error:
@@ -106,12 +106,19 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
     for entry in storage.list(FOLDER):
         run, _, _ = entry.path.removeprefix(f"{FOLDER}/").partition("/")
         try:
-            notes[run].append(_Note.model_validate_json(storage.read(entry.path)))
+            note = _Note.model_validate_json(storage.read(entry.path))
         except (ValidationError, NotFoundError):
             continue
+        notes[run].append(note)
     trashed = trashed_runs(storage)
-    found = (_run(run, tasks, in_trash=run in trashed) for run, tasks in notes.items() if tasks)
+    found = [_run(run, tasks, in_trash=run in trashed) for run, tasks in notes.items()]
+    found += [_cut_short(run, since) for run, since in trashed.items() if run not in notes]
     return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
+
+
+def _cut_short(run: str, since: float) -> Run:
+    """Returns a run that was killed before it could note itself; it can be undone all the same."""
+    return Run(run, since, 0.0, 0, 0, 0, 0, 0, StatemaintError.exit_code, in_trash=True)
 
 
 def _run(run: str, tasks: Iterable[_Note], *, in_trash: bool) -> Run:

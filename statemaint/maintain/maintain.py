@@ -7,10 +7,19 @@ from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
-from statemaint.execute import Fence, execute, expired_trash, leased, newest_number
+from statemaint.execute import (
+    Claim,
+    Fence,
+    Lease,
+    empty_trash,
+    execute,
+    expired_trash,
+    leased,
+    newest,
+)
 from statemaint.maintain.history import note_run
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding
+from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Plan, Request, diagnose, plan
@@ -107,7 +116,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         LeaseLostError: when another run has taken over; nothing more was done.
     """
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run)
-    before = newest_number(storage)
+    before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request)[1]
     trash = _trash(storage, decided)
     if dry_run:
@@ -115,29 +124,47 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     if decided.idle and not trash:
         return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, work.run, keep=keep_lease) as lease:
-        if lease.number > before + 1 or abs(lease.skew) > MOST_SKEW:
-            # Another run has been at work since, or what the plan says of ages is not to be had.
+        if not _alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
+            # Another run has been at work meanwhile, or no age can be relied on.
             decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
         report = work.carry_out(decided, lease, on_outcome)
-        storage.delete_all(trash, before=lease.check)
+        empty_trash(storage, _trash(storage, decided) if trash else (), before=lease.check)
         return report
 
 
+def _alone_since(before: Claim | None, lease: Lease) -> bool:
+    """Tells whether no other run can have been at work since a lease was the newest one."""
+    if before is None:
+        return lease.number == 1
+    released = not before.deadline and lease.number == before.number + 1
+    return released or lease.number == before.number
+
+
 def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns what may leave the trash; tasks that see a part of a checkpoint leave it alone."""
+    """Returns what may leave the trash: nothing while there is damage, which it may mend.
+
+    Tasks that see a part of a checkpoint leave it alone.
+    """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
-    return expired_trash(storage, storage.now()) if whole and not decided.halted else ()
+    sound = not damaged(decided.all_findings)
+    return expired_trash(storage, storage.now()) if whole and sound else ()
 
 
-def end_run(storage: Storage, run: str) -> None:
+def end_run(storage: Storage, run: str, *, sound: bool = True) -> None:
     """Ends a run of several tasks: empties the trash, and ends the lease that they shared.
+
+    Args:
+        storage: where the checkpoint lives.
+        run: the run's id.
+        sound: no task found damage, which what is in the trash might mend.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
         StorageError: when the storage fails.
     """
     with leased(storage, run) as lease:
-        storage.delete_all(expired_trash(storage, storage.now()), before=lease.check)
+        found = expired_trash(storage, storage.now()) if sound else ()
+        empty_trash(storage, found, before=lease.check)
 
 
 class Work:

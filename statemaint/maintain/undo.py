@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from statemaint.execute import Ledger, Restored, leased, restore
+from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, restore
 from statemaint.maintain.maintain import new_run_id
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
@@ -17,7 +17,8 @@ class Undone:
         run: the run that had deleted.
         files: how many files are in place again.
         bytes: of these files.
-        left: the paths at which another file stands by now; theirs stay in the trash.
+        left: the paths at which another file stands by now, and those of checksum files whose
+            owner is another file by now; theirs stay in the trash.
     """
 
     run: str
@@ -46,10 +47,11 @@ def undo(
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
+    must_be_in_trash(storage, run)  # before anything is written for it
     mine = new_run_id(storage.now())
     found: list[Restored] = []
     with leased(storage, mine) as lease:
-        ledger = Ledger(storage, mine, lease.number)
+        ledger = Ledger(storage, mine, lease)
         for one in restore(storage, run, before=lease.check):
             found.append(one)
             on_restored(one)

@@ -37,6 +37,7 @@ def plan(
     *,
     request: Request | None = None,
     skew: float = 0.0,
+    seen: float | None = None,
 ) -> Plan:
     """Returns what would be written, kept and deleted, and why.
 
@@ -48,7 +49,8 @@ def plan(
         policy: when to snapshot and what to keep.
         now: seconds since the epoch by the storage's clock.
         request: what to restrict the run to.
-        skew: seconds by which the storage's stamps were seen to be ahead of `now` (S19).
+        skew: seconds by which the storage's stamps were seen to be ahead of its clock (S19).
+        seen: when the scan was, where that was later than `now`: a plan that is made again.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist.
@@ -57,7 +59,7 @@ def plan(
     stores = _asked_for(checkpoint, asked)
     target = _target(checkpoint, asked)
     floor = _floor(checkpoint, policy, target)
-    skewed = tuple(_skewed(stores, now, skew))
+    skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
     window = _window(policy, now, asked, floor, target, skewed=bool(skewed))
     return Plan(
         root=checkpoint.root,

@@ -73,8 +73,14 @@ def _request_json(plan: Plan) -> Json:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Returns what tells one plan from another: its actions, with each file's size and time."""
-    steps = [[plan.target, plan.floor], *(_step(one) for one in plan.actions)]
+    """Returns what tells one plan from another: what it was decided by, and its actions.
+
+    Each action counts with the size and the time of every file that it is about.
+    """
+    settings = asdict(plan.policy).items()
+    policy = {name: None if value is None else float(value) for name, value in settings}
+    decided_by = [plan.query_id, policy, float(plan.now), plan.target, plan.floor]
+    steps = [decided_by, *(_step(one) for one in plan.actions)]
     return sha256(json.dumps(steps).encode()).hexdigest()
 
 

@@ -40,19 +40,18 @@ class MemoryStorage:
         """Yields every file below a directory."""
         self._requests["list"] += 1
         under = f"{prefix.rstrip('/')}/" if prefix else ""
-        yield from [self._entry(path) for path in self._files if path.startswith(under)]
+        found = list(self._files.items())  # a copy in one step: other threads write meanwhile
+        yield from [_entry(path, file) for path, file in found if path.startswith(under)]
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         self._requests["stat"] += 1
-        self._must_exist(path)
-        return self._entry(path)
+        return _entry(path, self._file(path))
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests["read"] += 1
-        self._must_exist(path)
-        return self._files[path][0]
+        return self._file(path)[0]
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
@@ -62,11 +61,12 @@ class MemoryStorage:
     def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
         """Makes a file appear whole in one step, or not at all."""
         self._requests["write"] += 1
-        content = b"".join(chunks)
-        if path in self._files and not overwrite:
+        file = (b"".join(chunks), self._clock())
+        if overwrite:
+            self._files[path] = file
+        elif self._files.setdefault(path, file) is not file:
             raise AlreadyExistsError(path, "a file of that name is already there")
-        self._files[path] = (content, self._clock())
-        return self._entry(path)
+        return _entry(path, file)
 
     def append(self, path: str, lines: bytes) -> None:
         """Adds whole lines to a file."""
@@ -89,10 +89,10 @@ class MemoryStorage:
     def move(self, path: str, to: str) -> None:
         """Gives a file another name; it keeps its time, as on a disk."""
         self._requests["move"] += 1
-        self._must_exist(path)
-        if to in self._files:
+        file = self._file(path)
+        if self._files.setdefault(to, file) is not file or path == to:
             raise AlreadyExistsError(to, "a file of that name is already there")
-        self._files[to] = self._files.pop(path)
+        self._files.pop(path, None)
 
     @property
     def exclusive(self) -> bool:
@@ -103,10 +103,13 @@ class MemoryStorage:
         """Returns the clock's time."""
         return self._clock()
 
-    def _must_exist(self, path: str) -> None:
-        if path not in self._files:
+    def _file(self, path: str) -> tuple[bytes, float]:
+        found = self._files.get(path)
+        if found is None:
             raise NotFoundError(path, "no such file")
+        return found
 
-    def _entry(self, path: str) -> Entry:
-        content, modified = self._files[path]
-        return Entry(path, len(content), modified)
+
+def _entry(path: str, file: tuple[bytes, float]) -> Entry:
+    content, modified = file
+    return Entry(path, len(content), modified)

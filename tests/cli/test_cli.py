@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 
+VERBS = ["scan", "plan", "apply", "maintain", "undo", "runs", "verify", "digest", "queries"]
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
 
@@ -200,6 +203,65 @@ def test_a_checkpoint_without_a_commit_has_nothing_to_do(checkpoint: Path) -> No
     assert "NO_COMMITTED_BATCH: no batch is committed yet: nothing to do" in done.stderr
 
 
+def test_apply_carries_out_what_plan_printed_once(checkpoint: Path, tmp_path: Path) -> None:
+    planned = run("plan", str(checkpoint), *TIGHT, "--json").stdout
+    file = tmp_path / "plan.json"
+    file.write_text(planned)
+    moved = checkpoint.rename(tmp_path / "moved")
+    done = run("apply", str(file), "--at", str(moved), "--json")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert (report["snapshots_written"], report["files_deleted"]) == (4, 32)
+    assert report["requests"]["delete"] >= 32
+    before = tree(moved / "state")
+    again = run("apply", str(file), "--at", str(moved))
+    assert again.returncode == 6
+    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {moved}: the files that the plan is")
+    assert len(again.stderr.splitlines()) == 1
+    assert tree(moved / "state") == before
+
+
+def test_what_a_run_deleted_comes_back(checkpoint: Path) -> None:
+    uri, state = str(checkpoint), checkpoint / "state"
+    before = {file: file.read_bytes() for file in state.rglob("*.delta")}
+    report = run_json("maintain", uri, *TIGHT, "--trash-for", "1h")
+    listed = json.loads(run("runs", uri, "--json").stdout)["runs"][0]
+    assert listed["run"] == report["run"]
+    assert (listed["files_deleted"], listed["snapshots_written"]) == (32, 4)
+    assert (listed["exit_code"], listed["in_trash"], listed["tasks"]) == (0, True, 1)
+    assert listed["run"] in run("runs", uri).stdout
+    size = sum(len(content) for file, content in before.items() if not file.exists())
+    done = run_json("undo", uri, listed["run"])
+    assert done == {"run": listed["run"], "files": 32, "bytes": size, "left": []}
+    assert {file: file.read_bytes() for file in state.rglob("*.delta")} == before
+    assert run("verify", uri, "--deep").returncode == 0
+    assert '"in_trash": false' in run("runs", uri, "--json").stdout
+
+
+def test_undo_tells_what_it_left(checkpoint: Path) -> None:
+    report = run_json("maintain", str(checkpoint), *TIGHT, "--trash-for", "1h")
+    (checkpoint / "state/0/0/3.delta").write_bytes(b"another")
+    done = run("undo", str(checkpoint), str(report["run"]))
+    assert done.returncode == 3
+    assert done.stderr.startswith("state/0/0/3.delta: does not fit what is there now")
+    assert (checkpoint / "state/0/0/3.delta").read_bytes() == b"another"
+
+
+@pytest.mark.parametrize("verb", ["maintain", "apply"])
+def test_a_lease_that_is_held_is_exit_code_4(checkpoint: Path, tmp_path: Path, verb: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(run("plan", str(checkpoint), *TIGHT, "--json").stdout)
+    acquire(LocalStorage(checkpoint), "nightly", seconds=86400.0)
+    before = tree(checkpoint)
+    args = {"maintain": [str(checkpoint), *TIGHT], "apply": [str(file)]}
+    done = run(verb, *args[verb])
+    assert (done.returncode, done.stdout) == (4, "")
+    line = rf"statemaint: LEASE_HELD: .*: .*:{os.getpid()} \(run nightly\) .* until 2\d\d\d-.* UTC"
+    assert re.match(line, done.stderr)
+    assert len(done.stderr.splitlines()) == 1
+    assert tree(checkpoint) == before
+
+
 def use_gzip(root: Path) -> None:
     (root / "offsets/24").write_bytes(offsets_bytes(codec="gzip"))
 
@@ -255,6 +317,11 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["maintain", "CK", "--partition", "9"], "no store matches"),
         (["maintain", "CK", "--target-version", "99"], "cannot be the target"),
         (["digest", "CK", "--version", "99"], "version 99 does not load"),
+        (["undo", "CK", "no-such-run"], "nothing of run 'no-such-run' is in the trash"),
+        (["apply", "CK/metadata"], "not a plan (checkpoint: Field required)"),
+        (["apply", "CK/offsets/24"], "not a plan (the file: Invalid JSON"),
+        (["apply", "CK/none.json"], "No such file or directory"),
+        (["maintain", "CK", "--trash-for", "ever"], "not a duration: 'ever'"),
         (["scan", "s3://bucket/ck"], "storage 's3' is not supported"),
         (["scan", "CK/nowhere"], "NOT_A_CHECKPOINT"),
     ],
@@ -302,7 +369,7 @@ def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
     assert not (checkpoint / "_statemaint").exists()
 
 
-@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "digest", "queries"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself(verb: str) -> None:
     done = run(verb, "--help")
     assert done.returncode == 0

@@ -2,12 +2,13 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from statemaint.errors import StorageError
+from statemaint.errors import AlreadyExistsError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage import LocalStorage, MemoryStorage
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from tests.support.checkpoints import NOW
 
 _T = TypeVar("_T")
 
@@ -17,10 +18,20 @@ class Crash(BaseException):
 
 
 class CrashingStorage(MemoryStorage):
-    """Crashes before or after the n-th change, counted from 0."""
+    """Crashes before or after the n-th change, counted from 0; nothing changes after that.
 
-    def __init__(self, files: dict[str, bytes], *, at: int, after: bool) -> None:
-        super().__init__(files)
+    A move is two changes: in between the file has both names.
+    """
+
+    def __init__(
+        self,
+        files: dict[str, bytes],
+        *,
+        at: int,
+        after: bool,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        super().__init__(files, clock=clock)
         self._at, self._after = at, after
         self.changes = 0
 
@@ -36,14 +47,86 @@ class CrashingStorage(MemoryStorage):
         delete = super().delete
         self._step(lambda: delete(path))
 
+    def move(self, path: str, to: str) -> None:
+        file = self._file(path)
+        if to in self._files:
+            raise AlreadyExistsError(to, "a file of that name is already there")
+        self._step(lambda: self._files.update({to: file}))
+        self._step(lambda: self._files.pop(path))
+
     def _step(self, change: Callable[[], _T]) -> _T:
         number, self.changes = self.changes, self.changes + 1
-        if number == self._at and not self._after:
+        if number > self._at or (number == self._at and not self._after):
             raise Crash
         result = change()
         if number == self._at:
             raise Crash
         return result
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class PausingStorage(MemoryStorage):
+    """Is paused before chosen requests, counted from 0, and remembers what was done after.
+
+    What happens in a pause goes through `beside`: the same files, as others see them.
+    """
+
+    def __init__(
+        self,
+        files: dict[str, bytes],
+        *,
+        clock: Callable[[], float],
+        pauses: Mapping[int, Callable[[Storage], None]],
+    ) -> None:
+        super().__init__(files, clock=clock)
+        self.beside = MemoryStorage(clock=clock)
+        self.beside._files = self._files
+        self._pauses = pauses
+        self.calls: list[tuple[str, str]] = []
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        self._point("list", prefix)
+        return super().list(prefix)
+
+    def stat(self, path: str) -> Entry:
+        self._point("stat", path)
+        return super().stat(path)
+
+    def read(self, path: str) -> bytes:
+        self._point("read", path)
+        return super().read(path)
+
+    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        content = list(chunks)
+        self._point("write", path)
+        return super().write(path, content, overwrite=overwrite)
+
+    def append(self, path: str, lines: bytes) -> None:
+        self._point("append", path)
+        super().append(path, lines)
+
+    def delete(self, path: str) -> None:
+        self._point("delete", path)
+        super().delete(path)
+
+    def move(self, path: str, to: str) -> None:
+        self._point("move", path)
+        super().move(path, to)
+
+    def _point(self, verb: str, path: str) -> None:
+        number = len(self.calls)
+        self.calls.append((verb, path))
+        if pause := self._pauses.get(number):
+            pause(self.beside)
 
 
 class RefusingStorage(MemoryStorage):
@@ -97,3 +180,7 @@ class KilledStorage(LocalStorage):
     def delete(self, path: str) -> None:
         self._point()
         super().delete(path)
+
+    def move(self, path: str, to: str) -> None:
+        self._point()
+        super().move(path, to)

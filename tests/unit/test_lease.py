@@ -1,0 +1,319 @@
+"""One maintainer at a time: numbers, deadlines, and a maintainer that was paused (S8)."""
+
+import json
+import logging
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from statemaint.errors import LeaseHeldError, LeaseLostError, StorageError
+from statemaint.execute import lease as leases
+from statemaint.execute import leased
+from statemaint.execute.lease import SECONDS, Lease, acquire, newest, newest_number, path_of
+from statemaint.model.policy import Policy
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from tests.support.checkpoints import NOW
+from tests.support.faults import Clock
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def storage(clock: Clock) -> MemoryStorage:
+    return MemoryStorage(clock=clock)
+
+
+def lease_files(storage: Storage) -> list[str]:
+    return sorted(entry.path for entry in storage.list(leases.FOLDER))
+
+
+# -- who gets it
+
+
+def test_numbers_grow_from_one(storage: MemoryStorage) -> None:
+    numbers = []
+    for run in "abc":
+        with leased(storage, run) as lease:
+            numbers.append(lease.number)
+    assert numbers == [1, 2, 3]
+
+
+def test_a_second_run_is_told_who_holds_it_and_until_when(storage: MemoryStorage) -> None:
+    with leased(storage, "first"), pytest.raises(LeaseHeldError) as held:
+        acquire(storage, "second")
+    error = held.value
+    assert (error.run, error.owner, error.until) == ("first", leases.me(), NOW + SECONDS)
+    assert error.exit_code == 4
+    assert f"{leases.me()} (run first)" in str(error)
+    assert "until 2033-05-18 03:34:20 UTC" in str(error)
+
+
+def test_a_released_lease_lets_the_next_run_in_at_once(
+    storage: MemoryStorage, caplog: pytest.LogCaptureFixture
+) -> None:
+    with leased(storage, "first"):
+        pass
+    assert acquire(storage, "second").number == 2
+    assert caplog.messages == []
+
+
+def test_a_lease_is_released_when_the_work_fails(storage: MemoryStorage) -> None:
+    with pytest.raises(ZeroDivisionError), leased(storage, "first"):
+        raise ZeroDivisionError
+    assert acquire(storage, "second").number == 2
+
+
+def test_an_expired_lease_is_taken_over_and_that_is_logged(
+    storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    acquire(storage, "dead")
+    clock.now += SECONDS - 0.5
+    with pytest.raises(LeaseHeldError):
+        acquire(storage, "next")
+    clock.now += 0.5
+    with caplog.at_level(logging.WARNING):
+        assert acquire(storage, "next").number == 2
+    assert [f"took over the lease of {leases.me()} (run dead)" in one for one in caplog.messages]
+    assert len(caplog.messages) == 1
+
+
+def test_the_tasks_of_one_run_share_its_lease(storage: MemoryStorage, clock: Clock) -> None:
+    first = acquire(storage, "run")
+    clock.now += 40
+    second = acquire(storage, "run")
+    clock.now += 40
+    assert (first.number, second.number) == (1, 1)
+    first.must_hold()
+    with pytest.raises(LeaseHeldError):
+        acquire(storage, "other")
+
+
+def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(
+    storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = acquire(storage, "run")
+    clock.now += SECONDS
+    assert acquire(storage, "run").number == 2
+    assert caplog.messages == []
+    first.must_hold()  # a task of the same run goes on under the new number
+    assert first.number == 2
+
+
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_of_many_that_ask_at_once_one_gets_each_number(tmp_path: Path, kind: str) -> None:
+    storage: Storage = LocalStorage(tmp_path) if kind == "local" else MemoryStorage()
+    start, holding = threading.Barrier(8), threading.Lock()
+    numbers: list[int] = []
+    faults: list[BaseException] = []
+
+    def work(name: str) -> None:
+        start.wait()
+        try:
+            for turn in range(12):
+                try:
+                    lease = acquire(storage, f"{name}-{turn}")
+                except LeaseHeldError:
+                    continue
+                assert holding.acquire(blocking=False), "two hold it at once"
+                numbers.append(lease.number)
+                holding.release()
+                lease.release()
+        except BaseException as error:  # noqa: BLE001 -- of a thread, told below
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(str(number),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert numbers
+    assert set(Counter(numbers).values()) == {1}
+    assert len(lease_files(storage)) <= 9
+
+
+# -- files of leases
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b'{"run": "r", "owner": "o"}', b"\xff", b"[" * 100_000,
+     b'{"run": "r", "owner": "o", "deadline": 1e400}',
+     b'{"run": "r", "owner": "o", "deadline": 1e99}',
+     b'{"run": "r", "owner": "o", "deadline": NaN}',
+     b'{"run": "r", "owner": "o", "deadline": -1}',
+     b'{"run": "r", "owner": "o", "deadline": null}'],
+)  # fmt: skip
+def test_an_unreadable_lease_counts_as_held_and_then_expires(
+    storage: MemoryStorage, clock: Clock, content: bytes
+) -> None:
+    storage.write(path_of(7), [content])
+    with pytest.raises(LeaseHeldError, match="an unreadable lease file"):
+        acquire(storage, "next")
+    clock.now += SECONDS
+    assert acquire(storage, "next").number == 8
+
+
+def test_an_unreadable_lease_from_the_epoch_does_not_hold_for_ever() -> None:
+    storage = MemoryStorage({path_of(1): b"?"})  # some file systems stamp everything with 0
+    clock = Clock()
+    later = MemoryStorage(clock=clock)
+    later._files = storage._files
+    assert acquire(later, "next").number == 2
+
+
+def test_other_files_in_the_folder_are_no_leases(storage: MemoryStorage) -> None:
+    for name in (".0000000009.json.tmp", "0000000009.json.bak", "x.json", "\u0664.json"):
+        storage.write(f"{leases.FOLDER}/{name}", [b"?"])
+    assert newest_number(storage) == 0
+    assert newest(storage) is None
+
+
+def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage) -> None:
+    deleted: list[str] = []
+    delete = storage.delete
+    for number in range(1, 6):
+        storage.write(path_of(number), [b'{"run": "", "owner": "", "deadline": 0}'])
+
+    class Watched(MemoryStorage):
+        def delete(self, path: str) -> None:
+            deleted.append(path)
+            delete(path)
+
+    watched = Watched(clock=storage.now)
+    watched._files = storage._files
+    acquire(watched, "next")
+    assert deleted == [path_of(number) for number in range(1, 5)]
+    assert lease_files(storage) == [path_of(5), path_of(6)]
+
+
+def test_a_lease_of_which_nothing_is_left_is_lost(storage: MemoryStorage, clock: Clock) -> None:
+    zombie = acquire(storage, "zombie")
+    for run in "abcd":
+        clock.now += SECONDS
+        acquire(storage, run)
+    assert path_of(1) not in storage.files
+    assert path_of(2) not in storage.files
+    for ask in (zombie.must_hold, zombie.check, zombie.renew):
+        with pytest.raises(LeaseLostError):
+            ask()
+    assert LeaseLostError.exit_code == 4
+
+
+# -- heartbeat
+
+
+def test_renewing_moves_the_deadline_on(storage: MemoryStorage, clock: Clock) -> None:
+    lease = acquire(storage, "run")
+    for _ in range(10):
+        clock.now += SECONDS - 1
+        lease.renew()
+    assert json.loads(storage.read(path_of(1)))["deadline"] == clock.now + SECONDS
+    assert lease.number == 1
+
+
+def test_a_lease_that_ended_goes_on_under_a_new_number(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    lease = acquire(storage, "run")
+    clock.now += SECONDS
+    lease.check()
+    assert lease.number == newest_number(storage) == 2
+    with pytest.raises(LeaseHeldError):
+        acquire(storage, "other")
+
+
+class Turns:
+    """Stands for the event that ends the heartbeat: it is set after some turns."""
+
+    def __init__(self, turns: int) -> None:
+        self.left = turns
+        self.waited: list[float] = []
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        self.left -= 1
+        return self.left < 0
+
+
+def beat(lease: Lease, turns: int) -> Turns:
+    done = Turns(turns)
+    leases._beat(lease, done)  # type: ignore[arg-type]
+    return done
+
+
+def test_the_heartbeat_renews_three_times_as_often_as_it_must(storage: MemoryStorage) -> None:
+    lease = acquire(storage, "run")
+    writes = storage.requests["write"]
+    assert beat(lease, 4).waited == [SECONDS / 3] * 5
+    assert storage.requests["write"] == writes + 4
+
+
+def test_the_heartbeat_outlives_a_storage_that_fails(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(MemoryStorage):
+        down = False
+
+        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+            if self.down:
+                raise StorageError(path, "connection reset")
+            return super().write(path, chunks, overwrite=overwrite)
+
+    storage = Failing(clock=clock)
+    lease = acquire(storage, "run")
+    storage.down = True
+    beat(lease, 2)
+    assert [one.endswith("connection reset") for one in caplog.messages] == [True, True]
+    storage.down = False
+    clock.now += 10
+    beat(lease, 1)
+    assert json.loads(storage.read(path_of(1)))["deadline"] == clock.now + SECONDS
+
+
+def test_the_heartbeat_ends_once_the_lease_is_lost(
+    storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = acquire(storage, "run")
+    clock.now += SECONDS
+    acquire(storage, "other")
+    caplog.clear()
+    assert len(beat(lease, 5).waited) == 1
+    assert len(caplog.messages) == 1
+    clock.now = NOW  # even where its own deadline has not passed
+    with pytest.raises(LeaseLostError):
+        lease.check()
+
+
+def test_a_thread_renews_it_as_long_as_the_block_runs(clock: Clock) -> None:
+    renewed = threading.Event()
+
+    class Watched(MemoryStorage):
+        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+            entry = super().write(path, chunks, overwrite=overwrite)
+            if overwrite:
+                renewed.set()
+            return entry
+
+    storage = Watched(clock=clock)
+    with leased(storage, "run", seconds=0.03):
+        assert renewed.wait(60)
+        alive = [one.name for one in threading.enumerate()]
+    assert "statemaint-lease" in alive
+    assert "statemaint-lease" not in [one.name for one in threading.enumerate()]
+
+
+def test_a_released_lease_is_not_renewed_again(storage: MemoryStorage) -> None:
+    lease = acquire(storage, "run")
+    lease.release()
+    before = storage.files
+    lease.renew()
+    assert storage.files == before
+    assert json.loads(storage.read(path_of(1)))["deadline"] == 0

@@ -1,0 +1,112 @@
+"""Which runs take the lease, and which leave it and everything else alone."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from statemaint.errors import LeaseHeldError, UnsupportedError
+from statemaint.execute.lease import acquire
+from statemaint.listing import Entry
+from statemaint.maintain import end_run, maintain, plan_checkpoint
+from statemaint.model.policy import Policy
+from statemaint.scan import scan
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def checkpoint(clock: Clock) -> MemoryStorage:
+    found = MemoryStorage(clock=clock)
+    write_checkpoint(found, last=10, batches=range(6, 10), partitions=1)
+    return found
+
+
+def test_a_plan_and_a_dry_run_take_no_lease_and_write_nothing(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    acquire(storage, "other")
+    before = storage.files
+    plan_checkpoint(storage, TIGHT)
+    assert maintain(storage, TIGHT, dry_run=True).exit_code == 0
+    assert storage.files == before
+
+
+def test_a_run_with_nothing_to_do_writes_nothing(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    maintain(storage, TIGHT)
+    acquire(storage, "other")
+    before = storage.files
+    assert maintain(storage, TIGHT).exit_code == 0
+    assert storage.files == before
+
+
+def test_a_run_that_finds_the_lease_held_changes_nothing(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    acquire(storage, "other")
+    before = storage.files
+    with pytest.raises(LeaseHeldError):
+        maintain(storage, TIGHT)
+    assert storage.files == before
+
+
+def test_a_kept_lease_is_ended_by_the_end_of_the_run(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    maintain(storage, TIGHT, run="run", keep_lease=True)
+    with pytest.raises(LeaseHeldError):
+        acquire(storage, "other")
+    end_run(storage, "run")
+    assert acquire(storage, "other").number == 2
+    with pytest.raises(LeaseHeldError):
+        end_run(storage, "run")
+
+
+def test_every_line_of_the_ledger_has_the_leases_number(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    acquire(storage, "other").release()
+    maintain(storage, TIGHT)
+    lines = storage.read("_statemaint/ledger/0/0.jsonl").splitlines()
+    assert {json.loads(line)["fence"] for line in lines} == {2}
+
+
+def test_a_run_plans_again_when_another_one_was_at_work_meanwhile(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    acquire(storage, "other")
+
+    class Overtaken(MemoryStorage):
+        """The other run does its work, and ends, after this one has listed the state."""
+
+        listings = 0
+
+        def list(self, prefix: str) -> Iterator[Entry]:
+            yield from super().list(prefix)
+            self.listings += prefix == "state"
+            if prefix == "state" and self.listings == 1:
+                maintain(storage, TIGHT, run="other")
+
+    overtaken = Overtaken(clock=clock)
+    overtaken._files = storage._files
+    report = maintain(overtaken, TIGHT)
+    assert (report.snapshots_written, report.files_deleted.total()) == (0, 0)
+    assert overtaken.listings == 2
+    assert scan(storage).stores[0].foreign == ()
+
+
+def test_a_storage_that_cannot_exclude_is_refused(clock: Clock) -> None:
+    class Shared(MemoryStorage):
+        exclusive = False
+
+    files = checkpoint(clock).files
+    shared = Shared(files, clock=clock)
+    with pytest.raises(UnsupportedError) as refused:
+        maintain(shared, TIGHT)
+    assert refused.value.exit_code == 2
+    assert "ignores If-None-Match" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert shared.files == files

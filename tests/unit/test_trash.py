@@ -1,0 +1,386 @@
+"""What is deleted goes to the trash, and comes back byte for byte (S17)."""
+
+import json
+from collections.abc import Iterator
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemaint.codec import checksum
+from statemaint.errors import ConfigError, LeaseHeldError, StorageError
+from statemaint.execute import expired_trash, trashed_runs
+from statemaint.execute.lease import acquire
+from statemaint.execute.trash import FOLDER
+from statemaint.maintain import end_run, list_runs, maintain, undo, verify
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import run_folder
+from statemaint.model.policy import Policy
+from statemaint.plan import Request
+from statemaint.report import Report
+from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
+from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
+
+DAY = 86400.0
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
+KEEPING = TIGHT.override(trash_for=7 * DAY)
+AIRFLOW = "manual__2026-11-21T14:00:00+00:00"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def storage(clock: Clock) -> MemoryStorage:
+    return neglected(clock)
+
+
+def neglected(clock: Clock) -> MemoryStorage:
+    """Returns a checkpoint with deltas 1 to 10 and a checksum file beside each."""
+    found = MemoryStorage(clock=clock)
+    write_checkpoint(found, last=10, batches=range(6, 10), partitions=1)
+    for entry in list(found.list("state")):
+        content = found.read(entry.path)
+        side = checksum.spark(google_crc32c.value(content), len(content), 0)
+        found.write(f"{entry.path}.crc", [side])
+    return found
+
+
+def state(storage: MemoryStorage) -> dict[str, bytes]:
+    return {path: one for path, one in storage.files.items() if path.startswith("state/")}
+
+
+def trash(storage: MemoryStorage) -> list[str]:
+    return sorted(path for path in storage.files if path.startswith(FOLDER))
+
+
+def deleted(report: Report) -> int:
+    return report.files_deleted.total()
+
+
+# -- into the trash
+
+
+def test_files_are_moved_instead_of_deleted(storage: MemoryStorage) -> None:
+    before = state(storage)
+    report = maintain(storage, KEEPING, run="run")
+    gone = {path: content for path, content in before.items() if path not in storage.files}
+    assert len(gone) == deleted(report) == 10
+    kept = {path: storage.read(f"{FOLDER}/run/{path}") for path in gone}
+    assert kept == gone
+    manifest = storage.read(f"{FOLDER}/run/manifest/0-0.jsonl").splitlines()
+    assert [json.loads(line)["path"] for line in manifest] == [
+        f"state/0/0/{version}.delta{side}" for version in range(1, 6) for side in (".crc", "")
+    ]
+
+
+def test_the_ledger_tells_the_trash_from_a_deletion(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING)
+    lines = [json.loads(one) for one in storage.read("_statemaint/ledger/0/0.jsonl").splitlines()]
+    assert {one["trash"] for one in lines if one["action"] == "delete"} == {True}
+
+
+def test_without_trash_files_are_gone(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT, run="run")
+    assert trash(storage) == []
+    with pytest.raises(ConfigError, match="nothing of run 'run' is in the trash") as error:
+        undo(storage, "run")
+    assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize("run", [AIRFLOW, "../x", "a/b", "..", ".", "../../state/0/0/x", "é\n"])
+def test_no_run_id_leaves_the_trash(storage: MemoryStorage, run: str) -> None:
+    before = state(storage)
+    others = set(storage.files)
+    maintain(storage, KEEPING, run=run)
+    inside = [path for path in trash(storage) if not path.endswith("/manifest/0-0.jsonl")]
+    assert len(inside) == 10
+    for path in set(storage.files) - others:
+        assert path.startswith(("_statemaint/", "state/0/0/10.snapshot", "state/0/0/6.snapshot"))
+        assert ".." not in path.split("/")
+        assert "." not in path.split("/")
+        assert "" not in path.split("/")
+        assert ":" not in path
+    assert undo(storage, run).files == 10
+    assert before.items() <= state(storage).items()
+
+
+@given(run=st.text(max_size=40))
+def test_a_runs_folder_is_one_harmless_name(run: str) -> None:
+    found = run_folder(run)
+    assert found.strip("-") == "" or found[0] != "."
+    assert found not in ("", ".", "..")
+    assert set(found) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@=-")
+    assert run_folder(found) == found
+
+
+def test_a_failing_trash_deletes_nothing(storage: MemoryStorage) -> None:
+    refusing = RefusingStorage(storage.files, verb="append", below=FOLDER)
+    report = maintain(refusing, KEEPING)
+    assert [one.code for one in report.findings] == [FindingCode.STORAGE_FAILED]
+    assert state(storage).items() <= state(refusing).items()
+
+
+# -- and back
+
+
+def test_undo_restores_byte_for_byte(storage: MemoryStorage) -> None:
+    before = state(storage)
+    maintain(storage, KEEPING, run=AIRFLOW)
+    done = undo(storage, AIRFLOW)
+    after = state(storage)
+    assert (done.files, done.left) == (10, ())
+    assert done.bytes == sum(len(before[path]) for path in before if _below(path))
+    assert {path: after[path] for path in before} == before
+    assert {path.rpartition("/")[2] for path in after.keys() - before.keys()} == {
+        "10.snapshot", "10.snapshot.crc", "6.snapshot", "6.snapshot.crc",
+    }  # fmt: skip
+    assert trash(storage) == []
+    assert verify(storage, deep=True).findings == ()
+
+
+def _below(path: str) -> bool:
+    return int(path.rpartition("/")[2].partition(".")[0]) <= 5
+
+
+def test_after_an_undo_the_next_run_deletes_the_same_again(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    settled = state(storage)
+    undo(storage, "run")
+    again = maintain(storage, KEEPING, run="again")
+    assert (deleted(again), again.exit_code) == (10, 0)
+    assert state(storage) == settled
+    assert maintain(storage, KEEPING).plan.actions == ()
+
+
+def test_undo_is_in_the_ledger(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    undo(storage, "run")
+    lines = [json.loads(one) for one in storage.read("_statemaint/ledger/undo.jsonl").splitlines()]
+    assert [one["action"] for one in lines] == ["restore"] * 10
+    assert {(one["of"], one["fence"]) for one in lines} == {("run", 2)}
+
+
+def test_an_undo_waits_for_the_lease(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    acquire(storage, "other")
+    before = storage.files
+    with pytest.raises(LeaseHeldError):
+        undo(storage, "run")
+    assert storage.files == before
+
+
+def test_an_unknown_run_is_told_in_one_line(storage: MemoryStorage) -> None:
+    before = storage.files
+    with pytest.raises(ConfigError) as error:
+        undo(storage, "no such run")
+    assert error.value.exit_code == 2
+    assert "'no such run'" in str(error.value)
+    assert storage.files == before
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"short", None])
+def test_a_file_in_the_place_stays_and_is_reported(
+    storage: MemoryStorage, content: bytes | None
+) -> None:
+    old = storage.read("state/0/0/3.delta")
+    other = content or bytes(len(old))  # of the same size: only its bytes tell
+    maintain(storage, KEEPING, run="run")
+    storage.write("state/0/0/3.delta", [other])
+    for _ in range(2):
+        done = undo(storage, "run")
+        assert set(done.left) == {"state/0/0/3.delta", "state/0/0/3.delta.crc"}
+    assert storage.read("state/0/0/3.delta") == other
+    assert "state/0/0/3.delta.crc" not in storage.files  # of the file in the trash
+    storage.delete("state/0/0/3.delta")
+    assert undo(storage, "run").left == ()
+    assert storage.read("state/0/0/3.delta") == old
+    assert trash(storage) == []
+
+
+def test_an_equal_file_in_the_place_is_the_one_that_was_to_come_back(
+    storage: MemoryStorage,
+) -> None:
+    old = storage.read("state/0/0/3.delta")
+    maintain(storage, KEEPING, run="run")
+    storage.write("state/0/0/3.delta", [old])
+    assert undo(storage, "run").left == ()
+    assert trash(storage) == []
+
+
+def test_a_checksum_that_stood_in_the_way_does_not_come_back(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    # Beside the snapshot that was written since, it would keep Spark from loading that.
+    storage.write("state/0/0/.10.snapshot.crc", [b"crc\0\0\0\2\0abcd"])
+    clock.now += 2 * DAY
+    maintain(storage, KEEPING, run="run")
+    assert "state/0/0/10.snapshot" in storage.files
+    done = undo(storage, "run")
+    assert done.left == ("state/0/0/.10.snapshot.crc",)
+    assert verify(storage, deep=True).healthy
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, after: bool) -> None:
+    before, goal = neglected(clock), neglected(clock)
+    maintain(goal, KEEPING, run="run")
+    for crashing in _crashes(before, after=after):
+        try:
+            maintain(crashing, KEEPING, run="run")
+        except Crash:
+            crashed = MemoryStorage(crashing.files, clock=clock)
+            _nothing_lost(before, crashed)
+            assert verify(crashed, deep=True).healthy
+            undone = MemoryStorage(crashed.files, clock=Clock(clock.now + 90))
+            if trash(undone):
+                undo(undone, "run")
+                assert state(before).items() <= state(undone).items()
+                assert [one for one in trash(undone) if "/state/" in one] == []
+            maintain(crashed, KEEPING, run="run")
+            # A crash between a snapshot and its checksum: Spark reads the snapshot unchecked.
+            lacking = state(goal).keys() - state(crashed).keys()
+            assert {path.rpartition(".snapshot")[2] for path in lacking} <= {".crc"}
+            assert state(crashed).items() <= state(goal).items()
+            assert sorted(trash(crashed)) == sorted(trash(goal))
+            continue
+        return
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_while_files_come_back_loses_nothing(clock: Clock, *, after: bool) -> None:
+    before = neglected(clock)
+    trashed = MemoryStorage(before.files, clock=clock)
+    maintain(trashed, KEEPING, run="run")
+    for crashing in _crashes(trashed, after=after):
+        try:
+            undo(crashing, "run")
+        except Crash:
+            crashed = MemoryStorage(crashing.files, clock=Clock(clock.now + 90))
+            _nothing_lost(before, crashed)
+            if trash(crashed):
+                undo(crashed, "run")
+            assert state(before).items() <= state(crashed).items()
+            assert trash(crashed) == []
+            assert verify(crashed, deep=True).healthy
+            continue
+        return
+
+
+def _crashes(storage: MemoryStorage, *, after: bool) -> Iterator[CrashingStorage]:
+    """Yields a storage for each change at which the world may end; the last one is never asked."""
+    for at in range(200):
+        yield CrashingStorage(storage.files, at=at, after=after, clock=storage.now)
+    raise AssertionError("it never got through")
+
+
+def _nothing_lost(before: MemoryStorage, after: MemoryStorage) -> None:
+    for path, content in state(before).items():
+        places = (path, f"{FOLDER}/run/{path}")
+        assert content in [after.files.get(place) for place in places]
+
+
+# -- emptying it
+
+
+def test_the_trash_is_emptied_by_what_its_manifest_says(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    maintain(storage, KEEPING, run="run")
+    before = trash(storage)
+    clock.now += 7 * DAY - 1
+    maintain(storage, TIGHT)  # today's policy keeps nothing, the one of that day did
+    assert trash(storage) == before
+    clock.now += 1
+    maintain(storage, TIGHT.override(trash_for=900 * DAY))
+    assert trash(storage) == []
+
+
+def test_a_dry_run_empties_nothing(storage: MemoryStorage, clock: Clock) -> None:
+    maintain(storage, KEEPING)
+    clock.now += 8 * DAY
+    before = storage.files
+    maintain(storage, TIGHT, dry_run=True)
+    assert storage.files == before
+
+
+def test_damage_keeps_the_trash(storage: MemoryStorage, clock: Clock) -> None:
+    maintain(storage, KEEPING)
+    before = trash(storage)
+    clock.now += 8 * DAY
+    storage.delete("state/0/0/9.delta")
+    storage.delete("state/0/0/10.snapshot")
+    assert maintain(storage, TIGHT).exit_code == 3
+    end_run(storage, "some run", sound=False)
+    assert trash(storage) == before
+    end_run(storage, "some run")
+    assert trash(storage) == []
+
+
+def test_a_manifest_goes_after_all_its_files(storage: MemoryStorage, clock: Clock) -> None:
+    maintain(storage, KEEPING, run="run")
+    clock.now += 8 * DAY
+
+    class Watched(MemoryStorage):
+        def delete_all(self, paths, *, before=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
+            # As a storage that deletes many at once: in any order, and the first is refused.
+            for path in list(paths)[1:]:
+                self.delete(path)
+            raise StorageError(paths[0], "Access Denied")
+
+    watched = Watched(storage.files, clock=clock)
+    with pytest.raises(StorageError):
+        maintain(watched, TIGHT)
+    assert f"{FOLDER}/run/manifest/0-0.jsonl" in watched.files
+    rested = MemoryStorage(watched.files, clock=clock)
+    assert set(expired_trash(rested, clock.now)) == set(trash(rested)) != set()
+
+
+def test_a_manifest_that_cannot_be_read_keeps_its_run(storage: MemoryStorage, clock: Clock) -> None:
+    maintain(storage, KEEPING, run="run")
+    clock.now += 8 * DAY
+    for content in (b"", b"{\n", b'{"path": "x"}\n', b'{"until": "soon"}\n', b"[]\n"):
+        storage.write(f"{FOLDER}/run/manifest/0-0.jsonl", [content], overwrite=True)
+        assert expired_trash(storage, clock.now) == ()
+    assert undo(storage, "run").files == 10  # the files themselves tell where they were
+
+
+# -- the runs
+
+
+def test_runs_tell_what_each_did_and_whether_it_can_be_undone(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    maintain(storage, KEEPING, run="first")
+    clock.now += 100
+    storage.write("state/0/0/11.delta", [delta_bytes(changes(11))])
+    storage.write("commits/10", [COMMIT])
+    storage.write("offsets/10", [storage.read("offsets/9")])
+    maintain(storage, TIGHT, run="second", request=Request(force_snapshot=True))
+    second, first = list_runs(storage)
+    assert (first.run, first.in_trash, first.files_deleted) == ("first", True, 10)
+    assert (second.run, second.in_trash) == ("second", False)
+    assert first.started < second.started
+
+
+def test_a_run_that_was_killed_is_listed_by_its_trash(clock: Clock) -> None:
+    crashing = CrashingStorage(neglected(clock).files, at=25, after=False, clock=clock)
+    with pytest.raises(Crash):
+        maintain(crashing, KEEPING, run="killed")
+    after: Storage = MemoryStorage(crashing.files, clock=clock)
+    (run,) = list_runs(after)
+    assert (run.run, run.in_trash, run.started, run.exit_code) == ("killed", True, clock.now, 1)
+    assert set(trashed_runs(after)) == {"killed"}
+
+
+def test_no_store_name_leaves_the_folder_of_runs(storage: MemoryStorage) -> None:
+    before = set(storage.files)
+    maintain(storage, TIGHT, run="run", request=Request(stores=frozenset({"default", "../../x"})))
+    added = {path.rpartition("/")[0] for path in storage.files.keys() - before}
+    assert "_statemaint/runs/run" in added
+    assert all(".." not in folder.split("/") for folder in added)
