@@ -123,8 +123,9 @@ def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
     if not storage.exclusive:
         raise UnsupportedError(
             storage.root,
-            "a storage where two writers can both create a file (it ignores If-None-Match)",
-            "one that refuses the second, since two maintainers could run at once",
+            "a storage where two writers can both create the same file",
+            "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
+            "maintainers could run at once",
         )
     current = newest(storage)
     now = storage.now()

@@ -57,8 +57,8 @@ class Ledger:
         ]
         self._append(deletes[0].store, lines)
 
-    def restored(self, run: str, paths: Sequence[str]) -> None:
-        """Notes files that were brought back from a run's trash."""
+    def restoring(self, run: str, paths: Sequence[str]) -> None:
+        """Notes files that are about to be brought back from a run's trash."""
         lines = [self._line({"action": "restore", "path": path, "of": run}) for path in paths]
         self.storage.append("_statemaint/ledger/undo.jsonl", b"".join(lines))
 

@@ -109,9 +109,15 @@ def _equal(storage: Storage, one: str, other: str) -> bool:
 
 
 def restore(
-    storage: Storage, run: str, *, before: Callable[[], None] = lambda: None
+    storage: Storage,
+    run: str,
+    *,
+    note: Callable[[Sequence[str]], None] = lambda _: None,
+    before: Callable[[], None] = lambda: None,
 ) -> Iterator[Restored]:
     """Puts a run's files back, the newest first; yields each as it is done.
+
+    `note` is told all old paths before the first file moves, `before` is called ahead of each.
 
     Safe to kill and to repeat. A file whose place is taken by another one stays in the trash, and
     so does a checksum file whose owner is not the file that it was made for.
@@ -123,6 +129,7 @@ def restore(
     must_be_in_trash(storage, run)
     manifests, kept = _contents(storage, run)
     undo = _Undo(storage, run, [one.path for one in manifests], kept)
+    note(sorted(kept))
     for entry in undo.newest_first():
         before()
         yield undo.put_back(entry)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, restore
 from statemaint.maintain.maintain import new_run_id
@@ -52,11 +53,10 @@ def undo(
     found: list[Restored] = []
     with leased(storage, mine) as lease:
         ledger = Ledger(storage, mine, lease)
-        for one in restore(storage, run, before=lease.check):
+        noted = partial(ledger.restoring, run)
+        for one in restore(storage, run, note=noted, before=lease.check):
             found.append(one)
             on_restored(one)
-        if found:
-            ledger.restored(run, [one.path for one in found if one.in_place])
     back = [one for one in found if one.in_place]
     left = tuple(one.path for one in found if not one.in_place)
     return Undone(run, len(back), sum(one.bytes for one in back), left)

@@ -24,6 +24,7 @@ class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
         self._requests: Counter[str] = Counter()
+        self._links: bool | None = None
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -134,7 +135,24 @@ class LocalStorage:
 
     @property
     def exclusive(self) -> bool:
-        """Tells that of many writers of a new file one wins."""
+        """Tells whether the file system has hard links; tried once, when it is first asked."""
+        if self._links is None:
+            self._links = self._try_links()
+        return self._links
+
+    def _try_links(self) -> bool:
+        temp, link = (self._root / f".statemaint.{uuid.uuid4()}.tmp" for _ in range(2))
+        with _translated(temp.name):
+            try:
+                temp.touch(exist_ok=False)
+                os.link(temp, link)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                return False
+            finally:
+                temp.unlink(missing_ok=True)
+                link.unlink(missing_ok=True)
         return True
 
     def now(self) -> float:

@@ -57,8 +57,12 @@ class TestLocal(StorageContract):
     def test_works_where_the_file_system_has_no_links(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        assert LocalStorage(tmp_path).exclusive is True
         monkeypatch.setattr(os, "link", _refuse)
         self.test_never_overwrites_unless_told(LocalStorage(tmp_path))
+        # No lease there: a file that appears between two steps of a write is replaced.
+        assert LocalStorage(tmp_path).exclusive is False
+        assert [entry.path for entry in LocalStorage(tmp_path).list("")] == ["a/1"]
 
     def test_a_full_disk_leaves_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

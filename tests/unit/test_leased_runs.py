@@ -107,6 +107,6 @@ def test_a_storage_that_cannot_exclude_is_refused(clock: Clock) -> None:
     with pytest.raises(UnsupportedError) as refused:
         maintain(shared, TIGHT)
     assert refused.value.exit_code == 2
-    assert "ignores If-None-Match" in str(refused.value)
+    assert "two writers can both create the same file" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert shared.files == files
