@@ -9,7 +9,7 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
 
-.PHONY: help setup parts check test test-sparks bench fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts check test test-sparks bench fuzz certify checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -43,6 +43,9 @@ bench: setup ## measure against Spark's own classes, and rewrite the tables of d
 
 fuzz: setup ## throw broken bytes at every decoder for an hour
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 3600)
+
+certify: setup ## play 100,000 schedules of crashes beside a live query, and count what is lost
+	$(BIN)/python -m tests.certify $(or $(ARGS),--schedules 100000 --processes 2)
 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo

@@ -54,7 +54,7 @@ class StoreRun:
             CodecError: when a file of the chain is damaged.
             StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when what storage holds is not what was folded.
-            Superseded: when a file of the chain is gone.
+            Superseded: when a file of the chain is gone, or its base was replaced.
             StorageError: when the storage fails.
         """
         versions = tuple(action.version for action in actions)
@@ -116,11 +116,14 @@ class StoreRun:
 
     def _fold(self, chain: Chain, versions: tuple[int, ...], *, write: bool) -> Chunks:
         try:
-            return (yield from self.engine.fold(self.source, chain, versions, write=write))
+            digests = yield from self.engine.fold(self.source, chain, versions, write=write)
         except NotFoundError as error:
             raise Superseded(
                 error.path, "was there when the run was planned and is gone"
             ) from error
+        if chain.base:  # what is proved of it is proved of the file that was listed
+            self._unchanged(chain.base.entry)
+        return digests
 
     def _proof(
         self, action: WriteSnapshot | Attest, entry: Entry, found: StateDigest, chain: Chain | None

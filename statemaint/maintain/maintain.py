@@ -5,14 +5,26 @@ from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
+from typing import assert_never
 from uuid import uuid4
 
 from statemaint.execute import execute
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request, diagnose, plan
+from statemaint.plan import (
+    Action,
+    Attest,
+    Delete,
+    Plan,
+    Request,
+    WriteSnapshot,
+    diagnose,
+    plan,
+)
 from statemaint.report import Outcome, Report, summarize
 from statemaint.scan import scan
 from statemaint.storage import ReadOnly, Storage
@@ -58,12 +70,46 @@ def plan_checkpoint(
 ) -> tuple[Checkpoint, Plan]:
     """Returns a checkpoint and what would be done to it; writes nothing (S13).
 
+    A snapshot that is believed because nothing below it was listed must be the lowest at a second
+    look too: a listing that ran while somebody else snapshotted and deleted is partly old.
+
     Raises:
         ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
     """
     reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading)
-    return checkpoint, plan(checkpoint, policy, reading.now(), request=request)
+    decided = plan(checkpoint, policy, reading.now(), request=request)
+    for _ in range(_MOST_SCANS):
+        before = _believed(decided)
+        if not before:
+            break
+        checkpoint = scan_checkpoint(reading)
+        decided = plan(checkpoint, policy, reading.now(), request=request)
+        if _believed(decided) <= before:
+            break
+    return checkpoint, decided
+
+
+def _believed(decided: Plan) -> frozenset[str]:
+    """Returns the snapshots that the plan begins at although nobody has proved them."""
+    found = set()
+    for store in decided.stores:
+        bases = [base for action in store.actions if (base := _begins_at(action))]
+        proofs = store.attestations
+        found |= {one.path for one in bases if not any(proof.covers(one) for proof in proofs)}
+    return frozenset(found)
+
+
+def _begins_at(action: Action) -> Entry | None:
+    match action:
+        case WriteSnapshot(chain=chain) | Attest(against=Chain() as chain):
+            return chain.base.entry if chain.base else None
+        case Attest(snapshot=snapshot):
+            return snapshot.entry
+        case Delete():
+            return None
+        case _:
+            assert_never(action)
 
 
 def maintain(
