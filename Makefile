@@ -50,6 +50,9 @@ soak: setup ## run and kill real queries under maintenance (about an hour); ARGS
 fuzz: setup ## throw broken bytes at every decoder for an hour
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 3600)
 
+certify: setup ## play 100,000 schedules of crashes beside a live query, and count what is lost
+	$(BIN)/python -m tests.certify $(or $(ARGS),--schedules 100000 --processes 2)
+
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo
 

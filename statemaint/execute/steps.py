@@ -69,7 +69,7 @@ class StoreRun:
             CodecError: when a file of the chain is damaged.
             StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when what storage holds is not what was folded.
-            Superseded: when a file of the chain is gone.
+            Superseded: when a file of the chain is gone, or its base was replaced.
             StorageError: when the storage fails.
         """
         self._announce(actions)
@@ -143,19 +143,27 @@ class StoreRun:
     def _remove(self, page: tuple[Delete, ...]) -> None:
         if self.trash:
             self.trash.take(page, before=self.fence.check)
-        else:
-            self.storage.delete_all([one.path for one in page], before=self.fence.check)
+            return
+        # One call may delete in any order, and no checksum may outlive its file.
+        files = [one.path for one in page if one.reason is DeleteReason.BELOW_BASE]
+        others = [one.path for one in page if one.reason is not DeleteReason.BELOW_BASE]
+        for paths in (others, files):
+            if paths:
+                self.storage.delete_all(paths, before=self.fence.check)
 
     def _state(self, chain: Chain) -> StateDigest:
         return digest_of(self._fold(chain, (chain.version,), write=False), chain.version)
 
     def _fold(self, chain: Chain, versions: tuple[int, ...], *, write: bool) -> Chunks:
         try:
-            return (yield from self.engine.fold(self.source, chain, versions, write=write))
+            digests = yield from self.engine.fold(self.source, chain, versions, write=write)
         except NotFoundError as error:
             raise Superseded(
                 error.path, "was there when the run was planned and is gone"
             ) from error
+        if chain.base:  # what is proved of it is proved of the file that was listed
+            self._unchanged(chain.base.entry)
+        return digests
 
     def _proof(
         self, action: WriteSnapshot | Attest, entry: Entry, found: StateDigest, chain: Chain | None

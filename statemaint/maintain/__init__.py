@@ -3,13 +3,8 @@
 from statemaint.execute import Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.history import Run, list_runs
-from statemaint.maintain.maintain import (
-    end_run,
-    maintain,
-    new_run_id,
-    plan_checkpoint,
-    scan_checkpoint,
-)
+from statemaint.maintain.maintain import end_run, maintain, new_run_id
+from statemaint.maintain.planning import plan_checkpoint, scan_checkpoint
 from statemaint.maintain.undo import Undone, undo
 from statemaint.maintain.verify import Verification, digest_stores, verify
 

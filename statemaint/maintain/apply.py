@@ -4,14 +4,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import leased
-from statemaint.maintain.maintain import OnOutcome, Work, new_run_id, scan_checkpoint
+from statemaint.maintain.maintain import OnOutcome, Work, new_run_id
+from statemaint.maintain.planning import plan_checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import MOST_SKEW, Plan, Request, plan
+from statemaint.plan import MOST_SKEW, Plan, Request
 from statemaint.report import Report
 from statemaint.report.to_json import fingerprint
 from statemaint.scan import must_be_checkpoint
-from statemaint.storage import ReadOnly, Storage
+from statemaint.storage import Storage
 
 
 class PlanFile(BaseModel):
@@ -77,15 +78,14 @@ def apply(
 def _same(storage: Storage, asked: PlanFile, *, skew: float) -> Plan:
     if asked.now > storage.now() + MOST_SKEW:
         raise Superseded(storage.root, "the plan was made in the future, by the storage's clock")
-    checkpoint = scan_checkpoint(ReadOnly(storage))
+    checkpoint, found = plan_checkpoint(
+        storage, asked.policy, request=asked.request, as_of=asked.now, skew=skew
+    )
     if checkpoint.query_id != asked.query_id:
         raise ConfigError(
             f"{storage.root}: holds query {checkpoint.query_id!r}, the plan is of query "
             f"{asked.query_id!r} in {asked.checkpoint}; give the plan of this checkpoint"
         )
-    found = plan(
-        checkpoint, asked.policy, asked.now, request=asked.request, skew=skew, seen=storage.now()
-    )
     if fingerprint(found) != asked.fingerprint:
         skewed = (one.detail for one in found.findings if one.code is FindingCode.CLOCK_SKEW)
         why = next(skewed, "the files that the plan is about, or the plan itself, have changed")

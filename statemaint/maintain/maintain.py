@@ -1,4 +1,4 @@
-"""Scan, plan, execute, report."""
+"""One run: plan, lease, execute, report."""
 
 import sys
 from collections import Counter, defaultdict
@@ -18,17 +18,13 @@ from statemaint.execute import (
     newest,
 )
 from statemaint.maintain.history import note_run
-from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding, damaged
+from statemaint.maintain.planning import plan_checkpoint
+from statemaint.model.findings import damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import MOST_SKEW, Plan, Request, diagnose, plan
+from statemaint.plan import MOST_SKEW, Plan, Request
 from statemaint.report import Outcome, Report, summarize
-from statemaint.scan import scan
-from statemaint.storage import ReadOnly, Storage
-
-# A query that deletes faster than we can list would otherwise keep us scanning for ever.
-_MOST_SCANS = 5
+from statemaint.storage import Storage
 
 OnOutcome = Callable[[Outcome, Plan], None]
 
@@ -36,52 +32,6 @@ OnOutcome = Callable[[Outcome, Plan], None]
 def new_run_id(now: float) -> str:
     """Returns an id that sorts by time and that no other run has."""
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
-
-
-def scan_checkpoint(storage: Storage) -> Checkpoint:
-    """Returns a checkpoint whose findings a second scan has confirmed (S3).
-
-    A query goes on while we look: it purges its log and cleans up below it, so that one listing
-    may be older than another. What is really broken is still broken at the next look.
-
-    Raises:
-        NotACheckpointError: when there is none.
-        UnsupportedError: when it is of a kind that cannot be maintained.
-        StorageError: when anything could not be listed or read.
-    """
-    checkpoint = scan(storage)
-    for _ in range(_MOST_SCANS):
-        before = _damage(checkpoint)
-        if not before:
-            break
-        checkpoint = scan(storage)
-        if _damage(checkpoint) <= before:
-            break
-    return checkpoint
-
-
-def _damage(checkpoint: Checkpoint) -> frozenset[Finding]:
-    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    return frozenset(one for one in (*checkpoint.findings, *stores) if one.damage)
-
-
-def plan_checkpoint(
-    storage: Storage, policy: Policy, *, request: Request | None = None, skew: float = 0.0
-) -> tuple[Checkpoint, Plan]:
-    """Returns a checkpoint and what would be done to it; writes nothing (S13).
-
-    Args:
-        storage: where the checkpoint lives.
-        policy: when to snapshot and what to keep.
-        request: what to restrict the plan to.
-        skew: seconds by which the storage's stamps were seen to be ahead of its clock.
-
-    Raises:
-        ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
-    """
-    reading = ReadOnly(storage)
-    checkpoint = scan_checkpoint(reading)
-    return checkpoint, plan(checkpoint, policy, reading.now(), request=request, skew=skew)
 
 
 def maintain(  # noqa: PLR0913 -- each is a choice of its own

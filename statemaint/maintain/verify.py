@@ -14,7 +14,7 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
-from statemaint.maintain.maintain import scan_checkpoint
+from statemaint.maintain.planning import scan_checkpoint
 from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot, TempFile

@@ -14,6 +14,7 @@ from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import nothing
 
+_OURS = "_statemaint"
 # What file systems without hard links answer to link(2).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -141,8 +142,10 @@ class LocalStorage:
         return self._links
 
     def _try_links(self) -> bool:
-        temp, link = (self._root / f".statemaint.{uuid.uuid4()}.tmp" for _ in range(2))
-        with _translated(temp.name):
+        folder = self._root / _OURS
+        temp, link = (folder / f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
+        with _translated(_OURS):
+            self._make_directory(folder)
             try:
                 temp.touch(exist_ok=False)
                 os.link(temp, link)

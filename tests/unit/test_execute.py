@@ -224,6 +224,26 @@ def test_a_base_that_is_replaced_meanwhile_protects_what_lies_below(storage: Mem
     assert report.exit_code == 6
 
 
+def test_a_proved_snapshot_that_is_replaced_under_a_fold_is_superseded(
+    storage: MemoryStorage,
+) -> None:
+    class Replacing(MemoryStorage):
+        """What was proved at the scan is something else by the time that the fold opens it."""
+
+        def open(self, path: str):  # type: ignore[no-untyped-def]
+            if path == "state/0/0/20.snapshot":
+                self.write(path, [snapshot_bytes({b"poison": b""})], overwrite=True)
+            return super().open(path)
+
+    maintain(storage, TIGHT, request=Request(target=20, force_snapshot=True))
+    before = names(storage)
+    replacing = Replacing(storage.files)
+    report = maintain(replacing, TIGHT, request=Request(force_snapshot=True))
+    assert codes(report) == [FindingCode.SUPERSEDED]
+    assert names(replacing) == before
+    assert names(replacing, 1) >= {"25.snapshot"}
+
+
 def test_a_delta_that_is_cleaned_away_meanwhile_is_superseded(storage: MemoryStorage) -> None:
     class Cleaning(MemoryStorage):
         def open(self, path: str):  # type: ignore[no-untyped-def]
@@ -233,6 +253,24 @@ def test_a_delta_that_is_cleaned_away_meanwhile_is_superseded(storage: MemorySto
     report = maintain(Cleaning(storage.files), TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]
     assert [one.state for one in report.stores] == [StoreState.SKIPPED, StoreState.DONE]
+
+
+def test_that_nothing_lies_below_a_snapshot_needs_a_second_look(storage: MemoryStorage) -> None:
+    class Mixed(MemoryStorage):
+        """The first listing misses what somebody else has just written, and what it has deleted."""
+
+        listings = 0
+
+        def list(self, prefix: str):  # type: ignore[no-untyped-def]
+            self.listings += prefix == "state"
+            missed = () if self.listings > 1 else ("0/0/1.delta", "0/0/16.snapshot")
+            yield from (one for one in super().list(prefix) if not one.path.endswith(missed))
+
+    storage.write("state/0/0/16.snapshot", [snapshot_bytes(state_at(16))])
+    storage.write("state/0/0/17.snapshot", [snapshot_bytes({b"poison": b""})])
+    report = maintain(Mixed(storage.files), TIGHT)
+    assert codes(report) == [FindingCode.SNAPSHOT_MISMATCH]
+    assert "17.snapshot" in report.findings[0].detail
 
 
 def test_a_finding_needs_a_second_scan(storage: MemoryStorage) -> None:

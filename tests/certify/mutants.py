@@ -1,0 +1,295 @@
+"""Maintainers that break one rule each. The certificate is worth something if it catches them all.
+
+A mutant is a change of the code in memory, for as long as its context lasts.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from statemaint.codec.digest import StateDigest
+from statemaint.execute import ledger, steps
+from statemaint.execute.lease import Lease
+from statemaint.execute.steps import StoreRun
+from statemaint.model.chain import Chain, Versions
+from statemaint.model.checkpoint import Attestation, Checkpoint
+from statemaint.model.files import Snapshot
+from statemaint.plan import Attest, Delete, DeleteReason, KeepReason, StorePlan
+from statemaint.plan.store import _Decision
+from statemaint.scan import scan
+from tests.certify.schedule import run
+
+# Their packages have functions of the same names.
+planning = import_module("statemaint.plan.plan")
+looking = import_module("statemaint.maintain.planning")
+
+MOST = 2000
+"""Within so many schedules every mutant must be caught."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One broken maintainer: what it gets wrong, and the names that it replaces."""
+
+    name: str
+    rule: str
+    says: str
+    changes: tuple[tuple[Any, str, Any], ...]
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Breaks the code, and mends it."""
+        found = [(owner, name, _raw(owner, name)) for owner, name, _ in self.changes]
+        try:
+            for owner, name, new in self.changes:
+                setattr(owner, name, new)
+            yield
+        finally:
+            for owner, name, old in found:
+                setattr(owner, name, old)
+
+
+def _raw(owner: Any, name: str) -> Any:
+    return vars(owner)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """After how many schedules a mutant was caught, and what gave it away."""
+
+    schedules: int
+    loss: str
+
+
+def hunt(mutant: Mutant, most: int = MOST) -> Caught | None:
+    """Runs schedules against a mutant until one catches it; `None` when none does."""
+    with mutant.alive():
+        for seed in range(most):
+            if loss := run(seed).loss:
+                return Caught(seed + 1, loss)
+    return None
+
+
+# -- S1: the only copy of a change is never deleted
+
+_by_version = _Decision._by_version
+_fate = _Decision._fate
+
+
+def _base_goes_too(self: Any, version: int) -> Any:
+    """Deletes the base together with what lies below it."""
+    found = _by_version(self, version)
+    stays = found is None and self.base and version == self.base.version <= self.window.floor
+    return DeleteReason.BELOW_BASE if stays and len(self.versions.all) > 1 else found
+
+
+def _below_the_newest_snapshot(self: Any) -> Snapshot | None:
+    """Takes the newest snapshot for the base, whatever versions are retained."""
+    found: Snapshot | None = max(
+        self.versions.snapshots.values(), key=lambda one: one.version, default=None
+    )
+    return found
+
+
+# -- S2: plan from the commit log
+
+
+def _target_of_files(self: Checkpoint) -> int | None:
+    found = [one for store in self.stores for one in Versions.of(store.files).deltas]
+    return max(found, default=None) if self.batches else None
+
+
+def _target_of_the_running_batch(self: Checkpoint) -> int | None:
+    deltas = [set(Versions.of(store.files).deltas) for store in self.stores]
+    after = self.batches[-1] + 2 if self.batches else 0
+    running = bool(deltas) and all(after in one for one in deltas)
+    return (after if running else after - 1) or None
+
+
+def _above_target_goes(self: Any, file: Any) -> Any:
+    """Takes what an attempt of the running batch has not renamed yet for nobody's."""
+    if file.entry.name.endswith(".tmp"):
+        return self._orphan(file.entry, DeleteReason.ORPHAN_TEMP)
+    return _fate(self, file)
+
+
+# -- S3: the floor
+
+
+def _floor_of_policy(_: Any, policy: Any, target: int | None) -> int | None:
+    return None if target is None else max(1, target - policy.min_batches_to_retain)
+
+
+def _floor_of_log(checkpoint: Checkpoint, _: Any, __: Any) -> int | None:
+    return checkpoint.required
+
+
+_true_floor = planning._floor
+
+
+def _floor_off_by_one(checkpoint: Checkpoint, policy: Any, target: int | None) -> int | None:
+    found = _true_floor(checkpoint, policy, target)
+    return None if found is None or target is None else min(found + 1, target)
+
+
+# -- S4: a young snapshot protects nothing
+
+_base = _Decision._base
+
+
+def _young_base(self: Any) -> Snapshot | None:
+    found: Snapshot | None = _with_policy(self, _base, grace=0.0)
+    return found
+
+
+def _planned_base(self: Any) -> Snapshot | None:
+    """Trusts what this very run is about to write."""
+    planned = [self._planned(one.version) for one in self.writes if self._at_floor(one)]
+    found = [one for one in (_base(self), *planned) if one]
+    return max(found, key=lambda one: one.version, default=None)
+
+
+def _with_policy(self: Any, method: Callable[[Any], Any], **changes: Any) -> Any:
+    window = self.window
+    try:
+        self.window = replace(window, policy=window.policy.override(**changes))
+        return method(self)
+    finally:
+        self.window = window
+
+
+# -- S5: the age guard
+
+
+def _no_age(_: Any, __: Any, reason: DeleteReason = DeleteReason.ORPHAN_SIDE) -> DeleteReason:
+    return reason
+
+
+# -- S6: verify before delete
+
+
+def _no_attest(_: Any) -> tuple[Attest, ...]:
+    return ()
+
+
+def _trusting(_: Any) -> None:
+    return None
+
+
+_attest = _Decision._attest
+
+
+def _attest_alone(self: Any) -> tuple[Attest, ...]:
+    return tuple(replace(one, against=None) for one in _attest(self))
+
+
+def _equal(_: str, __: StateDigest, ___: StateDigest) -> None:
+    return None
+
+
+def _nearest(self: Versions, version: int, *, proved: Any) -> Chain | None:
+    """Starts at the nearest snapshot below, proved or not."""
+    del proved
+    starts = sorted((one for one in (0, *self.snapshots) if one < version), reverse=True)
+    return next((one for start in starts if (one := self._chain_from(start, version))), None)
+
+
+def _covers_name(self: Attestation, entry: Any) -> bool:
+    """Believes an old proof of a file that was replaced since."""
+    return bool(self.path == entry.path)
+
+
+def _any_file(_: Any, __: Any) -> None:
+    return None
+
+
+def _fold_unguarded(self: Any, chain: Chain, versions: Any, *, write: bool) -> Any:
+    """Does not look whether the proved snapshot that it folded on from is still the same."""
+    return (yield from self.engine.fold(self.source, chain, versions, write=write))
+
+
+# -- S7: order
+
+_decided = _Decision.plan
+
+
+def _deletes_first(self: Any, findings: Any) -> StorePlan:
+    found = _decided(self, findings)
+    first = [one for one in found.actions if isinstance(one, Delete)]
+    rest = [one for one in found.actions if not isinstance(one, Delete)]
+    return replace(found, actions=(*first, *rest))
+
+
+def _sides_stay(self: Any, side: Any) -> Any:
+    return self._orphan(side.entry) if side.entry.path in self.lone else KeepReason.SIDE_FILE
+
+
+def _sides_last(self: Any, page: Any) -> None:
+    for sides in (False, True):
+        some = [one.path for one in page if (one.reason is DeleteReason.SIDE_FILE) is sides]
+        if some:
+            self.storage.delete_all(some, before=self.fence.check)
+
+
+def _no_clearing(_: Any) -> Iterator[Delete]:
+    return iter(())
+
+
+def _unnoted(*_: Any, **__: Any) -> None:
+    return None
+
+
+MUTANTS = (
+    Mutant("base goes too", "S1", "deletes the base with what lies below it",
+           ((_Decision, "_by_version", _base_goes_too),)),
+    Mutant("newest snapshot is the base", "S1", "deletes below the newest snapshot",
+           ((_Decision, "_base", _below_the_newest_snapshot),
+            (_Decision, "_by_version", lambda self, version: DeleteReason.BELOW_BASE
+             if self.base and version < self.base.version else None))),
+    Mutant("target of file names", "S2", "plans from the highest file name",
+           ((Checkpoint, "target", property(_target_of_files)),)),
+    Mutant("target of a running batch", "S2", "takes a running batch for committed",
+           ((Checkpoint, "target", property(_target_of_the_running_batch)),)),
+    Mutant("temp files above the target", "S2", "touches temp files of the running batch",
+           ((_Decision, "_fate", _above_target_goes),)),
+    Mutant("floor of the policy", "S3", "ignores what the commit log still holds",
+           ((planning, "_floor", _floor_of_policy),)),
+    Mutant("floor of the log", "S3", "ignores the policy's min_batches_to_retain",
+           ((planning, "_floor", _floor_of_log),)),
+    Mutant("floor off by one", "S3", "keeps one version too few",
+           ((planning, "_floor", _floor_off_by_one),)),
+    Mutant("one look", "S3", "believes a finding that no second scan has confirmed",
+           ((looking, "scan_checkpoint", scan),)),
+    Mutant("young base", "S4", "relies on any snapshot, however young",
+           ((_Decision, "_base", _young_base),)),
+    Mutant("planned base", "S4", "relies on the snapshot that it has just written",
+           ((_Decision, "_base", _planned_base),)),
+    Mutant("no age guard", "S5", "deletes temp files at once",
+           ((_Decision, "_orphan", _no_age),)),
+    Mutant("no proof", "S6", "deletes without an attestation",
+           ((_Decision, "_attest", _no_attest), (StoreRun, "_base_must_stand", _trusting))),
+    Mutant("proof of itself", "S6", "reads a snapshot of Spark's and compares it with nothing",
+           ((_Decision, "_attest", _attest_alone),)),
+    Mutant("no comparison", "S6", "reads back and does not compare",
+           ((steps, "must_equal", _equal),)),
+    Mutant("nearest snapshot", "S6", "folds on from a snapshot that nobody proved",
+           ((Versions, "from_log", _nearest),)),
+    Mutant("proof by name", "S6", "believes a proof of a file that was replaced",
+           ((Attestation, "covers", _covers_name), (StoreRun, "_unchanged", _any_file))),
+    Mutant("base replaced under a fold", "S6", "folds on from what has taken a proved file's place",
+           ((StoreRun, "_fold", _fold_unguarded),)),
+    Mutant("deletes first", "S7", "deletes before it writes and proves",
+           ((_Decision, "plan", _deletes_first), (StoreRun, "_base_must_stand", _trusting))),
+    Mutant("side files stay", "S7", "deletes files and leaves their checksums",
+           ((_Decision, "_side", _sides_stay),)),
+    Mutant("side files last", "S7", "deletes a checksum after its file",
+           ((StoreRun, "_remove", _sides_last),)),
+    Mutant("stale checksum stays", "S7", "writes a snapshot beside another one's checksum",
+           ((_Decision, "_cleared", _no_clearing),)),
+    Mutant("no fence", "S8", "never asks whether it still holds the lease",
+           ((Lease, "must_hold", _unnoted), (Lease, "check", _unnoted))),
+    Mutant("no ledger", "S18", "deletes what the ledger does not name",
+           ((ledger.Ledger, "deleting", _unnoted),)),
+)  # fmt: skip
