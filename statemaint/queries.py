@@ -166,7 +166,7 @@ class Query(_Strict):
     """One query whose state is maintained."""
 
     checkpoint: Annotated[str, AfterValidator(_absolute)] = Field(
-        min_length=1, description="The query's checkpointLocation: an absolute path, or file:///..."
+        min_length=1, description="The query's checkpointLocation: an absolute path or an address."
     )
     schedule: Annotated[str, AfterValidator(_scheduled)] | None = Field(
         default=None,

@@ -46,7 +46,8 @@ _MOST_LINES = 20
 def program() -> None:
     """Maintain the state of Spark Structured Streaming queries, outside their executors.
 
-    URI is the query's checkpointLocation: a path, or file: with one.
+    URI is the query's checkpointLocation: a path, file: with one, s3://bucket/path, or what Hadoop
+    reaches (hdfs://, abfss://, gs://, ...).
 
     Exit codes: 0 done or healthy, 1 a fault of ours, 2 usage or configuration, 3 findings
     (damage, halted stores), 4 lease held by another, 5 storage unreachable or refused,

@@ -133,10 +133,12 @@ class StoreRun:
         """
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
-            if any(one.reason in _RELY_ON_BASE for one in page):
-                self._base_must_stand()
+            self._base_must_stand(page)
             self.ledger.deleting(page, trash=self.trash is not None)
+            if self.trash:
+                self.trash.note(page)
             self.fence.must_hold()
+            self._base_must_stand(page)  # once more, since noting may have taken its time
             self._remove(page)
             yield from (Deleted(one) for one in page)
 
@@ -182,7 +184,9 @@ class StoreRun:
         self.known.proofs[entry.path] = proof
         return proof
 
-    def _base_must_stand(self) -> None:
+    def _base_must_stand(self, page: tuple[Delete, ...]) -> None:
+        if not any(one.reason in _RELY_ON_BASE for one in page):
+            return
         path = self.plan.base
         if path is None or path not in self.known.proofs:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")

@@ -60,7 +60,7 @@ class Trash:
     seconds: float
 
     def take(self, deletes: Sequence[Delete], *, before: Callable[[], None]) -> None:
-        """Moves files of one store here; those that are gone already are no error.
+        """Moves files of one store here, which `note` was told; absent ones are no error.
 
         Args:
             deletes: the files, in the order in which they go.
@@ -69,12 +69,16 @@ class Trash:
         Raises:
             StorageError: when the storage fails.
         """
-        self._note(deletes)
         for one in deletes:
             before()
             self._move(one.entry)
 
-    def _note(self, deletes: Sequence[Delete]) -> None:
+    def note(self, deletes: Sequence[Delete]) -> None:
+        """Adds files of one store to the manifest, ahead of their move.
+
+        Raises:
+            StorageError: when the storage fails.
+        """
         until = self.storage.now() + self.seconds
         unit = deletes[0].store
         lines = [

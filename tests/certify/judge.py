@@ -113,7 +113,9 @@ class Certificate:
     def _deed(self, path: str, before: File | None, doer: Doer) -> None:
         after = self.world.files.get(path)
         if path.startswith("_statemaint/"):
-            if path.endswith(".jsonl") and after:
+            if "/state/" in path and after:  # what lies in the trash may come back
+                self.gone.setdefault(path[path.index("/state/") + 1 :], set()).add(after.content)
+            elif path.endswith(".jsonl") and after:
                 self._read_ledger(after.content[len(before.content) if before else 0 :])
         elif not path.startswith("state/"):
             raise Loss(f"S18: {doer.run} touched {path}")

@@ -174,7 +174,7 @@ def _no_attest(_: Any) -> tuple[Attest, ...]:
     return ()
 
 
-def _trusting(_: Any) -> None:
+def _trusting(*_: Any) -> None:
     return None
 
 

@@ -191,7 +191,8 @@ class Stage:
             if file.content in self.certificate.untrue:
                 self._step(f"{path} is moved away")
                 self.world.change({path: None, f"{path}.crc": None})
-        self.certificate.untrue.clear()
+        if not self.paused:  # else one of them may be about to publish another
+            self.certificate.untrue.clear()
         self.world.garble = None
 
     def garble(self) -> None:
