@@ -217,8 +217,13 @@ class Fence:
             StorageError: when the storage fails.
         """
 
-    def check(self) -> None:
-        """Does the same, but asks the storage only where the lease may have ended by now."""
+    def check(self) -> bool:
+        """Does the same, but asks the storage only where the lease may have ended by now.
+
+        Returns:
+            Whether it asked.
+        """
+        return False
 
 
 class Lease(Fence):
@@ -310,10 +315,12 @@ class Lease(Fence):
             while self._overdue:  # again where it was paused meanwhile
                 self._renew()
 
-    def check(self) -> None:
+    def check(self) -> bool:
         """Does the same, but asks the storage only where the lease may have ended by now."""
-        if self._overdue:
+        asked = self._overdue
+        if asked:
             self.must_hold()
+        return asked
 
     @property
     def _overdue(self) -> bool:

@@ -138,20 +138,25 @@ class StoreRun:
             if self.trash:
                 self.trash.note(page)
             self.fence.must_hold()
-            self._base_must_stand(page)  # once more, since noting may have taken its time
             self._remove(page)
             yield from (Deleted(one) for one in page)
 
     def _remove(self, page: tuple[Delete, ...]) -> None:
+        def before() -> None:
+            asked = True
+            while asked:  # asking takes its time, in which the base may be replaced
+                self._base_must_stand(page)
+                asked = self.fence.check()
+
         if self.trash:
-            self.trash.take(page, before=self.fence.check)
+            self.trash.take(page, before=before)
             return
         # One call may delete in any order, and no checksum may outlive its file.
         files = [one.path for one in page if one.reason is DeleteReason.BELOW_BASE]
         others = [one.path for one in page if one.reason is not DeleteReason.BELOW_BASE]
         for paths in (others, files):
             if paths:
-                self.storage.delete_all(paths, before=self.fence.check)
+                self.storage.delete_all(paths, before=before)
 
     def _state(self, chain: Chain) -> StateDigest:
         return digest_of(self._fold(chain, (chain.version,), write=False), chain.version)

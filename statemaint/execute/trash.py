@@ -59,7 +59,7 @@ class Trash:
     run: str
     seconds: float
 
-    def take(self, deletes: Sequence[Delete], *, before: Callable[[], None]) -> None:
+    def take(self, deletes: Sequence[Delete], *, before: Callable[[], object]) -> None:
         """Moves files of one store here, which `note` was told; absent ones are no error.
 
         Args:
@@ -117,7 +117,7 @@ def restore(
     run: str,
     *,
     note: Callable[[Sequence[str]], None] = lambda _: None,
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[], object] = lambda: None,
 ) -> Iterator[Restored]:
     """Puts a run's files back, the newest first; yields each as it is done.
 
@@ -261,7 +261,7 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
     return tuple(found)
 
 
-def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], None]) -> None:
+def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object]) -> None:
     """Deletes what has expired; a run's manifests go last, since they say that it has.
 
     Raises:

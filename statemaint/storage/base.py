@@ -77,7 +77,7 @@ class Storage(Protocol):
         """Deletes a file; deleting what is not there is no error."""
         ...
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files in as few requests as the storage allows; absent ones are no error.
 
         Args:

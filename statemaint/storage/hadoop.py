@@ -124,7 +124,7 @@ class HadoopStorage:
         """Deletes a file; deleting what is not there is no error."""
         self._files.delete(path)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first that is refused ends it."""
         for path in paths:
             before()

@@ -115,7 +115,7 @@ class LocalStorage:
         with _translated(path):
             (self._root / path).unlink(missing_ok=True)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first that is refused ends it."""
         for path in paths:
             before()

@@ -80,7 +80,7 @@ class MemoryStorage:
         self._requests["delete"] += 1
         self._files.pop(path, None)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given."""
         for path in paths:
             before()

@@ -127,7 +127,7 @@ class S3Storage:
         with suppress(NotFoundError):  # which some servers answer
             self._bucket.call_object("delete_object", path)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files, 200 in a request."""
         delete_all(self._bucket, paths, sleep=self._sleep, before=before)
 

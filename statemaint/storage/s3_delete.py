@@ -19,7 +19,7 @@ def delete_all(
     paths: Sequence[str],
     *,
     sleep: Callable[[float], None],
-    before: Callable[[], None] = nothing,
+    before: Callable[[], object] = nothing,
 ) -> None:
     """Deletes objects; waits a little and asks again for those that the server was too busy for.
 
@@ -40,7 +40,7 @@ def _page(
     bucket: Bucket,
     paths: Sequence[str],
     sleep: Callable[[float], None],
-    before: Callable[[], None],
+    before: Callable[[], object],
 ) -> list[Refused]:
     before()
     refused = _request(bucket, paths)

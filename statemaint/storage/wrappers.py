@@ -50,7 +50,7 @@ class ReadOnly:
         """Refuses."""
         raise StorageError(path, "this run is read-only, the file is not deleted")
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Refuses."""
         del before
         for path in paths:

@@ -52,14 +52,15 @@ def test_the_tasks_of_a_run_share_one_lease_and_report_ends_it(tmp_path: Path) -
 def test_another_runs_task_may_try_again(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
     maintained(where, 0, RUN)
-    before = tree_hash(Path(where.checkpoint))
+    state = Path(where.checkpoint) / "state"
+    before = tree_hash(state)
     done = maintained(where, 1, NEXT)
     assert done.summary is None
     assert done.failure is not None
     assert done.failure.retry
     assert done.failure.reason.startswith("LEASE_HELD: ")
     assert f"(run {RUN})" in done.failure.reason
-    assert tree_hash(Path(where.checkpoint)) == before
+    assert tree_hash(state) == before
 
 
 def test_a_lease_that_is_held_or_lost_is_worth_another_try() -> None:

@@ -230,7 +230,7 @@ def _sides_last(self: Any, page: Any) -> None:
     for sides in (False, True):
         some = [one.path for one in page if (one.reason is DeleteReason.SIDE_FILE) is sides]
         if some:
-            self.storage.delete_all(some, before=self.fence.check)
+            self.storage.delete_all(some)
 
 
 def _no_clearing(_: Any) -> Iterator[Delete]:

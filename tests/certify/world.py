@@ -250,7 +250,7 @@ class Seat:
             self._world.change({path: None}, self._doer)
         self._gate("deleted", path)
 
-    def delete_all(self, paths: Sequence[str], *, before: Callable[[], None] = nothing) -> None:
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes one after the other; where there are no temp files, in any order (as S3 does)."""
         if self._world.local:
             for path in paths:

@@ -36,13 +36,14 @@ def served(gateway: Server) -> str:
 
 
 def series(text: str, partition: str) -> Series:
-    """Returns the values of a partition's metrics, by name and by reason, code or store."""
+    """Returns the values of a partition's metrics, by name and by reason, code, verb or store."""
     found: Series = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = sample.labels
             if sample.name.startswith("statemaint_") and labels.get("partition") == partition:
-                part = labels.get("reason") or labels.get("code") or labels.get("store") or ""
+                names = ("reason", "code", "verb", "store")
+                part = next((labels[name] for name in names if labels.get(name)), "")
                 found[sample.name.removeprefix("statemaint_"), part] = sample.value
     return found
 

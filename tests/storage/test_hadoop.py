@@ -64,8 +64,8 @@ class TestHadoopOnLocalDisk(StorageContract):
         storage.append("1.delta", b"y\n")
         assert [path.name for path in tmp_path.iterdir()] == ["1.delta"]
 
-    def test_is_not_exclusive(self, storage: HadoopStorage) -> None:
-        assert not storage.exclusive
+    def test_knows_whether_writers_exclude_each_other(self, storage: Storage) -> None:
+        assert storage.exclusive is False
 
     def test_appends_where_hadoop_cannot(self, tmp_path: Path, local_jvm: Jvm) -> None:
         # Hadoop's usual view of a local disk, with checksums, cannot append.
