@@ -1,7 +1,8 @@
 """The compiled reader and writer of LZ4 blocks against the clear ones, on hostile files.
 
 A feed must give what the clear reader gives, block for block, and be unsure of all else. The
-compiled loop in it may take fewer blocks, never other ones, and touches no byte outside its buffers.
+compiled loop in it may take fewer blocks, never other ones, and touches no byte outside its
+buffers.
 """
 
 import io

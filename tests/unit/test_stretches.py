@@ -117,6 +117,24 @@ def test_is_unsure_of_a_forged_block(kind: str) -> None:
         assert guarded(stored) is None
 
 
+# Blocks that would be right, checksum and all, were it not for one rule.
+RULES = {
+    "a match into the block before": block(
+        b"\x1fa\x32\x00\x00\x50" + PAYLOAD[:5], b"a" + (PAYLOAD + b"a")[1:20] + PAYLOAD[:5]
+    ),
+    "a match in the last twelve bytes": block(
+        b"\xa0" + PAYLOAD[:10] + b"\x0a\x00\x60" + PAYLOAD[4:10], PAYLOAD[:14] + PAYLOAD[4:10]
+    ),
+    "more literals than there are to be": block(b"\xf0\xb9" + bytes(200), bytes(20)),
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_keeps_to_the_rules_where_the_checksum_fits(kind: str) -> None:
+    stored = block(PAYLOAD, PAYLOAD, token=0x15) + RULES[kind]
+    assert clear(stored) is fed(stored, 10_000) is guarded(stored) is None
+
+
 @pytest.mark.parametrize("behind", [b"L", b"LZ4Block", HEADER.pack(b"LZ4Block", 0x15, 9, 9, 0)])
 def test_is_unsure_of_a_file_that_ends_within_a_block(behind: bytes) -> None:
     stored = block(PAYLOAD, PAYLOAD, token=0x15) + behind
