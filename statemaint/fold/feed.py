@@ -1,11 +1,13 @@
 """How a file's payload gets into a window: block by block, or in stretches where that is faster."""
 
 from collections.abc import Generator
-from typing import BinaryIO, Protocol
+from io import BytesIO
+from typing import BinaryIO, Protocol, cast
 
 import numpy as np
 
 from statemaint.codec.lz4_block import Lz4Block
+from statemaint.errors import CodecError
 from statemaint.fold.kernels import lz4 as kernels
 from statemaint.fold.kernels.lz4 import (
     BLOCKS,
@@ -101,24 +103,42 @@ class _Stretches:
                     break
                 yield from self._unpack(piece, end)
                 rest = piece[self._state[FROM] : end]
-            if end:
-                raise UnsureError  # the file ends within a block
+                if self._state[STATUS] == ODD:
+                    break
+            yield from self._clearly(_Rest(rest.tobytes(), stream))
 
     def _unpack(self, piece: Bytes, end: int) -> Generator[int]:
         """Takes the blocks that lie in a piece of the file whole."""
         state = self._state
         state[FROM], state[STATUS] = 0, DONE
-        while state[STATUS] != CUT:
+        while state[STATUS] not in (CUT, ODD):
             window, wish = self._window, self._wish
             state[TO] = window.end
             unpack(piece, end, window.buffer, window.room, wish, state, self._places)
             window.take(self._places[: state[BLOCKS]].tolist(), piece.data)
-            if state[STATUS] == ODD:
-                raise UnsureError
             if state[STATUS] == NARROW:
                 window.reserve(int(state[NEED]), wish)
             elif state[STATUS] == DONE:
                 yield window.end
+
+    def _clearly(self, rest: "_Rest") -> Generator[int]:
+        """Leaves what is left of the file to the clear reader, which accepts a little more."""
+        try:
+            for block in Lz4Block().blocks(cast("BinaryIO", rest)):
+                self._window.append(block, self._wish)
+                yield self._window.end
+        except CodecError as error:
+            raise UnsureError from error  # its place counts from somewhere in the middle
+
+
+class _Rest:
+    """What of a file was read but not taken, and then the file."""
+
+    def __init__(self, rest: bytes, stream: BinaryIO) -> None:
+        self._rest, self._stream = BytesIO(rest), stream
+
+    def read(self, size: int) -> bytes:
+        return self._rest.read(size) or self._stream.read(size)
 
 
 def _joined(rest: Bytes, stream: BinaryIO) -> tuple[Bytes, int]:

@@ -88,7 +88,6 @@ def test_blocks_of_any_size_across_the_parts_that_a_file_is_read_in(size: int) -
 PAYLOAD = b"0123456789" * 5
 FORGED = {
     "a match before the block's first byte": block(b"\x1fa\x02\x00" + bytes(40), PAYLOAD),
-    "a match at no distance": block(b"\x1fa\x00\x00" + bytes(40), PAYLOAD),
     "a match beyond the end": block(b"\x1fa\x01\x00\xff\xff" + bytes(40), PAYLOAD),
     "a match into the last five bytes": block(b"\x1ea\x01\x00" + b"\x1dbcd" + bytes(9), bytes(32)),
     "literals beyond the end": block(b"\xf0\xff\xff" + PAYLOAD, PAYLOAD),
@@ -118,10 +117,37 @@ def test_is_unsure_of_a_forged_block(kind: str) -> None:
         assert guarded(stored) is None
 
 
+# Blocks that would be right, checksum and all, were it not for one rule.
+RULES = {
+    "a match into the block before": block(
+        b"\x1fa\x32\x00\x00\x50" + PAYLOAD[:5], b"a" + (PAYLOAD + b"a")[1:20] + PAYLOAD[:5]
+    ),
+    "a match in the last twelve bytes": block(
+        b"\xa0" + PAYLOAD[:10] + b"\x0a\x00\x60" + PAYLOAD[4:10], PAYLOAD[:14] + PAYLOAD[4:10]
+    ),
+    "more literals than there are to be": block(b"\xf0\xb9" + bytes(200), bytes(20)),
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_keeps_to_the_rules_where_the_checksum_fits(kind: str) -> None:
+    stored = block(PAYLOAD, PAYLOAD, token=0x15) + RULES[kind]
+    assert clear(stored) is fed(stored, 10_000) is guarded(stored) is None
+
+
 @pytest.mark.parametrize("behind", [b"L", b"LZ4Block", HEADER.pack(b"LZ4Block", 0x15, 9, 9, 0)])
 def test_is_unsure_of_a_file_that_ends_within_a_block(behind: bytes) -> None:
     stored = block(PAYLOAD, PAYLOAD, token=0x15) + behind
     assert clear(stored) is fed(stored, 10_000) is guarded(stored) is None
+
+
+def test_what_only_the_library_accepts_is_left_to_it() -> None:
+    body, healthy = b"\x1fa\x00\x00\xff\xff\xff\xea\x50aaaaa", block(PAYLOAD, PAYLOAD, token=0x15)
+    payload = lz4.block.decompress(body, uncompressed_size=1024)
+    odd = block(body, payload)
+    for stored in (odd, healthy + odd + healthy, odd + odd):
+        assert guarded(stored) is None
+        assert fed(stored, 10_000) == clear(stored) is not None
 
 
 def test_any_other_compression_is_written_block_by_block() -> None:
