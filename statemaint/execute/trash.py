@@ -124,7 +124,7 @@ def restore(
     `note` is told all old paths before the first file moves, `before` is called ahead of each.
 
     Safe to kill and to repeat. A file whose place is taken by another one stays in the trash, and
-    so does a checksum file whose owner is not the file that it was made for.
+    so does a checksum file that would not stand beside the file that it was made for.
 
     Raises:
         ConfigError: when there is no trash of that run.
@@ -204,16 +204,9 @@ class _Undo:
         file = classify(Entry(path, entry.size, entry.modified))
         if not isinstance(file, SideFile):
             return True
-        if file.owner in self._noted or file.owner in self._kept:
-            return file.owner not in self.left
-        return not self._exists(file.owner)
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self._storage.stat(path)
-        except NotFoundError:
-            return False
-        return True
+        # One that was alone already would wait there for a file that it is not of.
+        mine = file.owner in self._noted or file.owner in self._kept
+        return mine and file.owner not in self.left
 
     def _moved(self, entry: Entry, path: str) -> bool:
         try:

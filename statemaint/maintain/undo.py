@@ -18,8 +18,8 @@ class Undone:
         run: the run that had deleted.
         files: how many files are in place again.
         bytes: of these files.
-        left: the paths at which another file stands by now, and those of checksum files whose
-            owner is another file by now; theirs stay in the trash.
+        left: the paths at which another file stands by now, and those of checksum files that
+            would stand beside another file than theirs, or alone; theirs stay in the trash.
     """
 
     run: str

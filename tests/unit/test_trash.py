@@ -226,6 +226,19 @@ def test_a_checksum_that_stood_in_the_way_does_not_come_back(
     assert verify(storage, deep=True).healthy
 
 
+def test_a_checksum_that_was_alone_stays_where_it_is(storage: MemoryStorage, clock: Clock) -> None:
+    # After a rewind it would lie in wait for a snapshot that it is not of.
+    alone = "state/0/0/10.snapshot.crc"
+    storage.write(alone, [b"{}"])
+    clock.now += 2 * DAY
+    maintain(storage, KEEPING, run="run")
+    for path in ("state/0/0/10.snapshot", alone, "commits/9"):
+        storage.delete(path)
+    assert undo(storage, "run").left == (alone,)
+    assert alone not in storage.files
+    assert f"{FOLDER}/run/{alone}" in storage.files
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, after: bool) -> None:
     before, goal = neglected(clock), neglected(clock)
