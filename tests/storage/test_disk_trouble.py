@@ -1,0 +1,47 @@
+"""Whole runs on a disk that fails in the middle: told, nothing lost, and no lock left behind."""
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from statemaint.maintain import maintain, verify
+from statemaint.model.policy import Policy
+from statemaint.storage import LocalStorage, MemoryStorage, Storage, local
+from tests.support.checkpoints import write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+
+
+def state(storage: Storage) -> dict[str, bytes]:
+    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
+
+
+@pytest.mark.parametrize("kind", [".snapshot", "default.json"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_trouble_is_told_and_the_next_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+) -> None:
+    storage, untroubled = LocalStorage(tmp_path), MemoryStorage()
+    for one in (storage, untroubled):
+        write_checkpoint(one)
+    maintain(untroubled, TIGHT)
+    fill = local._fill
+
+    def full(temp: Path, chunks: Iterable[bytes]) -> None:
+        fill(temp, chunks)
+        if kind in temp.name:
+            raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "_fill", full)
+        report = maintain(storage, TIGHT, run="one")
+    assert report.exit_code == 5
+    assert {one.detail.partition(": ")[2] for one in report.findings} == {os.strerror(number)}
+    assert not any(path.name.endswith(".tmp") for path in tmp_path.rglob("*"))
+    assert verify(storage).healthy
+    # Another run, which a lease that was left behind would keep out.
+    assert maintain(storage, TIGHT, run="two").exit_code == 0
+    assert state(storage) == state(untroubled)

@@ -1,0 +1,68 @@
+"""Whole runs on a bucket that fails in the middle: told, nothing lost, and no lock left behind."""
+
+from collections.abc import Callable
+
+import pytest
+
+from statemaint.errors import StorageError
+from statemaint.maintain import maintain, verify
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error
+from tests.support.s3 import Place
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+MANY = 10_000
+DENIED = Answer(403, error("AccessDenied", "no"))
+
+
+def below(part: str) -> Callable[[Seen], bool]:
+    """Tells whether a request is about paths with such a part in them."""
+    return lambda seen: part in seen.target
+
+
+def snapshot(seen: Seen) -> bool:
+    return seen.target.partition("?")[0].endswith(".snapshot")
+
+
+TROUBLE: dict[str, tuple[str, Fault, Callable[[Seen], bool]]] = {
+    "no rights to delete": ("POST", DENIED, below("delete")),
+    "throttled while it deletes": ("POST", Answer(503, error("SlowDown")), below("delete")),
+    "no rights to write a snapshot": ("PUT", DENIED, snapshot),
+    "the server dies while it takes a snapshot": ("PUT", Lost(), snapshot),
+    "a snapshot cannot be read back": ("GET", Answer(500, error("InternalError")), snapshot),
+    "a delta cannot be read": ("GET", Answer(500, error("InternalError")), below("20.delta")),
+    "the ledger cannot be written": ("PUT", DENIED, below("_statemaint/ledger")),
+    "no rights to take a lease": ("PUT", DENIED, below("_statemaint/lease")),
+    "the state cannot be listed": ("GET", DENIED, below("state%2F")),
+}
+
+
+def state(storage: Storage) -> dict[str, bytes]:
+    return {entry.path: storage.read(entry.path) for entry in storage.list("state")}
+
+
+def exit_code(storage: Storage) -> int:
+    try:
+        return maintain(storage, TIGHT, run="one").exit_code
+    except StorageError as told:
+        return told.exit_code if len(str(told).splitlines()) == 1 else 1
+
+
+@pytest.mark.parametrize("kind", TROUBLE)
+def test_trouble_is_told_and_the_next_run_goes_on(
+    broken: Place, proxy: FaultProxy, moto_place: Place, kind: str
+) -> None:
+    storage, untroubled = broken.storage(), MemoryStorage()
+    for one in (storage, untroubled):
+        write_checkpoint(one)
+    maintain(untroubled, TIGHT)
+    method, fault, when = TROUBLE[kind]
+    proxy.fail(method, fault, times=MANY, when=when)
+    assert exit_code(storage) == 5
+    healthy = moto_place.storage(storage.root)
+    assert verify(healthy).healthy
+    # Another run, which a lease that was left behind would keep out.
+    assert maintain(healthy, TIGHT, run="two").exit_code == 0
+    assert state(healthy) == state(untroubled)
