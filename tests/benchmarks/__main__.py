@@ -10,6 +10,7 @@ import click
 from tests.benchmarks import breakdown, cases, growth, machine, side_by_side, small, tables, threads
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.spark import Sparks
+from tests.support.documents import rewrite
 
 _ROOT = Path(__file__).parents[2]
 _DOCUMENT = _ROOT / "docs" / "benchmarks.md"
@@ -56,7 +57,8 @@ def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> 
         if sparks:
             sparks.close()
     if spark and not chosen:
-        tables.rewrite(_DOCUMENT, f"{machine.described(spark=True)}.\n\n{results.markdown()}")
+        text = f"{machine.described(spark=True)}.\n\n{results.markdown()}"
+        rewrite(_DOCUMENT, text, by="make bench")
 
 
 def _measure(names: Iterable[str], bench: Bench) -> None:
