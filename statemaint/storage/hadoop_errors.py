@@ -141,14 +141,29 @@ def _causes(error: Exception) -> list[tuple[str, str]]:
     """The names and first lines of a Java exception and its causes; none when Java is gone."""
     found: list[tuple[str, str]] = []
     try:
-        # PySpark, once it runs, wraps some exceptions of Java in its own.
-        java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        java = _java(error)
         while java is not None and len(found) < _MOST_CAUSES:
             found.append((_name(java), _first_line(java.getMessage())))
             java = java.getCause()
     except Exception:  # noqa: BLE001 -- Java died while it was asked: what it said is still true
         return found
     return found
+
+
+def _java(error: BaseException) -> Any:
+    """Returns the exception of Java that one of Python stands for; `None` where there is none."""
+    # PySpark, once it runs, wraps some exceptions of Java in its own. To do so it asks the Java of
+    # its session, which knows nothing of an exception of ours and answers with another error.
+    if _asked_sparks_java(error) and error.__context__ is not None:
+        return _java(error.__context__)
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
+def _asked_sparks_java(error: BaseException) -> bool:
+    if hasattr(error, "java_exception"):
+        return False
+    first, *_ = str(error).splitlines() or [""]
+    return "calling z:org.apache.spark." in first
 
 
 def _name(java: Any) -> str:

@@ -25,7 +25,7 @@ from tests.certify.schedule import run
 planning = import_module("statemaint.plan.plan")
 looking = import_module("statemaint.maintain.planning")
 
-MOST = 2000
+MOST = 3000
 """Within so many schedules every mutant must be caught."""
 
 
