@@ -38,15 +38,19 @@ def throw(error: Exception) -> None:
     raise error
 
 
-def said(words: str) -> StorageError:
-    """Returns what is said when another error follows while one of Java is being handled."""
+def throw_both(words: str) -> None:
     java = Py4JError("An error occurred while calling o1.open.")
     java.java_exception = Java("java.io.FileNotFoundException")
+    try:
+        throw(java)
+    except Py4JError:
+        throw(Py4JError(words))
+
+
+def said(words: str) -> StorageError:
+    """Returns what is said when another error follows while one of Java is being handled."""
     with pytest.raises(StorageError) as found, translated(cast("Jvm", Alive()), "a/1"):
-        try:
-            throw(java)
-        except Py4JError:
-            throw(Py4JError(words))
+        throw_both(words)
     return found.value
 
 
