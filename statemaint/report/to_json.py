@@ -85,13 +85,12 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _step(action: Action) -> list[Any]:
-    match action:
-        case WriteSnapshot():
-            files = _files(action.chain)
-        case Attest():
-            files = [action.snapshot.entry, *(_files(action.against) if action.against else [])]
-        case Delete():
-            files = [action.entry]
+    if isinstance(action, WriteSnapshot):
+        files = _files(action.chain)
+    elif isinstance(action, Attest):
+        files = [action.snapshot.entry, *(_files(action.against) if action.against else [])]
+    else:
+        files = [action.entry]
     return [action_json(action), [[one.path, one.size, one.modified] for one in files]]
 
 
