@@ -194,6 +194,7 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 | `orphan_age` | {duration(policy.orphan_age)} |
 | `rebase` | {"on" if policy.rebase else "off"} |
 | `max_deletes_per_run` | {policy.max_deletes_per_run} |
+| `trash_for` | {duration(policy.trash_for)} |
 | `verify` | {verify} |
 
 `plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
