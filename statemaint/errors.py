@@ -110,6 +110,16 @@ class SnapshotMismatchError(CheckpointError):
         self.found, self.expected = found, expected
 
 
+class MissingSstError(CheckpointError):
+    """A snapshot names an SST file that is not there; Spark cannot load it."""
+
+    code = "MISSING_SST"
+
+    def __init__(self, path: str, sst: str) -> None:
+        super().__init__(path, f"{sst}, which belongs to it, does not exist; Spark cannot load it")
+        self.sst = sst
+
+
 class StorageError(StatemaintError):
     """The place where the bytes live could not be reached, or refused."""
 

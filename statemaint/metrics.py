@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry, Gauge, pushadd_to_gateway, writ
 from prometheus_client.parser import text_string_to_metric_families
 
 from statemaint import __version__
-from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import UnitId
@@ -197,7 +196,7 @@ def _fill_store(gauges: _Gauges, store: StoreReport) -> None:
 
 
 def _newest(store: Store) -> float:
-    snapshots = Versions.of(store.files).snapshots
+    snapshots = store.versions.snapshots
     return snapshots[max(snapshots)].entry.modified or 0.0 if snapshots else 0.0
 
 
@@ -214,4 +213,4 @@ def _lag(plan: Plan) -> int | None:
 
 
 def _newest_version(store: Store) -> int:
-    return max(Versions.of(store.files).snapshots, default=0)
+    return max(store.versions.snapshots, default=0)

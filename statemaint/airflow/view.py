@@ -9,7 +9,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from statemaint.airflow.texts import size
-from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
@@ -114,7 +113,7 @@ def _mark(chain: int | None, limit: int, findings: tuple[Finding, ...]) -> str:
 
 
 def _newest(store: Store, target: int | None) -> str:
-    found = None if target is None else Versions.of(store.files).base(target)
+    found = None if target is None else store.versions.base(target)
     return "none" if found is None else f"version {found.version}{_written(found)}"
 
 

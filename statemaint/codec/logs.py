@@ -13,11 +13,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from statemaint.codec.unique_id import check_unique_id
 from statemaint.errors import CodecError
 
 _MOST_PARTITIONS = 1_000_000
+
+_T = TypeVar("_T")
+
+UniqueIds = Mapping[int, tuple[tuple[str, ...], ...]]
+"""For each operator, for each of its partitions, the unique id of each store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,40 @@ def check_commit(content: bytes) -> None:
         CodecError: when the entry is cut, empty, or of a format this version does not know.
     """
     _body(content, known=(1, 2, 3))
+
+
+def parse_commit(content: bytes) -> UniqueIds:
+    """Returns the unique ids that a commit log entry gives to the versions its batch wrote.
+
+    Empty where the query has no such ids (checkpoint structure V1).
+
+    Raises:
+        CodecError: when the entry is cut, empty, of a format this version does not know, or has
+            ids that cannot be.
+    """
+    found = _body(content, known=(1, 2, 3)).get("stateUniqueIds")
+    operators = {} if found is None else _typed(found, dict)
+    ids = {_operator_id(operator): _partitions(ids) for operator, ids in operators.items()}
+    return MappingProxyType(ids)
+
+
+def _operator_id(found: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", found):
+        raise CodecError(f"operator {found[:80]!r} cannot be", offset=0)
+    return int(found)
+
+
+def _partitions(found: object) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        tuple(check_unique_id(one, 0) for one in _typed(stores, list))
+        for stores in _typed(found, list)
+    )
+
+
+def _typed(found: object, kind: type[_T]) -> _T:
+    if not isinstance(found, kind):
+        raise CodecError(f"unique ids cannot be {str(found)[:80]!r}", offset=0)
+    return found
 
 
 def parse_conf(content: bytes) -> Mapping[str, str]:

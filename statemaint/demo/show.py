@@ -12,7 +12,6 @@ from rich.table import Table
 from statemaint.demo.airflow_client import TaskInstance
 from statemaint.demo.oracle import StateDigest
 from statemaint.maintain import scan_checkpoint
-from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
@@ -43,7 +42,7 @@ def measure(checkpoint: Path) -> Size:
     seen = scan_checkpoint(LocalStorage(checkpoint))
     files = [file.entry.size for store in seen.stores for file in store.files]
     chains = _chains(seen)
-    snapshots = sum(len(Versions.of(store.files).snapshots) for store in seen.stores)
+    snapshots = sum(len(store.versions.snapshots) for store in seen.stores)
     return Size(
         stores=len(seen.stores),
         chains=(min(chains), max(chains)),

@@ -44,7 +44,7 @@ def execute(
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
-    folds = engine or engine_for(_bytes_to_fold(plan))
+    folds = engine or engine_for(_bytes_to_fold(plan), plan.provider)
     holds = fence or Fence()
     ledger = Ledger(storage, run, holds)
     trash = Trash(storage, run, plan.policy.trash_for) if plan.policy.trash_for else None
@@ -55,7 +55,7 @@ def execute(
             yield Skipped(store.store.id)
         else:
             source = Source.of(storage, store.store, plan)
-            one = StoreRun(store, source, folds, ledger, holds, trash)
+            one = StoreRun(store, source, folds, ledger, holds, trash, plan.target)
             yield from _store(one, verify=plan.policy.verify)
 
 

@@ -29,10 +29,12 @@ class Known:
     Attributes:
         proofs: the attestation of each that has one, by path.
         written: the paths of those that we wrote.
+        since: the target version when we wrote the first.
     """
 
     proofs: dict[str, Attestation] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,14 @@ class Ledger:
         known: "Known",
         *,
         checksum: Entry | None = None,
+        parts: Sequence[Entry] = (),
     ) -> None:
         """Notes a snapshot that is in place, and replaces what is known of its store."""
         fields = {
             "bytes": entry.size,
             "attestation": asdict(proof) if proof else None,
             "checksum": checksum.path if checksum else None,
+            **({"parts": [one.path for one in parts]} if parts else {}),
         }
         self._append(action.store, [self._line({**action_json(action), **fields})])
         if proof:  # last, since deletions rely on it: whatever they rely on is in the ledger
@@ -83,7 +87,7 @@ class Ledger:
 
     def knows(self, store: StoreId, known: "Known") -> None:
         """Replaces what is known of a store."""
-        content = render_attestations(known.proofs.values(), known.written)
+        content = render_attestations(known.proofs.values(), known.written, known.since)
         self.storage.write(attestation_path(store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:

@@ -1,8 +1,8 @@
 """From one fold to the files of the snapshots that it gives."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
@@ -31,12 +31,16 @@ class Published:
         written: its bytes; 0 when somebody else's file was there first.
         digest: of the state that it must hold.
         checksum: Spark's checksum file that was written with it.
+        parts: the shared files that were written for it.
+        refers: the paths of all shared files that it refers to, with their sizes.
     """
 
     entry: Entry
     written: int
     digest: StateDigest
     checksum: Entry | None
+    parts: tuple[Entry, ...] = ()
+    refers: Mapping[str, int] = field(default_factory=dict)
 
 
 def publish(
@@ -88,7 +92,7 @@ class _Split:
         return self._digests[version]
 
 
-class _Summed:
+class Summed:
     """Chunks on their way to a file, and what its checksum will be."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -104,16 +108,16 @@ class _Summed:
 def _published(
     storage: Storage, action: WriteSnapshot, chunks: Iterable[bytes], fold: _Split
 ) -> Published:
-    summed = _Summed(chunks)
+    summed = Summed(chunks)
     try:
         entry = storage.write(action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
         return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
-    beside = _checksum(storage, action, summed.value, entry) if action.checksum else None
+    beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
-def _checksum(storage: Storage, action: WriteSnapshot, value: int, entry: Entry) -> Entry:
+def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: Entry) -> Entry:
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
     path = f"{action.path}.crc"
     try:

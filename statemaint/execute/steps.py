@@ -8,18 +8,19 @@ from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
 from statemaint.execute.publish import Published, publish
+from statemaint.execute.publish_zip import built, publish_zip
 from statemaint.execute.trash import Trash
 from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
 from statemaint.listing import Entry
-from statemaint.model.chain import Chain, Versions
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Attestation
-from statemaint.plan import Attest, Delete, DeleteReason, StorePlan, WriteSnapshot
+from statemaint.model.files import Snapshot, snapshot_version
+from statemaint.plan import RELY_ON_BASE, Attest, Delete, StorePlan, WriteSnapshot
 from statemaint.report import Attested, Deleted, SnapshotWritten
 from statemaint.storage import Storage
 
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200
-_RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE)
 
 
 @dataclass(slots=True)
@@ -33,7 +34,9 @@ class StoreRun:
         ledger: where everything is noted.
         fence: says whether this run still holds the checkpoint's lease.
         trash: where deleted files go; `None` where they are deleted at once.
+        target: the run's target version.
         known: what the ledger knows of its snapshots.
+        placed: the snapshots that this run has put in place.
     """
 
     plan: StorePlan
@@ -42,10 +45,13 @@ class StoreRun:
     ledger: Ledger
     fence: Fence = field(default_factory=Fence)
     trash: Trash | None = None
+    target: int | None = None
     known: Known = field(default_factory=Known)
+    placed: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.known.written.update(self.plan.store.written)
+        self.known.since = self.plan.store.since
         listed = {file.entry.path: file.entry for file in self.plan.store.files}
         for proof in self.plan.attestations:
             if proof.path in listed and proof.covers(listed[proof.path]):
@@ -73,17 +79,29 @@ class StoreRun:
             StorageError: when the storage fails.
         """
         self._announce(actions)
+        for action, published in zip(actions, self._published(actions), strict=True):
+            yield self._written(action, published, verify=verify)
+
+    def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
+        if self.plan.store.rocks:
+            return (self._zip(action) for action in actions)
         versions = tuple(action.version for action in actions)
         chunks = self._fold(actions[0].chain, versions, write=True)
-        for action, published in zip(actions, publish(self.storage, actions, chunks), strict=True):
-            yield self._written(action, published, verify=verify)
+        return publish(self.storage, actions, chunks)
+
+    def _zip(self, action: WriteSnapshot) -> Published:
+        with built(self.source, action) as made:
+            if base := action.chain.base:
+                self._unchanged(base.entry)
+            return publish_zip(self.storage, action, made, self.plan.store.id.directory)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
         """Notes what is about to be written: a crash must not make it look like an executor's."""
         if not self.known.written:
             # Whoever wrote what is there before we first write may have ended by now.
-            there = Versions.of(self.plan.store.files).snapshots.values()
+            there = (file for file in self.plan.store.files if isinstance(file, Snapshot))
             self.known.written.update(one.entry.path for one in there)
+            self.known.since = self.target
         self.known.written.update(action.path for action in actions)
         self.fence.must_hold()
         self.ledger.knows(self.plan.store.id, self.known)
@@ -101,8 +119,12 @@ class StoreRun:
             must_equal(action.path, found, published.digest)
             proof = self._proof(action, entry, found, action.chain)
         self.fence.must_hold()
-        self.ledger.proved(action, entry, proof, self.known, checksum=published.checksum)
-        return SnapshotWritten(action, entry, proof, published.written, published.checksum)
+        beside, parts = published.checksum, published.parts
+        self.ledger.proved(action, entry, proof, self.known, checksum=beside, parts=parts)
+        self.placed.append(entry)
+        return SnapshotWritten(
+            action, entry, proof, published.written, beside, parts, published.refers
+        )
 
     def attest(self, action: Attest) -> Attested:
         """Reads a snapshot back whole and compares it with the fold of what lies below it.
@@ -146,17 +168,30 @@ class StoreRun:
             asked = True
             while asked:  # asking takes its time, in which the base may be replaced
                 self._base_must_stand(page)
+                self._no_other_snapshot(page)
                 asked = self.fence.check()
 
         if self.trash:
             self.trash.take(page, before=before)
             return
-        # One call may delete in any order, and no checksum may outlive its file.
-        files = [one.path for one in page if one.reason is DeleteReason.BELOW_BASE]
-        others = [one.path for one in page if one.reason is not DeleteReason.BELOW_BASE]
-        for paths in (others, files):
-            if paths:
-                self.storage.delete_all(paths, before=before)
+        # One call may delete in any order: no checksum may outlive its file, and no shared file
+        # may go before the snapshot that needs it.
+        for rank in sorted({one.rank for one in page}):
+            self.storage.delete_all([one.path for one in page if one.rank == rank], before=before)
+
+    def _no_other_snapshot(self, page: tuple[Delete, ...]) -> None:
+        """Looks once more whether any snapshot that we have not seen may need a shared file.
+
+        Raises:
+            Superseded: when there is one.
+        """
+        if all(one.version for one in page):
+            return
+        directory = self.plan.store.id.directory
+        known = {file.entry for file in self.plan.store.files} | {*self.placed}
+        for entry in self.storage.list(directory):
+            if snapshot_version(entry.path) is not None and entry not in known:
+                raise Superseded(entry.path, "the snapshot came after the run was planned")
 
     def _state(self, chain: Chain) -> StateDigest:
         return digest_of(self._fold(chain, (chain.version,), write=False), chain.version)
@@ -190,7 +225,7 @@ class StoreRun:
         return proof
 
     def _base_must_stand(self, page: tuple[Delete, ...]) -> None:
-        if not any(one.reason in _RELY_ON_BASE for one in page):
+        if not any(one.reason in RELY_ON_BASE for one in page):
             return
         path = self.plan.base
         if path is None or path not in self.known.proofs:

@@ -15,7 +15,7 @@ from typing import Any
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
 from statemaint.listing import Entry
-from statemaint.model.files import SideFile, classify
+from statemaint.model.files import side_file
 from statemaint.model.ids import run_folder
 from statemaint.plan import Delete
 from statemaint.storage import Storage
@@ -201,8 +201,8 @@ class _Undo:
 
         Spark refuses to load a file beside which another one's checksum stands.
         """
-        file = classify(Entry(path, entry.size, entry.modified))
-        if not isinstance(file, SideFile):
+        file = side_file(Entry(path, entry.size, entry.modified))
+        if file is None:
             return True
         # One that was alone already would wait there for a file that it is not of.
         mine = file.owner in self._noted or file.owner in self._kept

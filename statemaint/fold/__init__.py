@@ -1,13 +1,15 @@
 """Folding: a chain's files into the state they stand for, and that into a snapshot.
 
-Two engines do the same: `clear` in plain Python, which is the reference and serves small states,
-and `fast` with compiled loops in memory that does not grow with the state.
+For HDFS-backed stores two engines do the same: `clear` in plain Python, which is the reference and
+serves small states, and `fast` with compiled loops in memory that does not grow with the state.
+Stores of RocksDB are folded by RocksDB itself (`rocks`).
 """
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import SnapshotMismatchError
 from statemaint.fold.clear import ClearEngine
 from statemaint.fold.source import Chunks, Engine, Source
+from statemaint.model.checkpoint import Provider
 
 __all__ = ["Chunks", "ClearEngine", "Engine", "Source", "digest_of", "engine_for", "must_equal"]
 
@@ -15,8 +17,12 @@ __all__ = ["Chunks", "ClearEngine", "Engine", "Source", "digest_of", "engine_for
 _FAST_FROM = 512 * 1024
 
 
-def engine_for(stored: int) -> Engine:
+def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine:
     """Returns the engine for a run that reads so many stored bytes in all."""
+    if provider is Provider.ROCKSDB:
+        from statemaint.fold.rocks.engine import RocksEngine  # noqa: PLC0415 -- RocksDB is large
+
+        return RocksEngine()
     if stored < _FAST_FROM:
         return ClearEngine()
     from statemaint.fold.fast import FastEngine  # noqa: PLC0415 -- small runs never pay for it

@@ -79,7 +79,7 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
 
 def _engine(checkpoint: Checkpoint) -> Engine:
     files = (file for store in checkpoint.stores for file in store.files)
-    return engine_for(sum(file.entry.size for file in files))
+    return engine_for(sum(file.entry.size for file in files), checkpoint.provider)
 
 
 def _rebuild(
@@ -88,7 +88,7 @@ def _rebuild(
     first, last = checkpoint.required, checkpoint.target
     if first is None or last is None:
         return 0, []
-    versions = Versions.of(store.files)
+    versions = store.versions
     begin = _beginning(versions, first, last) if deep else first
     checked = 0
     try:
@@ -230,7 +230,7 @@ def digest_stores(
 
 
 def _digest(source: Source, engine: Engine, store: Store, version: int) -> StateDigest:
-    chain = Versions.of(store.files).chain(version)
+    chain = store.versions.chain(version)
     if isinstance(chain, Gap):
         raise ConfigError(
             f"{store.id}: version {version} does not load, "

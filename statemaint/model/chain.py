@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from statemaint.model.files import Delta, SideFile, Snapshot, StateFile
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def _first_absent(present: list[int], expected: int) -> int:
 
 
 def lone_side_files(files: Iterable[StateFile]) -> tuple[SideFile, ...]:
-    """Returns the checksum files whose delta or snapshot is not there."""
+    """Returns the checksum files whose owner is not there."""
     kept = tuple(files)
-    owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot)}
+    owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot | SharedFile)}
     sides = (file for file in kept if isinstance(file, SideFile))
     return tuple(side for side in sides if side.owner not in owners)

@@ -1,11 +1,22 @@
 """A checkpoint as one scan saw it: what `scan` makes, and all that `plan` may look at."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum, unique
 
 from statemaint.listing import Entry
-from statemaint.model.files import Snapshot, StateFile, snapshot_version
+from statemaint.model.chain import Versions
+from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, version_of
+
+
+@unique
+class Provider(StrEnum):
+    """The state store providers that can be maintained, by their class names."""
+
+    HDFS_BACKED = "HDFSBackedStateStoreProvider"
+    ROCKSDB = "RocksDBStateStoreProvider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,53 @@ class Attestation:
 
 
 @dataclass(frozen=True, slots=True)
+class Rocks:
+    """What else is known of a store of RocksDB.
+
+    Attributes:
+        ids: the unique id that counts at each version, as far down as anything says.
+        plain: the newest version below those that has none, as has every one below it; 0 where
+            nothing says so.
+        parts: the shared files that each zip refers to, by the zip's path, with their sizes.
+        unsound: the zips that cannot be loaded, by path, and what is wrong with each.
+        unreadable: those of them whose references are unknown.
+    """
+
+    ids: Mapping[int, str] = field(default_factory=dict)
+    plain: int = 0
+    parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    unsound: Mapping[str, str] = field(default_factory=dict)
+    unreadable: frozenset[str] = frozenset()
+
+    def id_at(self, version: int) -> str | None:
+        """Returns the unique id of the attempt that counts at a version, if it has one."""
+        return self.ids.get(version)
+
+    def counts(self, file: Delta | Snapshot) -> bool:
+        """Tells whether a file is of the attempt that counts at its version.
+
+        Versions without unique ids may lie below those with them, and above them too.
+        """
+        if file.id is None:
+            return file.version <= self.plain or file.version > max(self.ids, default=0)
+        return self.ids.get(file.version) == file.id
+
+    def loaded(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
+        """Yields the changelogs and zips that Spark would load."""
+        for file in files:
+            if isinstance(file, Delta | Snapshot) and self.counts(file):
+                yield file
+
+    def sound(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
+        """Yields the changelogs that count, and the zips of them that can be loaded."""
+        return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
+
+    def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
+        """Returns the same, with one more zip."""
+        return replace(self, parts={**self.parts, path: parts})
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """One store.
 
@@ -51,6 +109,8 @@ class Store:
         attestations: what the ledger says of its snapshots.
         findings: what the scan found wrong.
         written: the paths of the newest snapshots that we wrote, or were about to write.
+        rocks: what else is known of it where it is one of RocksDB.
+        since: the target version when we first wrote a snapshot here.
     """
 
     id: StoreId
@@ -58,6 +118,13 @@ class Store:
     attestations: tuple[Attestation, ...] = ()
     findings: tuple[Finding, ...] = ()
     written: tuple[str, ...] = ()
+    rocks: Rocks | None = None
+    since: int | None = None
+
+    @property
+    def versions(self) -> Versions:
+        """Returns its deltas and snapshots by version: those that count, and can be loaded."""
+        return Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
@@ -68,8 +135,31 @@ class Store:
         theirs = (
             file for file in self.files if isinstance(file, Snapshot) and file.version > min(ours)
         )
-        unknown = (one for one in theirs if one.entry.path not in self.written)
+        unknown = (one for one in theirs if not self._ours(one))
         return tuple(sorted(unknown, key=lambda one: one.version))
+
+    def _ours(self, snapshot: Snapshot) -> bool:
+        """Tells whether a snapshot is one that we wrote, and has not been replaced since.
+
+        An executor may upload its own zip over ours, under the same name.
+        """
+        proofs = [one for one in self.attestations if one.path == snapshot.entry.path]
+        replaced = self.rocks and proofs and not any(one.covers(snapshot.entry) for one in proofs)
+        return snapshot.entry.path in self.written and not replaced
+
+    def snapshot_per_batch(self, first: int, last: int) -> bool:
+        """Tells whether every batch of a closed range of versions wrote a zip and no changelog."""
+        if self.rocks is None or first >= last:
+            return self.rocks is not None and not any(isinstance(x, Delta) for x in self.files)
+        versions, wanted = self.versions, range(first, last + 1)
+        return all(one in versions.snapshots and one not in versions.deltas for one in wanted)
+
+    def snapshot_path(self, version: int) -> str:
+        """Returns the path that a version's snapshot has, or would have."""
+        if self.rocks is None:
+            return f"{self.id.directory}/{version}.snapshot"
+        unique = self.rocks.id_at(version)
+        return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.zip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +187,7 @@ class Checkpoint:
         root: the address it was read from.
         query_id: from `metadata`; empty when that file is missing.
         batches: the committed batches still in `commits/`, ascending.
-        provider: the state store provider's class name, without its package.
+        provider: the state store provider of every operator.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
         operators: what the operators' metadata say.
@@ -109,7 +199,7 @@ class Checkpoint:
     root: str
     query_id: str = ""
     batches: tuple[int, ...] = ()
-    provider: str = "HDFSBackedStateStoreProvider"
+    provider: Provider = Provider.HDFS_BACKED
     codec: str = "lz4"
     row_checksums: bool = False
     operators: tuple[Operator, ...] = ()

@@ -1,6 +1,19 @@
-"""The files of one HDFS-backed store, told apart by name.
+"""The files of one store, told apart by name.
 
-    <v>.delta  <v>.snapshot          written by HDFSBackedStateStoreProvider
+HDFSBackedStateStoreProvider writes
+
+    <v>.delta                        the changes of a version
+    <v>.snapshot                     the whole state at a version
+
+RocksDBStateStoreProvider writes, with `_<uuid>` where versions have unique ids (structure V2),
+
+    <v>[_<uuid>].changelog           the changes of a version
+    <v>[_<uuid>].zip                 the whole state at a version, but for
+    SSTs/<n>-<uuid>.sst              the sorted tables that it names, and
+    logs/<n>-<uuid>.log              the archived logs, both shared by snapshots
+
+and beside any of them there may be
+
     .<name>.crc                      Hadoop's side file, on local disk only
     <name>.crc  .<name>.crc.crc      Spark's checksum file (4.1+) and Hadoop's side file of it
     .<name>.<uuid>.tmp               an atomic write that is under way, or was killed
@@ -18,23 +31,43 @@ from statemaint.listing import Entry
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The changes of one version."""
+    """The changes of one version: a delta, or a changelog of RocksDB.
+
+    `id` tells attempts at one version apart, where the checkpoint's structure has unique ids.
+    """
 
     version: int
     entry: Entry
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole state at one version."""
+    """The whole state at one version: a snapshot, or a zip of RocksDB.
+
+    `id` tells attempts at one version apart, where the checkpoint's structure has unique ids.
+    """
 
     version: int
     entry: Entry
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFile:
+    """A file of RocksDB's own that any number of snapshots refer to by its name."""
+
+    entry: Entry
+
+    @property
+    def version(self) -> int:
+        """Returns 0: it belongs to no version, but to those of the snapshots that need it."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A checksum that belongs to the delta or snapshot named `owner` (a path)."""
+    """A checksum that belongs to the file named `owner` (a path)."""
 
     version: int
     owner: str
@@ -67,34 +100,71 @@ def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
 
-StateFile = Delta | Snapshot | SideFile | TempFile | UnknownFile
+StateFile = Delta | Snapshot | SharedFile | SideFile | TempFile | UnknownFile
 
 _VERSION = r"(?P<version>[1-9][0-9]{0,17})"
-_STATE = rf"{_VERSION}\.(?P<kind>delta|snapshot)"
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_VERSIONED = re.compile(_STATE)
-_SIDE = re.compile(rf"\.?(?P<owner>{_STATE})(?:\.crc)?\.crc")
-_TEMP = re.compile(rf"\.{{1,2}}{_STATE}(?:\.crc)?\.{_UUID}\.tmp(?:\.crc)?")
+_HDFS = rf"{_VERSION}\.(?P<kind>delta|snapshot)"
+_ROCKS = rf"{_VERSION}(?:_(?P<id>{_UUID}))?\.(?P<kind>changelog|zip)"
+_SHARED = rf"(?P<shared>[0-9]{{1,18}}-{_UUID}\.(?:sst|log))"
+
+
+class Names:
+    """What one provider calls its files."""
+
+    def __init__(self, delta: str, versioned: str, owner: str) -> None:
+        self._delta = delta
+        self._versioned = re.compile(versioned)
+        self._owner = re.compile(owner)
+        self._side = re.compile(rf"\.?(?P<owner>{owner})(?:\.crc)?\.crc")
+        self._temp = re.compile(rf"\.{{1,2}}(?:{owner})(?:\.crc)?\.{_UUID}\.tmp(?:\.crc)?")
+
+    def classify(self, entry: Entry) -> StateFile:
+        """Returns what a file of a store is, by its name alone."""
+        name = entry.name
+        if found := self._owner.fullmatch(name):
+            return self._own(found, entry)
+        if found := self._side.fullmatch(name):
+            owner = entry.path.removesuffix(name) + found["owner"]
+            return SideFile(_version(found), owner, entry)
+        if found := self._temp.fullmatch(name):
+            return TempFile(_version(found), entry)
+        return UnknownFile(entry)
+
+    def _own(self, found: re.Match[str], entry: Entry) -> StateFile:
+        if found["version"] is None:
+            return SharedFile(entry)
+        kind = Delta if found["kind"] == self._delta else Snapshot
+        return kind(int(found["version"]), entry, found.groupdict().get("id"))
+
+    def snapshot_version(self, path: str) -> int | None:
+        """Returns the version that a snapshot's path names; `None` for any other path."""
+        found = self._versioned.fullmatch(path.rpartition("/")[2])
+        return int(found["version"]) if found and found["kind"] != self._delta else None
+
+
+def _version(found: re.Match[str]) -> int:
+    return int(found["version"] or 0)
+
+
+HDFS_NAMES = Names("delta", _HDFS, _HDFS)
+ROCKS_NAMES = Names("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
 
 
 def classify(entry: Entry) -> StateFile:
-    """Returns what a file in a store's directory is, by its name alone."""
-    name = entry.name
-    if found := _VERSIONED.fullmatch(name):
-        kind = Delta if found["kind"] == "delta" else Snapshot
-        return kind(int(found["version"]), entry)
-    if found := _SIDE.fullmatch(name):
-        owner = entry.path.removesuffix(name) + found["owner"]
-        return SideFile(int(found["version"]), owner, entry)
-    if found := _TEMP.fullmatch(name):
-        return TempFile(int(found["version"]), entry)
-    return UnknownFile(entry)
+    """Returns what a file in an HDFS-backed store's directory is, by its name alone."""
+    return HDFS_NAMES.classify(entry)
+
+
+def side_file(entry: Entry) -> SideFile | None:
+    """Returns the checksum file that an entry is, of whatever provider; `None` for any other."""
+    found = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
+    return next((one for one in found if isinstance(one, SideFile)), None)
 
 
 def snapshot_version(path: str) -> int | None:
-    """Returns the version that a snapshot's path names; `None` for any other path."""
-    found = _VERSIONED.fullmatch(path.rpartition("/")[2])
-    return int(found["version"]) if found and found["kind"] == "snapshot" else None
+    """Returns the version that a snapshot's path names, of any provider; else `None`."""
+    return HDFS_NAMES.snapshot_version(path) or ROCKS_NAMES.snapshot_version(path)
 
 
 def disables_spark(entry: Entry) -> bool:

@@ -16,9 +16,11 @@ from statemaint.plan.actions import (
 )
 from statemaint.plan.health import diagnose
 from statemaint.plan.plan import MOST_SKEW, plan
+from statemaint.plan.store import RELY_ON_BASE
 
 __all__ = [
     "MOST_SKEW",
+    "RELY_ON_BASE",
     "Action",
     "Attest",
     "AttestReason",

@@ -5,7 +5,7 @@ from enum import StrEnum, unique
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.checkpoint import Attestation, Provider, Store
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
@@ -37,6 +37,9 @@ class DeleteReason(StrEnum):
     ORPHAN_TEMP = "orphan_temp_file"
     ORPHAN_SIDE = "orphan_side_file"
     STALE_SIDE = "stale_side_file"  # in the way of a snapshot that is about to be written
+    DEAD_ATTEMPT = "dead_attempt"  # no commit names its unique id, and nothing builds on it
+    UNUSED_SST = "unused_sst"  # the last snapshot that needed it goes
+    ORPHAN_SST = "orphan_sst"  # no snapshot refers to it: an upload that was cut short, mostly
 
 
 @unique
@@ -47,6 +50,9 @@ class KeepReason(StrEnum):
     BASE = "base_of_retained_versions"
     CHANGE_FEED = "change_feed"
     SNAPSHOT = "retained_snapshot"
+    USED = "used_by_snapshot"
+    EXECUTOR = "executor_may_build_on_it"
+    UNREADABLE = "unreadable_snapshot_may_use_it"
     ABOVE_TARGET = "above_target"
     SIDE_FILE = "side_file_of_kept"
     GRACE = "base_within_grace"
@@ -63,7 +69,15 @@ class KeepReason(StrEnum):
 class WriteSnapshot:
     """Fold a chain and write the snapshot of its version.
 
-    `checksum` says that Spark's own checksum file goes with it, as with the query's newest files.
+    Attributes:
+        store: where.
+        path: of the snapshot.
+        chain: what it is made from.
+        reason: why.
+        checksum: Spark's own checksum file goes with it, as with the query's newest files.
+        id: the unique id of the version, where versions have one.
+        families: the zip that says what column families there are at that version.
+        reuse: shared files of the chain's base may serve the new zip too.
     """
 
     store: StoreId
@@ -71,6 +85,9 @@ class WriteSnapshot:
     chain: Chain
     reason: SnapshotReason
     checksum: bool = False
+    id: str | None = None
+    families: Snapshot | None = None
+    reuse: bool = False
 
     @property
     def version(self) -> int:
@@ -103,7 +120,7 @@ class Attest:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete one file of a store."""
+    """Delete one file of a store; its version is 0 when snapshots of any version may share it."""
 
     store: StoreId
     version: int
@@ -115,6 +132,18 @@ class Delete:
         """Returns the file's path."""
         return self.entry.path
 
+    @property
+    def rank(self) -> int:
+        """Returns when it goes: what others refer to last, a checksum before its file (S7)."""
+        return 2 * (self.version == 0) + (self.reason in _FILES)
+
+
+_FILES = (
+    DeleteReason.BELOW_BASE,
+    DeleteReason.DEAD_ATTEMPT,
+    DeleteReason.UNUSED_SST,
+    DeleteReason.ORPHAN_SST,
+)
 
 Action = WriteSnapshot | Attest | Delete
 
@@ -200,6 +229,7 @@ class Plan:
         findings: what concerns the whole checkpoint.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
+        provider: the state store provider of every operator.
         now: when it was decided, by the storage's clock.
         request: what it was restricted to.
         unclassified: files under `state/` that belong to no store.
@@ -215,6 +245,7 @@ class Plan:
     findings: tuple[Finding, ...]
     codec: str = "lz4"
     row_checksums: bool = False
+    provider: Provider = Provider.HDFS_BACKED
     now: float = 0.0
     request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()

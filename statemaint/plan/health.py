@@ -6,7 +6,7 @@ from statemaint.model.chain import Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import StoreId, batch_of
+from statemaint.model.ids import batch_of
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
@@ -18,13 +18,13 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     found = [*store.findings, *_unknown(store)]
     required, target = checkpoint.required, checkpoint.target
     if required is not None and target is not None:
-        versions = Versions.of(store.files)
-        found += _broken(store.id, versions, required, target)
-        found += _above(store.id, versions, target)
+        found += tuple(_unsound(store, required, target)) or _broken(store, required, target)
+        found += _above(store, required, target)
     return tuple(found)
 
 
-def _broken(store: StoreId, versions: Versions, required: int, target: int) -> Iterator[Finding]:
+def _broken(store: Store, required: int, target: int) -> Iterator[Finding]:
+    versions = store.versions
     loads = versions.loadable(required, target)
     broken = target - required + 1 - len(loads)
     if not broken:
@@ -35,25 +35,56 @@ def _broken(store: StoreId, versions: Versions, required: int, target: int) -> I
         raise TypeError(gap)
     more = f" and {broken - 1} later ones do" if broken > 1 else " does"
     detail = (
-        f"{store.directory}/{gap.first}.delta is missing ({gap.count} in all), so version {version}"
+        f"{_named(store, gap)} is missing ({gap.count} in all), so version {version}"
         f" (batch {batch_of(version)}){more} not load; restore it, nothing is deleted until then"
     )
-    yield Finding(FindingCode.BROKEN_CHAIN, detail, store, version)
+    by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
+    code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
+    yield Finding(code, detail, store.id, version)
 
 
-def _above(store: StoreId, versions: Versions, target: int) -> Iterator[Finding]:
-    for version in sorted(number for number in versions.snapshots if number > target):
+def _named(store: Store, gap: Gap) -> str:
+    """Returns the path of the first file that a version lacks."""
+    if store.rocks is None:
+        return f"{store.id.directory}/{gap.first}.delta"
+    unique = store.rocks.id_at(gap.first)
+    return f"{store.id.directory}/{gap.first}{f'_{unique}' if unique else ''}.changelog"
+
+
+def _unsound(store: Store, required: int, target: int) -> Iterator[Finding]:
+    """Yields what is wrong with the zips that a retained version would be loaded from."""
+    if store.rocks is None:
+        return
+    listed = Versions.of(store.rocks.loaded(store.files))
+    base = listed.base(required)
+    first = base.version if base else 1
+    for version in sorted(number for number in listed.snapshots if first <= number <= target):
+        path = listed.snapshots[version].entry.path
+        if path in store.rocks.unsound:
+            unreadable = path in store.rocks.unreadable
+            code = FindingCode.CORRUPT_FILE if unreadable else FindingCode.MISSING_SST
+            detail = f"{store.rocks.unsound[path]}; nothing is deleted until it is whole again"
+            yield Finding(code, detail, store.id, version)
+
+
+def _above(store: Store, required: int, target: int) -> Iterator[Finding]:
+    snapshots = store.versions.snapshots
+    # Without changelogs every batch writes its zip before it is committed, and again if it is
+    # tried again: one above the target is how things are then.
+    first = target + (2 if store.snapshot_per_batch(required, target) else 1)
+    for version in sorted(number for number in snapshots if number >= first):
         detail = (
-            f"{store.directory}/{version}.snapshot lies above version {target}, the last committed"
+            f"{snapshots[version].entry.path} lies above version {target}, the last committed"
             " one; Spark would load it although its batch runs again. Move it away if the query"
             " was rewound; it is kept, and this store stands still"
         )
-        yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store, version)
+        yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version)
 
 
 def _unknown(store: Store) -> Iterator[Finding]:
     for file in store.files:
         if isinstance(file, UnknownFile):
-            harm = "; it stops Spark's own maintenance" if disables_spark(file.entry) else ""
+            stops = store.rocks is None and disables_spark(file.entry)
+            harm = "; it stops Spark's own maintenance" if stops else ""
             detail = f"{file.entry.path}: no file that Spark writes{harm}; it is kept"
             yield Finding(FindingCode.UNKNOWN_FILE, detail, store.id)

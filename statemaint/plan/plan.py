@@ -60,7 +60,7 @@ def plan(
     target = _target(checkpoint, asked)
     floor = _floor(checkpoint, policy, target)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
-    window = _window(policy, now, asked, floor, target, skewed=bool(skewed))
+    window = _window(checkpoint, policy, now, asked, skewed=bool(skewed))
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -72,6 +72,7 @@ def plan(
         findings=checkpoint.findings + skewed + tuple(_foreign(checkpoint.stores)),
         codec=checkpoint.codec,
         row_checksums=checkpoint.row_checksums,
+        provider=checkpoint.provider,
         now=now,
         request=asked,
         unclassified=tuple(
@@ -113,17 +114,13 @@ def _floor(checkpoint: Checkpoint, policy: Policy, target: int | None) -> int | 
 
 
 def _window(
-    policy: Policy,
-    now: float,
-    request: Request,
-    floor: int | None,
-    target: int | None,
-    *,
-    skewed: bool,
+    checkpoint: Checkpoint, policy: Policy, now: float, request: Request, *, skewed: bool
 ) -> Window | None:
-    if floor is None or target is None:
+    target = _target(checkpoint, request)
+    floor, required = _floor(checkpoint, policy, target), checkpoint.required
+    if floor is None or required is None or target is None:
         return None
-    return Window(floor, target, now, request.force_snapshot, policy, skewed)
+    return Window(floor, required, target, now, request.force_snapshot, policy, skewed)
 
 
 def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
@@ -177,7 +174,8 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     if len(deletes) <= most:
         return stores
     later: dict[StoreId, set[Entry]] = defaultdict(set)
-    for one in sorted(deletes, key=lambda one: (one.version, one.store))[most:]:
+    # What snapshots share waits for all snapshots: one that waits may be the last to refer to it.
+    for one in sorted(deletes, key=lambda one: (one.version == 0, one.version, one.store))[most:]:
         later[one.store].add(one.entry)
     return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
 

@@ -14,6 +14,7 @@ from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import (
     Delta,
+    SharedFile,
     SideFile,
     Snapshot,
     StateFile,
@@ -34,13 +35,21 @@ from statemaint.plan.actions import (
     StorePlan,
     WriteSnapshot,
 )
+from statemaint.plan.shared import Fate, executors_upload, last_user, shared_fate, snapshots_of
+
+# What may only go because of a proved snapshot that takes its place.
+RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a decision is made for: versions `floor` to `target` stay loadable at time `now`."""
+    """What a decision is made for: versions `floor` to `target` stay loadable at time `now`.
+
+    `required` is the oldest version that the commit log still asks for.
+    """
 
     floor: int
+    required: int
     target: int
     now: float
     force_snapshot: bool
@@ -58,7 +67,7 @@ def decide(store: Store, window: Window, findings: tuple[Finding, ...]) -> Store
     """Returns what happens in a store, with a reason for each of its files."""
     if damaged(findings):
         return halt(store, findings)
-    loads = Versions.of(store.files).loadable(window.floor, window.target)
+    loads = store.versions.loadable(window.floor, window.target)
     if window.target not in loads:
         return halt(store, (*findings, _moved_on(store, window)))
     return _Decision(store, window, min(loads)).plan(findings)
@@ -77,7 +86,8 @@ class _Decision:
 
     def __init__(self, store: Store, window: Window, floor: int) -> None:
         self.store, self.window, self.floor = store, window, floor
-        self.versions = Versions.of(store.files)
+        self.versions = store.versions
+        self.uploading = executors_upload(store, window.required, window.target)
         self.checksums = spark_checksums(store.files)
         self.lone = {side.entry.path: side for side in lone_side_files(store.files)}
         self.proved = frozenset(self._proved())
@@ -86,7 +96,7 @@ class _Decision:
         self.eventual = self._eventual()
 
     def plan(self, findings: tuple[Finding, ...]) -> StorePlan:
-        fates = {file.entry: self._fate(file) for file in self.store.files}
+        fates = self._fates()
         cleared = tuple(self._cleared())
         deletes = self._deletes(fates, {delete.entry for delete in cleared})
         attest = self._attest() if any(_relies_on_base(one) for one in deletes) else ()
@@ -106,7 +116,7 @@ class _Decision:
         # short, and a run that was interrupted in between would not end as one that was not.
         if reason := self._target_reason():
             yield self._write(self.window.target, reason)
-        long = self._length(self.floor) > self.window.policy.min_deltas_for_snapshot
+        long = self._long(self._length(self.floor))
         rebase = self.window.policy.rebase and self.floor != self.window.target
         if rebase and long and self._may_write(self.floor):
             yield self._write(self.floor, SnapshotReason.REBASE)
@@ -115,14 +125,22 @@ class _Decision:
         length = self._length(self.window.target)
         if not length or not self._may_write(self.window.target):
             return None
-        if length > self.window.policy.min_deltas_for_snapshot:
+        if self._long(length):
             return SnapshotReason.CHAIN_TOO_LONG
         return SnapshotReason.FORCED if self.window.force_snapshot else None
 
     def _length(self, version: int) -> int:
         return len(_chain(self.versions, version).deltas)
 
+    def _long(self, length: int) -> bool:
+        # Spark's two providers differ by one.
+        least = self.window.policy.min_deltas_for_snapshot + (self.store.rocks is None)
+        return length >= least
+
     def _may_write(self, version: int) -> bool:
+        # A zip that lacks a table is in the way of a whole one.
+        if any(file.entry.path == self._snapshot_path(version) for file in self.store.files):
+            return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
         # is too young to be nobody's, the snapshot waits.
         fates = (self._orphan(side.entry) for side in self._lone_of(version))
@@ -144,12 +162,21 @@ class _Decision:
         chain = found or _chain(self.versions, version)
         # The newest file that it is made from tells whether the query writes checksum files now.
         checksum = chain.deltas[-1].entry.path in self.checksums
+        rocks = self.store.rocks
         return WriteSnapshot(
-            self.store.id, self._snapshot_path(version), chain, reason, checksum=checksum
+            self.store.id,
+            self._snapshot_path(version),
+            chain,
+            reason,
+            checksum=checksum,
+            id=rocks.id_at(version) if rocks else None,
+            families=self.versions.base(version) if rocks else None,
+            # Executors that clean up may be deleting what a zip of ours would refer to.
+            reuse=rocks is not None and not self.uploading,
         )
 
     def _snapshot_path(self, version: int) -> str:
-        return f"{self.store.id.directory}/{version}.snapshot"
+        return self.store.snapshot_path(version)
 
     def _planned(self, version: int) -> Snapshot:
         return Snapshot(version, Entry(self._snapshot_path(version), 0, None))
@@ -190,7 +217,23 @@ class _Decision:
 
     # -- the fate of each file
 
-    def _fate(self, file: StateFile) -> KeepReason | DeleteReason:
+    def _fates(self) -> dict[Entry, Fate]:
+        """Returns what becomes of each file; of a checksum file after its owner."""
+        fates: dict[Entry, Fate] = {}
+        sides = [file for file in self.store.files if isinstance(file, SideFile)]
+        shared = [file for file in self.store.files if isinstance(file, SharedFile)]
+        for file in self.store.files:
+            if not isinstance(file, SideFile | SharedFile):
+                fates[file.entry] = self._fate(file)
+        snapshots = snapshots_of(fates, self.store.files)
+        for one in shared:
+            fates[one.entry] = self._shared(one, snapshots)
+        owners = {entry.path: fate for entry, fate in fates.items()}
+        for side in sides:
+            fates[side.entry] = self._side(side, owners.get(side.owner))
+        return fates
+
+    def _fate(self, file: Delta | Snapshot | TempFile | UnknownFile) -> Fate:
         match file:
             case UnknownFile():
                 return KeepReason.UNKNOWN
@@ -198,31 +241,50 @@ class _Decision:
                 return KeepReason.ABOVE_TARGET
             case TempFile():
                 return self._orphan(file.entry, DeleteReason.ORPHAN_TEMP)
-            case SideFile():
-                return self._side(file)
             case Delta() | Snapshot():
                 return self._state(file)
             case _:
                 assert_never(file)
 
-    def _orphan(
-        self, entry: Entry, reason: DeleteReason = DeleteReason.ORPHAN_SIDE
-    ) -> KeepReason | DeleteReason:
+    def _orphan(self, entry: Entry, reason: DeleteReason = DeleteReason.ORPHAN_SIDE) -> Fate:
         if kept := self._keeps_all():
             return kept
         old = self._older(entry, self.window.policy.orphan_age)
         return reason if old else KeepReason.YOUNG
 
-    def _side(self, side: SideFile) -> KeepReason | DeleteReason:
-        if side.entry.path in self.lone:
+    def _side(self, side: SideFile, owner: Fate | None) -> Fate:
+        if side.version > self.window.target:
+            return KeepReason.ABOVE_TARGET
+        if owner is None:
             return self._orphan(side.entry)
-        owner = self._by_version(side.version)
-        return DeleteReason.SIDE_FILE if isinstance(owner, DeleteReason) else KeepReason.SIDE_FILE
+        if isinstance(owner, KeepReason):
+            return KeepReason.SIDE_FILE
+        relies = owner in (DeleteReason.BELOW_BASE, DeleteReason.UNUSED_SST)
+        return DeleteReason.SIDE_FILE if relies else DeleteReason.ORPHAN_SIDE
 
-    def _state(self, file: Delta | Snapshot) -> KeepReason | DeleteReason:
-        return self._by_version(file.version) or self._needed(file)
+    def _state(self, file: Delta | Snapshot) -> Fate:
+        rocks = self.store.rocks
+        fate = self._by_version(file.version)
+        if fate is None and rocks and not rocks.counts(file):
+            fate = self._orphan(file.entry, DeleteReason.DEAD_ATTEMPT)
+        fate = fate or self._needed(file)
+        goes = isinstance(fate, DeleteReason)
+        return KeepReason.EXECUTOR if goes and self._executors_may_need(file) else fate
 
-    def _by_version(self, version: int) -> KeepReason | DeleteReason | None:
+    def _executors_may_need(self, file: Delta | Snapshot | SharedFile) -> bool:
+        return self.uploading and not isinstance(file, Delta)
+
+    def _shared(self, file: SharedFile, snapshots: dict[str, Fate]) -> Fate:
+        rocks = self.store.rocks
+        if rocks is None:  # pragma: no cover -- only stores of RocksDB have any
+            return KeepReason.UNKNOWN
+        if needed := shared_fate(rocks, file.entry.path, snapshots):
+            return needed
+        if self._executors_may_need(file):
+            return KeepReason.EXECUTOR
+        return self._orphan(file.entry, last_user(rocks, file.entry.path, snapshots))
+
+    def _by_version(self, version: int) -> Fate | None:
         if version >= self.eventual:
             return None
         if not self.base or version >= min(self.base.version, self.window.floor):
@@ -243,9 +305,7 @@ class _Decision:
 
     # -- deletions
 
-    def _deletes(
-        self, fates: dict[Entry, KeepReason | DeleteReason], cleared: set[Entry]
-    ) -> tuple[Delete, ...]:
+    def _deletes(self, fates: dict[Entry, Fate], cleared: set[Entry]) -> tuple[Delete, ...]:
         """Returns the deletions, oldest version first, a side file before its file.
 
         In that order an interrupted run leaves no side file alone behind.
@@ -275,8 +335,8 @@ def _version(file: StateFile) -> int:
 
 
 def _relies_on_base(delete: Delete) -> bool:
-    return delete.reason in (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE)
+    return delete.reason in RELY_ON_BASE
 
 
-def _deletion_order(delete: Delete) -> tuple[int, bool, str]:
-    return delete.version, delete.reason is DeleteReason.BELOW_BASE, delete.path
+def _deletion_order(delete: Delete) -> tuple[bool, int, int, str]:
+    return delete.version == 0, delete.version, delete.rank, delete.path

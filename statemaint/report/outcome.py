@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.files import SharedFile, SideFile, Snapshot, StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
@@ -18,7 +19,8 @@ class SnapshotWritten:
     """A snapshot is in place; `attestation` is `None` when it was not read back.
 
     `bytes` is 0 when somebody else's file of that name was there first and proved to be equal;
-    `checksum` is Spark's checksum file, where one goes with it.
+    `checksum` is Spark's checksum file, where one goes with it. `parts` are the shared files that
+    were written for it, `refers` the paths of all that it refers to, with their sizes.
     """
 
     action: WriteSnapshot
@@ -26,11 +28,21 @@ class SnapshotWritten:
     attestation: Attestation | None
     bytes: int
     checksum: Entry | None = None
+    parts: tuple[Entry, ...] = ()
+    refers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def store(self) -> StoreId:
         """Returns the store it happened in."""
         return self.action.store
+
+    @property
+    def files(self) -> tuple[StateFile, ...]:
+        """Returns the files that are there now."""
+        action, beside = self.action, self.checksum
+        shared = tuple(SharedFile(part) for part in self.parts)
+        side = (SideFile(action.version, action.path, beside),) if beside else ()
+        return (Snapshot(action.version, self.entry, action.id), *side, *shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation, Store
-from statemaint.model.files import classify
 from statemaint.model.findings import Finding
 from statemaint.plan import Delete, KeepReason, StorePlan
 from statemaint.report.outcome import (
@@ -55,10 +54,10 @@ def _after(store: Store, outcome: Outcome) -> Store:
 
 
 def _grown(store: Store, outcome: SnapshotWritten) -> Store:
-    written = [entry for entry in (outcome.entry, outcome.checksum) if entry]
-    new = {entry.path for entry in written}
+    new = {file.entry.path for file in outcome.files}
     kept = (file for file in store.files if file.entry.path not in new)
-    return replace(store, files=(*kept, *map(classify, written)))
+    rocks = store.rocks and store.rocks.with_parts(outcome.entry.path, outcome.refers)
+    return replace(store, files=(*kept, *outcome.files), rocks=rocks)
 
 
 def _attested(store: Store, attestation: Attestation | None) -> Store:

@@ -9,7 +9,7 @@ from typing import Any
 
 from statemaint.codec.digest import StateDigest
 from statemaint.listing import Entry
-from statemaint.model.chain import Chain, Versions
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Attestation, Checkpoint, Store
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId
@@ -101,7 +101,7 @@ def _files(chain: Chain) -> list[Entry]:
 
 def store_json(store: Store, target: int | None, findings: Iterable[Finding]) -> Json:
     """Returns one store: its versions, its chain up to the target, its size."""
-    versions = Versions.of(store.files)
+    versions = store.versions
     return {
         **id_json(store.id),
         "versions": [versions.all[0], versions.all[-1]] if versions.all else [],
@@ -115,7 +115,7 @@ def store_json(store: Store, target: int | None, findings: Iterable[Finding]) ->
 
 def chain_length(store: Store, target: int | None) -> int | None:
     """Returns how many deltas a restart replays; `None` when the target does not load."""
-    chain = Versions.of(store.files).chain(target) if target is not None else None
+    chain = store.versions.chain(target) if target is not None else None
     return len(chain.deltas) if isinstance(chain, Chain) else None
 
 

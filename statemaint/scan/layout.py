@@ -2,6 +2,7 @@
 
 state/<op>/<partition>/<file>                      the default store
 state/<op>/<partition>/<store>/<file>              a named store
+state/<op>/<partition>[/<store>]/SSTs/<file>       what snapshots of RocksDB share, and logs/<file>
 state/<op>/_metadata/metadata                      operator metadata (Spark 4.0+)
 state/<op>/_metadata/v2/<batch>                    the same, of newer operators
 state/<op>/0[/<store>]/_metadata/schema            state schema
@@ -14,13 +15,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Operator
-from statemaint.model.files import StateFile, classify
+from statemaint.model.checkpoint import Operator, Provider
+from statemaint.model.files import (
+    HDFS_NAMES,
+    ROCKS_NAMES,
+    SharedFile,
+    SideFile,
+    StateFile,
+    TempFile,
+    UnknownFile,
+)
 from statemaint.model.ids import DEFAULT_STORE, StoreId
 
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
 _STORE_FILE = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/([A-Za-z][A-Za-z0-9-]*))?/[^/]+")
-_OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/metadata")
+_ROCKS_FILE = re.compile(
+    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!SSTs/|logs/)([A-Za-z][A-Za-z0-9-]*))?(?:/(SSTs|logs))?/[^/]+"
+)
+_OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/(?:metadata|v2/{_NUMBER})")
 _SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
 _KNOWN = re.compile(
     rf"state/{_NUMBER}/(?:_metadata|_stateSchema|0/_metadata|0/[A-Za-z][A-Za-z0-9-]*/_metadata)/.*"
@@ -44,25 +56,62 @@ class Layout:
     unclassified: tuple[tuple[Entry, bool], ...]
 
 
-def sort_out(entries: Iterable[Entry]) -> Layout:
+def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
     """Returns the layout of a listing, whatever its order."""
+    sort = _rocks_file if provider is Provider.ROCKSDB else _hdfs_file
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
     schemas: dict[StoreId, Entry] = {}
     rest: list[tuple[Entry, bool]] = []
     for entry in sorted(entries):
-        if found := _STORE_FILE.fullmatch(entry.path):
-            store = StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
-            stores[store].append(classify(entry))
+        if in_store := sort(entry):
+            store, file = in_store
+            stores[store].append(file)
             continue
         if found := _OPERATOR.fullmatch(entry.path):
-            operators[int(found[1])] = entry
+            known = operators.get(int(found[1]))
+            operators[int(found[1])] = max((known or entry, entry), key=_written_by)
         elif found := _SCHEMA.fullmatch(entry.path):
             schemas[StoreId(int(found[1]), 0, found[2] or DEFAULT_STORE)] = entry
         rest.append((entry, _KNOWN.fullmatch(entry.path) is not None))
     return Layout(
         {key: tuple(files) for key, files in stores.items()}, operators, schemas, tuple(rest)
     )
+
+
+def _written_by(operator: Entry) -> int:
+    """Returns the batch that wrote an operator's metadata; those of older operators name none."""
+    return int(operator.name) if operator.name.isdecimal() else -1
+
+
+def _hdfs_file(entry: Entry) -> tuple[StoreId, StateFile] | None:
+    found = _STORE_FILE.fullmatch(entry.path)
+    return (_store(found), HDFS_NAMES.classify(entry)) if found else None
+
+
+def _rocks_file(entry: Entry) -> tuple[StoreId, StateFile] | None:
+    found = _ROCKS_FILE.fullmatch(entry.path)
+    if not found:
+        return None
+    file = ROCKS_NAMES.classify(entry)
+    return _store(found), file if _in_place(file, found[4]) else UnknownFile(entry)
+
+
+def _in_place(file: StateFile, folder: str | None) -> bool:
+    """Tells whether a file lies where its kind does: shared ones and what goes with them apart."""
+    match file:
+        case SharedFile() if folder:
+            return file.entry.name.endswith(".sst") == (folder == "SSTs")
+        case SharedFile() | UnknownFile():
+            return False
+        case SideFile() | TempFile():
+            return (file.version == 0) == bool(folder)
+        case _:
+            return not folder
+
+
+def _store(found: re.Match[str]) -> StoreId:
+    return StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
 
 
 def expected_stores(

@@ -1,20 +1,21 @@
 """From a storage to a `Checkpoint`."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.codec import logs, schema
 from statemaint.codec.codecs import COMPRESSIONS, named
 from statemaint.errors import CodecError, NotACheckpointError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Attestation, Checkpoint, Operator, Store
+from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import StoreId
-from statemaint.scan.attestations import FOLDER, attestation_path, parse_attestations
+from statemaint.model.ids import StoreId, version_of
+from statemaint.scan.attestations import FOLDER, Known, attestation_path, parse_attestations
 from statemaint.scan.layout import Layout, expected_stores, sort_out
+from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
-HDFS_BACKED = "HDFSBackedStateStoreProvider"
 _STATE = "spark.sql.streaming.stateStore"
 
 
@@ -57,22 +58,26 @@ def scan(storage: Storage) -> Checkpoint:
         detail = "offsets/ is empty although batches are committed; codec and provider are unknown"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail)
     _check_repartition(storage, offsets, commits, conf, notes)
-    codec = _supported(storage.root, conf)
+    provider, codec = _provider(storage.root, conf), _codec(storage.root, conf)
     row_checksums = _row_checksums(conf, notes)
-    batches = _committed(storage, commits, notes)
-    layout = sort_out(storage.list("state"))
+    ids = _committed(storage, commits, notes)
+    layout = sort_out(storage.list("state"), provider)
     operators = tuple(_operators(storage, layout, notes))
     _check_schemas(storage, layout, notes)
     expected = expected_stores(layout, operators, _partitions(conf, notes))
+    stores = tuple(_stores(storage, layout, expected))
+    if provider is Provider.ROCKSDB:
+        named = _Named(ids, expected)
+        stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
     return Checkpoint(
         root=storage.root,
         query_id=_query_id(storage, notes),
-        batches=batches,
-        provider=HDFS_BACKED,
+        batches=tuple(sorted(commits)),
+        provider=provider,
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
-        stores=tuple(_stores(storage, layout, expected)),
+        stores=stores,
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )
@@ -146,11 +151,18 @@ def _check_repartition(
         notes.add(FindingCode.UNFINISHED_REPARTITION, detail)
 
 
-def _supported(root: str, conf: Mapping[str, str]) -> str:
-    """Returns the codec, once provider and codec are ones that we can maintain."""
-    provider = conf.get(f"{_STATE}.providerClass", HDFS_BACKED).rpartition(".")[2]
-    if provider != HDFS_BACKED:
-        raise UnsupportedError(root, f"state store provider {provider}", HDFS_BACKED)
+def _provider(root: str, conf: Mapping[str, str]) -> Provider:
+    """Returns the provider, once it is one that we can maintain."""
+    name = conf.get(f"{_STATE}.providerClass", Provider.HDFS_BACKED).rpartition(".")[2]
+    try:
+        return Provider(name)
+    except ValueError as error:
+        raise UnsupportedError(
+            root, f"state store provider {name}", " and ".join(Provider)
+        ) from error
+
+
+def _codec(root: str, conf: Mapping[str, str]) -> str:
     setting = f"{_STATE}.compression.codec"
     codec = named(conf.get(setting, "lz4"))
     if codec is None:
@@ -178,12 +190,15 @@ def _partitions(conf: Mapping[str, str], notes: _Notes) -> int | None:
         return None
 
 
-def _committed(storage: Storage, commits: Mapping[int, Entry], notes: _Notes) -> tuple[int, ...]:
-    """Returns the committed batches; one that cannot be read leaves nothing to rely on."""
+def _committed(
+    storage: Storage, commits: Mapping[int, Entry], notes: _Notes
+) -> dict[int, logs.UniqueIds]:
+    """Returns the unique ids in each commit; one that cannot be read leaves nothing to rely on."""
+    found = {}
     for batch in sorted(commits):
         path = commits[batch].path
         try:
-            logs.check_commit(storage.read(path))
+            found[batch] = logs.parse_commit(storage.read(path))
         except NotFoundError:
             continue  # purged by the query since it was listed: it only lowers what we keep
         except CodecError as error:
@@ -191,7 +206,34 @@ def _committed(storage: Storage, commits: Mapping[int, Entry], notes: _Notes) ->
             notes.add(FindingCode.UNREADABLE_COMMIT, detail)
     if not commits:
         notes.add(FindingCode.NO_COMMITTED_BATCH, "no batch is committed yet: nothing to do")
-    return tuple(sorted(commits))
+    return found
+
+
+class _Named:
+    """The unique ids in the commit log, store by store."""
+
+    def __init__(self, ids: Mapping[int, logs.UniqueIds], stores: Iterable[StoreId]) -> None:
+        self._ids = ids
+        self._names: dict[int, set[str]] = defaultdict(set)
+        for store in stores:
+            self._names[store.operator].add(store.store)
+
+    def of(self, store: StoreId) -> Committed:
+        """Returns the id of each version of a store that a commit is there for.
+
+        A commit lists an operator's stores in the order of their names.
+        """
+        place = sorted(self._names[store.operator]).index(store.store)
+        return {version_of(batch): _id(ids, store, place) for batch, ids in self._ids.items()}
+
+
+def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
+    """Returns `None` for a commit without ids; one that is not whole names what nobody has."""
+    if not ids:
+        return None
+    partitions = ids.get(store.operator, ())
+    stores = partitions[store.partition] if store.partition < len(partitions) else ()
+    return stores[place] if place < len(stores) else "unknown"
 
 
 def _query_id(storage: Storage, notes: _Notes) -> str:
@@ -226,15 +268,16 @@ def _stores(storage: Storage, layout: Layout, expected: tuple[StoreId, ...]) -> 
     attested = {entry.path for entry in storage.list(FOLDER)}
     for store in expected:
         path = attestation_path(store)
-        found, written = _attestations(storage, path) if path in attested else ((), ())
-        yield Store(store, layout.stores.get(store, ()), found, written=written)
+        known = _known(storage, path) if path in attested else Known()
+        files = layout.stores.get(store, ())
+        yield Store(store, files, known.proofs, written=known.written, since=known.since)
 
 
-def _attestations(storage: Storage, path: str) -> tuple[tuple[Attestation, ...], tuple[str, ...]]:
+def _known(storage: Storage, path: str) -> Known:
     try:
         return parse_attestations(storage.read(path))
     except NotFoundError:
-        return (), ()
+        return Known()
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:

@@ -164,11 +164,12 @@ _ATTESTED = Attestation("state/0/0/5.snapshot", 5, 10, 1.5, "ab" * 16, 2, 30, 6,
 
 def _check_attestations(data: bytes) -> None:
     # They are compared with files, sorted and written again; as text, since NaN equals nothing.
-    found, written = parse_attestations(data)
-    ordered = tuple(sorted(found, key=lambda one: one.version))
-    again, ours = parse_attestations(render_attestations(ordered, written))
-    assert str(again) == str(ordered)
-    assert set(ours) <= set(written)
+    found = parse_attestations(data)
+    ordered = tuple(sorted(found.proofs, key=lambda one: one.version))
+    again = parse_attestations(render_attestations(ordered, found.written, found.since))
+    assert str(again.proofs) == str(ordered)
+    assert set(again.written) <= set(found.written)
+    assert again.since == found.since
 
 
 def _commit(data: bytes) -> Iterable[str]:

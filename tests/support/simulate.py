@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Attestation, Checkpoint, Store
-from statemaint.model.files import Snapshot
+from statemaint.model.checkpoint import Attestation, Checkpoint, Rocks, Store
+from statemaint.model.files import SharedFile, Snapshot
 from statemaint.plan import Action, Attest, Delete, WriteSnapshot
 
 
@@ -20,11 +20,14 @@ def _step(store: Store, action: Action, now: float) -> Store:
     match action:
         case WriteSnapshot():
             entry = Entry(action.path, 100, now)
-            snapshot = Snapshot(action.version, entry)
+            snapshot = Snapshot(action.version, entry, action.id)
+            new, rocks = _parts(store, action, now)
             return replace(
                 store,
-                files=(*store.files, snapshot),
+                files=(*store.files, snapshot, *new),
                 attestations=(*store.attestations, attest(entry, action.version)),
+                written=(*store.written, action.path),
+                rocks=rocks,
             )
         case Attest():
             found = attest(action.snapshot.entry, action.version)
@@ -32,6 +35,19 @@ def _step(store: Store, action: Action, now: float) -> Store:
         case Delete():
             kept = tuple(file for file in store.files if file.entry != action.entry)
             return replace(store, files=kept)
+
+
+def _parts(
+    store: Store, action: WriteSnapshot, now: float
+) -> tuple[tuple[SharedFile, ...], Rocks | None]:
+    """Returns a table of its own for a zip, and what else it refers to if it may."""
+    if store.rocks is None:
+        return (), None
+    table = Entry(f"{store.id.directory}/SSTs/ours-{action.version}.sst", 10, now)
+    base = action.chain.base
+    old = store.rocks.parts.get(base.entry.path, {}) if base and action.reuse else {}
+    rocks = store.rocks.with_parts(action.path, {**old, table.path: table.size})
+    return (SharedFile(table),), rocks
 
 
 def attest(entry: Entry, version: int) -> Attestation:

@@ -465,7 +465,7 @@ def test_without_verification_snapshots_appear_and_nothing_goes(storage: MemoryS
     report = maintain(storage, TIGHT.override(verify=False))
     assert report.snapshots_written == 4
     assert report.files_deleted.total() == 0
-    assert parse_attestations(storage.read(attestation_path(StoreId(0, 0))))[0] == ()
+    assert parse_attestations(storage.read(attestation_path(StoreId(0, 0)))).proofs == ()
 
 
 def test_many_deletions_are_noted_page_by_page() -> None:

@@ -1,0 +1,325 @@
+"""The changelogs of RocksDB stores, formats 1 to 4, inside the compression.
+
+    payload = header record* end
+    header  =                               format 1
+            | UTF "v2"                      format 2: column families
+            | UTF "v3" UTF lineage          format 3: unique ids
+            | UTF "v4" UTF lineage          format 4: both
+    lineage = [{"version":4,"checkpointUniqueId":"<id>"}, ...]
+    record  = bytes(key) bytes(value)                   put            formats 1 and 3
+            | bytes(key) -1(>i)                         delete
+            | 1 bytes(key) bytes(value)                 put            formats 2 and 4
+            | 16 bytes(key) -1(>i)                      delete
+            | 17 bytes(key) bytes(operand)              merge
+            | 32 bytes(first key) bytes(end key)        delete range, the end is not in it (4.3+)
+    end     = -1(>i)        formats 1 and 3
+            | 0             formats 2 and 4
+    UTF     = length(>H) text               bytes(x) = length(>i) x
+
+A lineage names the ids of the versions since the last snapshot, the changelog's own version not
+among them. Keys and values are RocksDB's own: with the bytes that Spark puts around its rows.
+Mirrors `StateStoreChangelogWriter` and `StateStoreChangelogReader`, V1 to V4: any negative value
+length deletes in formats 1 and 3, only -1 in the others; and a first key of 161,330 to 161,332
+bytes in format 1 looks like the header of another format, to Spark too.
+"""
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain
+from typing import Any
+
+from statemaint.codec.unique_id import check_unique_id
+from statemaint.errors import CodecError
+
+Lineage = tuple[tuple[int, str], ...]
+"""Version and unique id, in ascending order of versions."""
+
+Change = tuple[int, bytes, bytes | None]
+"""Kind, key, and: the value put, the operand merged, the range's end, `None` for a delete."""
+
+
+class ChangeKind(IntEnum):
+    """What a change does to its key; the numbers are those of formats 2 and 4."""
+
+    PUT = 1
+    DELETE = 16
+    MERGE = 17
+    DELETE_RANGE = 32
+
+
+PUT, DELETE = ChangeKind.PUT, ChangeKind.DELETE
+MERGE, DELETE_RANGE = ChangeKind.MERGE, ChangeKind.DELETE_RANGE
+
+_INT, _SHORT, _KEY = struct.Struct(">i"), struct.Struct(">H"), struct.Struct(">Bi")
+_END, _END_TAGGED = _INT.pack(-1), b"\0"
+_PUT, _DELETE = int(PUT), int(DELETE)
+_KINDS = frozenset(int(kind) for kind in ChangeKind)
+_FORMATS = (1, 2, 3, 4)
+_WITH_FAMILIES, _WITH_LINEAGE = (2, 4), (3, 4)
+_VERSION = re.compile(rb"\x00\x02v([0-9])", re.DOTALL)
+_VERSION_SIZE = 4
+_LONGEST_TEXT = 0xFFFF
+_BUFFER = 256 * 1024
+_CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a changelog says before its first record.
+
+    Attributes:
+        format: 1 to 4.
+        lineage: of formats 3 and 4, empty in the others and for the first version.
+    """
+
+    format: int
+    lineage: Lineage = ()
+
+    @property
+    def column_families(self) -> bool:
+        """Tells whether keys start with the number of a column family."""
+        return self.format in _WITH_FAMILIES
+
+
+def read_header(chunks: Iterable[bytes]) -> Header:
+    """Returns the header of a payload, taking no more of its pieces than that needs.
+
+    Raises:
+        CodecError: when it is cut, of an unknown format, or its lineage cannot be.
+    """
+    return _header(_Payload(iter(chunks)))
+
+
+def decode(chunks: Iterable[bytes]) -> tuple[Header, Iterator[Change]]:
+    """Returns the header of a payload that arrives in pieces, and its changes as they come.
+
+    Raises:
+        CodecError: when the payload ends early, goes on after its end, or holds a length or a kind
+            of change that cannot be; `offset` counts in the uncompressed payload. The changes
+            raise it too, not before those in front of the damage were given out.
+    """
+    payload = _Payload(iter(chunks))
+    header = _header(payload)
+    return header, chain.from_iterable(_batches(payload, header))
+
+
+class _Payload:
+    """The part of a payload that is in memory: a buffer, and how many bytes came before it."""
+
+    __slots__ = ("_chunks", "buffer", "passed")
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self.buffer = b""
+        self.passed = 0
+
+    def skip(self, count: int) -> None:
+        self.buffer = self.buffer[count:]
+        self.passed += count
+
+    def fill(self, need: int, wish: int = 0) -> None:
+        """Makes the buffer hold so many bytes at least, and as many as wished while they come."""
+        parts, have = [self.buffer], len(self.buffer)
+        while have < max(need, wish) and (chunk := next(self._chunks, None)) is not None:
+            parts.append(chunk)
+            have += len(chunk)
+        self.buffer = b"".join(parts)
+        if have < need:
+            text = f"changelog ends early: {have} of {need} bytes"
+            raise CodecError(text, offset=self.passed + have)
+
+    def take(self, count: int) -> bytes:
+        self.fill(count)
+        taken = self.buffer[:count]
+        self.skip(count)
+        return taken
+
+    def finish(self) -> None:
+        if self.buffer or any(self._chunks):
+            raise CodecError("bytes follow the end of the changelog", offset=self.passed)
+
+
+# -- header
+
+
+def _header(payload: _Payload) -> Header:
+    payload.fill(_VERSION_SIZE)
+    found = _VERSION.match(payload.buffer)
+    number = int(found[1]) if found else 1
+    if number not in _FORMATS:
+        raise CodecError(f"changelog format v{number} is not known", offset=0)
+    if number > 1:
+        payload.skip(_VERSION_SIZE)
+    return Header(number, _lineage(payload) if number in _WITH_LINEAGE else ())
+
+
+def _lineage(payload: _Payload) -> Lineage:
+    start = payload.passed
+    text = payload.take(_SHORT.unpack(payload.take(_SHORT.size))[0])
+    try:
+        items = json.loads(text.decode())
+        found = tuple((item["version"], item["checkpointUniqueId"]) for item in items)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CodecError(f"lineage cannot be read: {error!r}", offset=start) from error
+    _check_lineage(found, start)
+    return found
+
+
+def _check_lineage(found: tuple[tuple[Any, Any], ...], offset: int) -> None:
+    last = 0
+    for version, unique_id in found:
+        if type(version) is not int or not last < version < 1 << 63:
+            text = f"lineage has version {str(version)[:20]} after {last}"
+            raise CodecError(text, offset=offset)
+        check_unique_id(unique_id, offset)
+        last = version
+
+
+# -- records
+
+
+_Take = Callable[[bytes, int, list[Change]], tuple[int, int]]
+
+
+def _batches(payload: _Payload, header: Header) -> Iterator[list[Change]]:
+    """Yields the changes of one buffer at a time: a loop over a list costs half of a generator."""
+    take: _Take = _take_tagged if header.column_families else _take_plain
+    need = 1
+    while need:
+        payload.fill(need, _BUFFER)
+        found: list[Change] = []
+        try:
+            end, need = take(payload.buffer, payload.passed, found)
+        except CodecError:
+            yield found
+            raise
+        yield found
+        payload.skip(end)
+    payload.finish()
+
+
+def _take_plain(buffer: bytes, start: int, found: list[Change]) -> tuple[int, int]:
+    """Finds the whole changes of a buffer, in formats 1 and 3.
+
+    Returns:
+        Where the first one begins that is not whole, and how many bytes it takes at least; 0 after
+        the end of the records.
+    """
+    at, size = 0, len(buffer)
+    last = size - _INT.size  # where a length can begin at the latest
+    length, add = _INT.unpack_from, found.append
+    while at <= last:
+        key = at + 4
+        middle = key + length(buffer, at)[0]
+        if middle < key:
+            _check_end(middle - key, start + at)
+            return key, 0
+        if middle > last:
+            return at, middle + 4 - at
+        value = middle + 4
+        end = value + length(buffer, middle)[0]
+        if end > size:
+            return at, end - at
+        if end < value:
+            add((_DELETE, buffer[key:middle], None))
+            at = value
+        else:
+            add((_PUT, buffer[key:middle], buffer[value:end]))
+            at = end
+    return at, 4
+
+
+def _check_end(length: int, offset: int) -> None:
+    if length != -1:
+        raise CodecError(f"key size cannot be {length}", offset=offset)
+
+
+def _take_tagged(buffer: bytes, start: int, found: list[Change]) -> tuple[int, int]:
+    """Finds the whole changes of a buffer, in formats 2 and 4; returns what `_take_plain` does."""
+    at, size = 0, len(buffer)
+    last = size - _INT.size
+    head, length, add = _KEY.unpack_from, _INT.unpack_from, found.append
+    while at < last:
+        kind, count = head(buffer, at)
+        key = at + 5
+        middle = key + count
+        if kind not in _KINDS or middle < key:
+            _check_end_tagged(kind, count, start + at)
+            return at + 1, 0
+        if middle > last:
+            return at, middle + 4 - at
+        value = middle + 4
+        end = value + length(buffer, middle)[0]
+        if end > size:
+            return at, end - at
+        if kind != _DELETE and end >= value:
+            add((kind, buffer[key:middle], buffer[value:end]))
+            at = end
+        else:
+            _check_delete(kind, end - value, start + middle)
+            add((_DELETE, buffer[key:middle], None))
+            at = value
+    return (at + 1, 0) if buffer[at : at + 1] == _END_TAGGED else (at, 5)
+
+
+def _check_end_tagged(kind: int, length: int, offset: int) -> None:
+    if kind in _KINDS:
+        raise CodecError(f"key size cannot be {length}", offset=offset)
+    if kind:
+        raise CodecError(f"change of unknown kind {kind}", offset=offset)
+
+
+def _check_delete(kind: int, length: int, offset: int) -> None:
+    if kind != _DELETE or length != -1:
+        raise CodecError(f"value size of a change of kind {kind} cannot be {length}", offset=offset)
+
+
+# -- writing
+
+
+def encode(header: Header, changes: Iterable[Change]) -> Iterator[bytes]:
+    """Yields the payload of some changes in pieces of about 64 KiB.
+
+    Raises:
+        ValueError: when the format has no place for the lineage or for a change.
+    """
+    pending = bytearray(_encode_header(header))
+    for change in changes:
+        pending += _encode_change(change, tagged=header.column_families)
+        if len(pending) >= _CHUNK:
+            yield bytes(pending)
+            pending.clear()
+    yield bytes(pending) + (_END_TAGGED if header.column_families else _END)
+
+
+def _encode_header(header: Header) -> bytes:
+    if header.format not in _FORMATS or (header.lineage and header.format not in _WITH_LINEAGE):
+        raise ValueError(header)
+    if header.format == 1:
+        return b""
+    version = _utf(f"v{header.format}")
+    if header.format not in _WITH_LINEAGE:
+        return version
+    items = [{"version": version, "checkpointUniqueId": name} for version, name in header.lineage]
+    return version + _utf(json.dumps(items, separators=(",", ":")))
+
+
+def _utf(text: str) -> bytes:
+    content = text.encode()
+    if len(content) > _LONGEST_TEXT:
+        raise ValueError(len(content))
+    return _SHORT.pack(len(content)) + content
+
+
+def _encode_change(change: Change, *, tagged: bool) -> bytes:
+    kind, key, value = change
+    if kind not in _KINDS or (value is None) != (kind == _DELETE):
+        raise ValueError(change)
+    if not tagged and kind not in (_PUT, _DELETE):
+        raise ValueError(change)
+    head = _KEY.pack(kind, len(key)) if tagged else _INT.pack(len(key))
+    return head + key + (_END if value is None else _INT.pack(len(value)) + value)

@@ -1,0 +1,298 @@
+"""The `<version>.zip` of a RocksDB store: its small files, and a list of the large ones.
+
+    zip       = CURRENT, IDENTITY, MANIFEST-<n>, OPTIONS-<n>, <n>.log, metadata   each once at most
+    metadata  = "v1" newline {"sstFiles":[file, ...], "logFiles":[log, ...], "numKeys":n, families}
+    file      = {"localFileName":"000008.sst","dfsSstFileName":"000008-<uuid>.sst","sizeBytes":n}
+    log       = {"localFileName":"000009.log","dfsLogFileName":"000009-<uuid>.log","sizeBytes":n}
+    families  = "numInternalKeys":n, "columnFamilyMapping":{name: number},
+                "columnFamilyTypeMap":{name: is internal}, "maxColumnFamilyId":n     Spark 4.0+
+
+The SST files lie in `SSTs/` and archived logs in `logs/` beside the zip, one file often named by
+many zips. An empty list of logs is left out. Mirrors `RocksDBCheckpointMetadata` and
+`RocksDBFileManager.zipToDfsFile`. Spark ignores fields it does not know; here one with a list or a
+map in it is refused, since it may name files that the snapshot needs.
+"""
+
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from statemaint.errors import CodecError
+
+METADATA = "metadata"
+"""The member that lists what is not in the zip."""
+
+_Value = TypeVar("_Value")
+
+_MEMBER = re.compile(r"CURRENT|IDENTITY|metadata|(?:MANIFEST|OPTIONS)-[0-9]{1,20}|[0-9]{1,20}\.log")
+_LARGE = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,200}\.(?:sst|log)")
+_VERSION = "v1"
+_FIELDS = ("sstFiles", "logFiles", "numKeys")
+_FAMILY_FIELDS = (
+    "numInternalKeys",
+    "columnFamilyMapping",
+    "columnFamilyTypeMap",
+    "maxColumnFamilyId",
+)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_MOST_MEMBERS = 1000
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_PER_BYTE = 1032  # what DEFLATE can expand to
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    ValueError,
+    RuntimeError,
+    OSError,
+    EOFError,
+    LookupError,
+    OverflowError,
+)
+
+
+class Shape(Enum):
+    """Which fields the metadata has."""
+
+    PLAIN = "3.5"
+    FAMILIES = "4.0"
+
+
+@dataclass(frozen=True, slots=True)
+class SstFile:
+    """A file beside the zip that belongs to the snapshot.
+
+    Attributes:
+        local: its name in RocksDB's own folder.
+        stored: its name in `SSTs/` or `logs/`.
+        size: in bytes; Spark refuses a copy of another size.
+    """
+
+    local: str
+    stored: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZipMetadata:
+    """What the `metadata` of a zip says.
+
+    Attributes:
+        ssts: the files in `SSTs/`.
+        logs: the files in `logs/`.
+        keys: how many there are outside internal families; Spark counts when it is negative.
+        internal_keys: how many there are in internal families.
+        families: the number of each column family, by name.
+        internal: whether each column family is internal, by name.
+        last_family: the highest number that a column family ever had.
+        shape: which fields are written.
+    """
+
+    ssts: tuple[SstFile, ...]
+    logs: tuple[SstFile, ...] = ()
+    keys: int = 0
+    internal_keys: int = 0
+    families: Mapping[str, int] = field(default_factory=dict)
+    internal: Mapping[str, bool] = field(default_factory=dict)
+    last_family: int = 0
+    shape: Shape = Shape.FAMILIES
+
+
+def parse_metadata(content: bytes) -> ZipMetadata:
+    """Returns what a zip says of its snapshot; nothing else in the zip is unpacked.
+
+    Raises:
+        CodecError: when it is no such zip, or its metadata cannot be.
+    """
+    found = _unpack(content, only=METADATA).get(METADATA)
+    if found is None:
+        raise CodecError("no metadata in the zip", offset=0)
+    return _parse(found)
+
+
+def members(content: bytes) -> Mapping[str, bytes]:
+    """Returns every member of a zip by its name, `metadata` among them.
+
+    Raises:
+        CodecError: when it is no zip of Spark's, is damaged, or would take too much memory.
+    """
+    return MappingProxyType(_unpack(content))
+
+
+def render(members: Mapping[str, bytes], metadata: ZipMetadata) -> bytes:
+    """Returns the zip of some members, with this metadata instead of any that is among them.
+
+    The same arguments give the same bytes.
+
+    Raises:
+        CodecError: when a name cannot be one of RocksDB's.
+    """
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in sorted(members.items()):
+            if name != METADATA:
+                archive.writestr(_entry(name), content)
+        archive.writestr(_entry(METADATA), _render(metadata))
+    return target.getvalue()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(_member(name), _EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = 0  # as Java says, on every machine
+    return entry
+
+
+# -- the archive
+
+
+def _unpack(content: bytes, only: str | None = None) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = _checked(archive.infolist())
+            return {
+                entry.filename: archive.read(entry)
+                for entry in entries
+                if only in (None, entry.filename)
+            }
+    except _BROKEN as error:
+        raise CodecError(f"not a sound zip: {error!r}"[:300], offset=0) from error
+
+
+def _checked(entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """Returns the entries of an archive that is safe to unpack."""
+    names = {_member(entry.filename) for entry in entries}
+    if len(names) != len(entries) or len(entries) > _MOST_MEMBERS:
+        raise CodecError(f"zip of {len(entries)} members, {len(names)} of them distinct", offset=0)
+    for entry in entries:
+        _check_entry(entry)
+    if sum(entry.file_size for entry in entries) > _MOST_BYTES:
+        raise CodecError("zip expands to more than a snapshot's small files", offset=0)
+    return entries
+
+
+def _check_entry(entry: zipfile.ZipInfo) -> None:
+    where = entry.header_offset
+    if entry.compress_type not in _METHODS or entry.flag_bits & _ENCRYPTED:
+        raise CodecError(f"member {entry.filename} is packed in an unknown way", offset=where)
+    if entry.file_size > entry.compress_size * _MOST_PER_BYTE:
+        text = f"member of {entry.compress_size} bytes cannot hold {entry.file_size}"
+        raise CodecError(text, offset=where)
+
+
+def _member(name: str) -> str:
+    if not _MEMBER.fullmatch(name):
+        raise CodecError(f"member {name[:80]!r} is none of RocksDB's files", offset=0)
+    return name
+
+
+# -- metadata
+
+
+def _parse(content: bytes) -> ZipMetadata:
+    version, _, rest = content.partition(b"\n")
+    if version != _VERSION.encode():
+        raise CodecError(f"zip metadata of unknown format {version[:8]!r}", offset=0)
+    try:
+        fields = json.loads(rest.decode())
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"zip metadata is not JSON: {error}", offset=0) from error
+    if not isinstance(fields, dict):
+        raise CodecError("zip metadata is not a JSON object", offset=0)
+    _check_unknown(fields)
+    return _metadata(fields)
+
+
+def _check_unknown(fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        if name not in _FIELDS + _FAMILY_FIELDS and isinstance(value, list | dict) and value:
+            raise CodecError(f"zip metadata has an unknown field {name[:80]!r}", offset=0)
+
+
+def _metadata(fields: dict[str, Any]) -> ZipMetadata:
+    try:
+        return ZipMetadata(
+            ssts=_files(fields["sstFiles"], "dfsSstFileName"),
+            logs=_files(fields.get("logFiles") or [], "dfsLogFileName"),
+            keys=_number(fields["numKeys"]),
+            internal_keys=_number(fields.get("numInternalKeys", 0)),
+            families=_map(fields.get("columnFamilyMapping"), _number),
+            internal=_map(fields.get("columnFamilyTypeMap"), _flag),
+            last_family=_number(fields.get("maxColumnFamilyId", 0)),
+            shape=Shape.FAMILIES if any(one in fields for one in _FAMILY_FIELDS) else Shape.PLAIN,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CodecError(f"zip metadata cannot be: {error!r}"[:300], offset=0) from error
+
+
+def _files(found: list[dict[str, Any]], stored: str) -> tuple[SstFile, ...]:
+    files = tuple(
+        SstFile(_large(one["localFileName"]), _large(one[stored]), _size(one["sizeBytes"]))
+        for one in found
+    )
+    if len({file.local for file in files}) != len(files):
+        raise ValueError(found)
+    return files
+
+
+def _large(name: str) -> str:
+    if not _LARGE.fullmatch(name):
+        raise ValueError(name)
+    return name
+
+
+def _number(found: object) -> int:
+    if type(found) is not int or abs(found) >= 1 << 63:
+        raise ValueError(found)
+    return found
+
+
+def _size(found: object) -> int:
+    if (size := _number(found)) < 0:
+        raise ValueError(found)
+    return size
+
+
+def _flag(found: object) -> bool:
+    if type(found) is not bool:
+        raise ValueError(found)
+    return found
+
+
+def _map(found: dict[str, Any] | None, value: Callable[[object], _Value]) -> Mapping[str, _Value]:
+    return MappingProxyType({_text(name): value(one) for name, one in (found or {}).items()})
+
+
+def _text(name: str) -> str:
+    name.encode()  # JSON can hold half a surrogate pair, which cannot be written elsewhere
+    return name
+
+
+def _render(metadata: ZipMetadata) -> bytes:
+    fields: dict[str, Any] = {"sstFiles": _listed(metadata.ssts, "dfsSstFileName")}
+    if metadata.logs:
+        fields["logFiles"] = _listed(metadata.logs, "dfsLogFileName")
+    fields["numKeys"] = metadata.keys
+    if metadata.shape is Shape.FAMILIES:
+        fields["numInternalKeys"] = metadata.internal_keys
+        fields["columnFamilyMapping"] = dict(metadata.families)
+        fields["columnFamilyTypeMap"] = dict(metadata.internal)
+        fields["maxColumnFamilyId"] = metadata.last_family
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+    return f"{_VERSION}\n{text}".encode()
+
+
+def _listed(files: tuple[SstFile, ...], stored: str) -> list[dict[str, Any]]:
+    return [
+        {"localFileName": file.local, stored: file.stored, "sizeBytes": file.size} for file in files
+    ]

@@ -1,0 +1,80 @@
+"""From a built database to the files of a RocksDB snapshot: tables first, then the zip (S7)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemaint.codec import rocks_zip
+from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
+from statemaint.execute.publish import Published, Summed, write_checksum
+from statemaint.fold import Source
+from statemaint.plan import WriteSnapshot
+from statemaint.scan.rocks import shared_paths
+from statemaint.storage import Storage
+
+if TYPE_CHECKING:
+    from statemaint.fold.rocks import Built
+
+_PIECE = 1024 * 1024
+
+
+@contextmanager
+def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
+    """Folds a chain into a database on local disk, which is gone again at the end of the block.
+
+    Raises:
+        CheckpointError: when a file of the chain is damaged.
+        Superseded: when one is gone.
+        StorageError: when one cannot be read, or the temporary directory cannot be written to.
+    """
+    from statemaint.fold.rocks import build  # noqa: PLC0415 -- RocksDB is large
+    from statemaint.fold.rocks.engine import workplace  # noqa: PLC0415
+
+    with workplace() as place:
+        try:
+            made = build(
+                source,
+                action.chain,
+                workdir=place,
+                families_from=action.families,
+                reuse=action.reuse,
+            )
+        except NotFoundError as error:
+            detail = "was there when the run was planned and is gone"
+            raise Superseded(error.path, detail) from error
+        yield made
+
+
+def publish_zip(
+    storage: Storage, action: WriteSnapshot, made: "Built", directory: str
+) -> Published:
+    """Uploads what is new of a database, then the zip that makes it a snapshot.
+
+    A crash in between leaves tables that no zip refers to: orphans, which a later run deletes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    parts = tuple(
+        storage.write(f"{directory}/SSTs/{one.stored}", _pieces(one.local)) for one in made.new
+    )
+    refers = shared_paths(directory, made.metadata)
+    summed = Summed([rocks_zip.render(made.members, made.metadata)])
+    try:
+        entry = storage.write(action.path, summed)
+    except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
+        storage.delete_all([part.path for part in parts])
+        return Published(storage.stat(action.path), 0, made.digest, None)
+    beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
+    written = entry.size + sum(part.size for part in parts)
+    return Published(entry, written, made.digest, beside, parts, refers)
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb") as stream:
+            while piece := stream.read(_PIECE):
+                yield piece
+    except OSError as error:
+        raise StorageError("the temporary directory", error.strerror or str(error)) from error

@@ -1,0 +1,10 @@
+"""Folding the chains of RocksDB stores: a zip and its SST files, and the changelogs above it.
+
+RocksDB itself opens, reads and writes the files, through `rocksdict` and in this process. What it
+is told to do stands in `database`; what the changelogs say is decided in `changes` before it.
+"""
+
+from statemaint.fold.rocks.read import check, digest, state
+from statemaint.fold.rocks.write import Built, Fresh, build
+
+__all__ = ["Built", "Fresh", "build", "check", "digest", "state"]

@@ -1,0 +1,69 @@
+"""RocksDB as an engine like the others: digests of chains and zips, and changelogs read whole."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from statemaint.codec.digest import StateDigest
+from statemaint.errors import StorageError
+from statemaint.fold.rocks import read
+from statemaint.fold.source import Chunks, Source
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta, Snapshot
+
+
+class RocksEngine:
+    """Folds with RocksDB on local disk, in a directory that is gone when it is done.
+
+    It gives no file away: `build` makes those of a snapshot.
+    """
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Chunks:
+        """Returns the digest of each version of a chain, yielding nothing.
+
+        Raises:
+            ValueError: when it is to write.
+        """
+        if write:
+            raise ValueError("the files of a RocksDB snapshot are made by `build`")
+        yield from ()
+        return {version: self._state(source, _up_to(chain, version)) for version in versions}
+
+    def digest(self, source: Source, path: str) -> StateDigest:
+        """Returns the digest of a zip and its tables, read back whole."""
+        with workplace() as place:
+            return read.digest(source, Snapshot(0, Entry(path, 0, None)), workdir=place)
+
+    def check(self, source: Source, path: str) -> None:
+        """Reads a changelog whole."""
+        read.check(source, Delta(0, Entry(path, 0, None)))
+
+    def _state(self, source: Source, chain: Chain) -> StateDigest:
+        with workplace() as place:
+            return read.state(source, chain, workdir=place)
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A directory on local disk that is gone again at the end of the block.
+
+    Raises:
+        StorageError: when there can be none.
+    """
+    try:
+        place = TemporaryDirectory(prefix="statemaint-", ignore_cleanup_errors=True)
+    except OSError as error:
+        text = error.strerror or str(error)
+        raise StorageError("the temporary directory", text) from error
+    with place as path:
+        yield Path(path)
+
+
+def _up_to(chain: Chain, version: int) -> Chain:
+    deltas = tuple(delta for delta in chain.deltas if delta.version <= version)
+    return replace(chain, version=version, deltas=deltas)

@@ -1,0 +1,108 @@
+"""From a snapshot in storage to a directory that RocksDB opens.
+
+Mirrors `RocksDBFileManager.loadCheckpointFromDfs`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from statemaint.codec import rocks_zip
+from statemaint.codec.rocks_zip import METADATA, SstFile, ZipMetadata
+from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError
+from statemaint.fold.rocks.options import delimiter_of
+from statemaint.fold.source import Source
+from statemaint.model.files import Snapshot
+
+SSTS, LOGS = "SSTs", "logs"
+_PIECE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Zip:
+    """A snapshot's zip.
+
+    Attributes:
+        path: where it is.
+        metadata: what belongs to it.
+        members: RocksDB's own small files.
+        delimiter: what stands between merged operands in it; `None`: it merges nothing.
+    """
+
+    path: str
+    metadata: ZipMetadata
+    members: Mapping[str, bytes]
+    delimiter: bytes | None
+
+
+def read_zip(source: Source, snapshot: Snapshot) -> Zip:
+    """Reads a zip; nothing that lies beside it is read.
+
+    Raises:
+        CodecError: naming the file, when it is not what Spark would write.
+        StaleChecksumError: when its checksum file is not of it.
+        StorageError: when it cannot be read.
+    """
+    path = snapshot.entry.path
+    with source.opened(path) as stream:
+        content = b"".join(_pieces(stream))
+    try:
+        found = rocks_zip.members(content)
+        return Zip(path, rocks_zip.parse_metadata(content), found, delimiter_of(found))
+    except CodecError as error:
+        raise error.at(path) from error
+
+
+def fetch(source: Source, found: Zip, target: Path) -> None:
+    """Makes a directory of what a zip holds and of the SST files that it names.
+
+    Archived logs are left where they are: RocksDB does not read them to open a database.
+
+    Raises:
+        MissingSstError: when one of the SST files is not there.
+        CodecError: naming the SST file, when it is not as large as the zip says.
+        StorageError: when one cannot be read, or the temporary directory fails.
+    """
+    try:
+        target.mkdir(parents=True)
+        for name, content in found.members.items():
+            if name != METADATA:
+                (target / name).write_bytes(content)
+    except OSError as error:
+        raise _refused(error) from error
+    for sst in found.metadata.ssts:
+        _fetch(source, found.path, sst, target / sst.local)
+
+
+def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:
+    """Returns where a file lies that belongs to a zip."""
+    return f"{zip_path.rpartition('/')[0]}/{folder}/{name}"
+
+
+def _fetch(source: Source, owner: str, sst: SstFile, target: Path) -> None:
+    path = stored_at(owner, sst.stored)
+    try:
+        with source.storage.open(path) as stream:
+            size = _copy(stream, target)
+    except NotFoundError as error:
+        raise MissingSstError(owner, path) from error
+    if size != sst.size:
+        text = f"it has {size} bytes, {owner} says {sst.size}"
+        raise CodecError(text, offset=min(size, sst.size), path=path)
+
+
+def _copy(stream: BinaryIO, target: Path) -> int:
+    try:
+        with target.open("xb") as copy:
+            return sum(copy.write(piece) for piece in _pieces(stream))
+    except OSError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: OSError) -> StorageError:
+    return StorageError("the temporary directory", error.strerror or str(error))
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: stream.read(_PIECE), b"")

@@ -1,0 +1,73 @@
+"""Reading back: snapshots with all their rows, chains without writing them, changelogs."""
+
+from collections import deque
+from pathlib import Path
+
+from statemaint.codec.digest import StateDigest
+from statemaint.codec.rocks_zip import ZipMetadata
+from statemaint.errors import CodecError
+from statemaint.fold.rocks.changes import decoded
+from statemaint.fold.rocks.digest import Found
+from statemaint.fold.rocks.write import folded
+from statemaint.fold.source import Source
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta, Snapshot
+
+
+def digest(source: Source, snapshot: Snapshot, *, workdir: Path) -> StateDigest:
+    """Returns the digest of a snapshot: its zip and SST files, read back from storage whole.
+
+    Args:
+        source: the snapshot's store.
+        snapshot: which one.
+        workdir: an empty directory for the copies.
+
+    Raises:
+        MissingSstError: when an SST file is not there.
+        CodecError: naming the file, when one is damaged, or its rows are not as many as it says.
+        StaleChecksumError: when its checksum file is not of it.
+        StorageError: when a file cannot be read, or the temporary directory fails.
+    """
+    chain = Chain(snapshot.version, snapshot, ())
+    with folded(source, chain, workdir, None) as fold:
+        found = fold.found(source.key, snapshot.entry.path)
+    _must_count(snapshot.entry.path, fold.families, found)
+    return found.digest
+
+
+def state(source: Source, chain: Chain, *, workdir: Path) -> StateDigest:
+    """Returns the digest of what a chain folds to; nothing of it is kept.
+
+    Raises:
+        MissingSstError, CodecError, StaleChecksumError, StorageError: as `build` does.
+    """
+    with folded(source, chain, workdir, None) as fold:
+        return fold.found(source.key, chain.paths[-1]).digest
+
+
+def check(source: Source, delta: Delta) -> None:
+    """Reads a changelog whole.
+
+    Raises:
+        CodecError: naming the file, when it does not follow the format.
+        StaleChecksumError: when its checksum file is not of it.
+        StorageError: when it cannot be read.
+    """
+    try:
+        deque(decoded(source, delta), maxlen=0)
+    except CodecError as error:
+        raise error if error.path else error.at(delta.entry.path) from error
+
+
+def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:
+    """Compares the numbers of keys with the zip's, where Spark was asked to count.
+
+    Raises:
+        CodecError: when they differ.
+    """
+    for what, stated, keys in (
+        ("keys", metadata.keys, found.keys),
+        ("internal keys", metadata.internal_keys, found.internal),
+    ):
+        if stated >= 0 and stated != keys:
+            raise CodecError(f"it holds {keys} {what} and says {stated}", offset=0, path=path)

@@ -1,0 +1,155 @@
+"""From a chain to the files of a snapshot."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from statemaint.codec.digest import StateDigest
+from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.errors import CodecError, StorageError
+from statemaint.fold.rocks.changes import Pending, apply
+from statemaint.fold.rocks.database import Database, opened
+from statemaint.fold.rocks.digest import Found, digest_all
+from statemaint.fold.rocks.fetch import Zip, fetch, read_zip
+from statemaint.fold.source import Source
+from statemaint.model.chain import Chain
+from statemaint.model.files import Snapshot
+
+_SST = ".sst"
+# What `rocksdict` adds, and what RocksDB makes anew.
+_LEFT_OUT = ("rocksdict-config.json", "LOCK", "LOG")
+_NOTHING = ZipMetadata((), shape=Shape.PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """An SST file that has to be written to storage before the zip that names it.
+
+    Attributes:
+        local: where it is now.
+        stored: its name in `SSTs/`, which nothing had before.
+        size: in bytes.
+    """
+
+    local: Path
+    stored: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A snapshot that is not in storage yet.
+
+    Attributes:
+        version: the state version that it holds.
+        metadata: what its zip has to say.
+        members: RocksDB's small files, for `rocks_zip.render`.
+        new: the SST files to write.
+        reused: the SST files of the base that it names again, under their old names.
+        digest: of all its rows.
+    """
+
+    version: int
+    metadata: ZipMetadata
+    members: Mapping[str, bytes]
+    new: tuple[Fresh, ...]
+    reused: tuple[SstFile, ...]
+    digest: StateDigest
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A chain that is a database now; `families` says which column families count how."""
+
+    database: Database
+    base: Zip | None
+    families: ZipMetadata
+    stored: int
+
+    def found(self, key: bytes, path: str) -> Found:
+        """Returns what all its rows are."""
+        try:
+            return digest_all(self.database.rows(), key, self.families, stored=self.stored)
+        except CodecError as error:
+            raise error if error.path else error.at(path) from error
+
+
+def build(
+    source: Source, chain: Chain, *, workdir: Path, families_from: Snapshot | None, reuse: bool
+) -> Built:
+    """Folds a chain into the files of a snapshot.
+
+    Args:
+        source: the chain's store.
+        chain: what to fold; without a base it starts from the empty state.
+        workdir: an empty directory, in which the new files lie until the caller has stored them.
+        families_from: the snapshot whose column families hold at the chain's version; `None`: the
+            base's.
+        reuse: name files of the base again where they have not changed. Only where nothing deletes
+            them before the new zip is seen.
+
+    Raises:
+        MissingSstError: when an SST file of the base is not there.
+        CodecError: naming the file, when one does not follow its format.
+        StaleChecksumError: when a checksum file is not of the file beside it.
+        StorageError: when a file cannot be read, or the temporary directory fails.
+    """
+    with folded(source, chain, workdir, families_from) as fold:
+        fold.database.flush()
+        fold.database.settle()
+        fold.database.checkpoint(workdir / "checkpoint")
+        found = fold.found(source.key, chain.paths[-1])
+    return _built(chain.version, workdir / "checkpoint", fold, found, reuse=reuse)
+
+
+@contextmanager
+def folded(
+    source: Source, chain: Chain, workdir: Path, families_from: Snapshot | None
+) -> Iterator[Folded]:
+    """Opens a database and carries out a chain on it; what `build` raises."""
+    base = read_zip(source, chain.base) if chain.base else None
+    known = read_zip(source, families_from) if families_from else base
+    delimiter = known.delimiter if known else None
+    if base:
+        fetch(source, base, workdir / "db")
+    path = base.path if base else chain.paths[-1]
+    stored = chain.size + sum(sst.size for sst in base.metadata.ssts) if base else chain.size
+    with opened(path, workdir, delimiter, create=base is None) as database:
+        apply(source, chain.deltas, Pending(database, delimiter))
+        yield Folded(database, base, known.metadata if known else _NOTHING, stored)
+
+
+def _built(version: int, place: Path, fold: Folded, found: Found, *, reuse: bool) -> Built:
+    files = sorted(place.iterdir())
+    ssts = tuple(file for file in files if file.suffix == _SST)
+    old = {sst.local: sst for sst in fold.base.metadata.ssts} if fold.base and reuse else {}
+    new, reused = [], []
+    for file in ssts:
+        size = file.stat().st_size
+        if file.name in old and old[file.name].size == size:
+            reused.append(old[file.name])
+        else:
+            new.append(Fresh(file, f"{file.stem}-{uuid4()}{_SST}", size))
+    named = (*reused, *(SstFile(one.local.name, one.stored, one.size) for one in new))
+    metadata = replace(
+        fold.families,
+        ssts=tuple(sorted(named, key=lambda sst: sst.local)),
+        logs=(),
+        keys=found.keys,
+        internal_keys=found.internal,
+    )
+    return Built(version, metadata, _members(files), tuple(new), tuple(reused), found.digest)
+
+
+def _members(files: list[Path]) -> dict[str, bytes]:
+    try:
+        return {
+            file.name: file.read_bytes()
+            for file in files
+            if file.suffix != _SST and file.name not in _LEFT_OUT
+        }
+    except OSError as error:
+        text = error.strerror or str(error)
+        raise StorageError("the temporary directory", text) from error

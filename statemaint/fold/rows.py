@@ -1,0 +1,38 @@
+"""Rows that Python holds, digested by the compiled loop."""
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from statemaint.codec.digest import StateDigest
+from statemaint.fold.kernels import records as kernels
+from statemaint.fold.kernels.records import AT, CHECKED, SNAPSHOT, WORK
+from statemaint.fold.window import SLACK
+
+_pack = struct.Struct(">I").pack
+
+
+class Sums:
+    """The sum of the hashes of rows that are added by the thousand."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = np.frombuffer(key, "<u8")
+        self._work = np.zeros(WORK, np.int64)
+        self._work[SNAPSHOT], self._work[CHECKED] = 1, 0
+        self._sums: npt.NDArray[np.uint64] = np.zeros((2, 4), np.uint64)
+
+    def add(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Adds rows, each key once."""
+        parts = [part for key, value in rows
+                 for part in (_pack(len(key)), key, _pack(len(value)), value)]  # fmt: skip
+        parts.append(bytes(SLACK))
+        joined = np.frombuffer(b"".join(parts), np.uint8)
+        self._work[AT] = 0
+        kernels.pick_all(joined, len(joined) - SLACK, self._work, self._sums, self._key)
+
+    def digest(self) -> StateDigest:
+        """Returns the digest of all rows so far."""
+        low, high, rows, size = (int(number) for number in self._sums[0])
+        return StateDigest.of_sum(rows, size, low | high << 64)

@@ -1,0 +1,138 @@
+"""Which attempt at each version counts, where versions have unique ids (checkpoint structure V2).
+
+Every attempt at a batch writes its changelog and zip under an id of its own; the commit log names
+the one that counts. A changelog begins with its lineage: the versions and ids before it, back to
+the snapshot that its writer had begun from. Mirrors `RocksDB.loadWithCheckpointId`, and goes
+beyond it where a lineage ends at a version whose snapshot never arrived: that version's own
+changelog says what came before.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta, Snapshot, StateFile
+
+Item = tuple[int, str]
+"""A version and the unique id of one attempt at it."""
+
+Lineages = Mapping[Item, tuple[Item, ...]]
+"""What the changelogs that were read say came before each, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why a version does not load: at `item` the trace ends, and `detail` says how."""
+
+    item: Item
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The attempts that lead to a version, as far down as anything says.
+
+    Attributes:
+        items: from the version down, without a gap.
+        begins: the state was empty before the lowest of them.
+        unread: the changelog to read for more; `None` when there is none.
+        lost: what contradicts itself below the lowest of them.
+    """
+
+    items: tuple[Item, ...]
+    begins: bool = False
+    unread: Delta | None = None
+    lost: Lost | None = None
+
+    @property
+    def lowest(self) -> Item:
+        """Returns the oldest attempt that is known."""
+        return self.items[-1]
+
+
+class Attempts:
+    """The files of one store by version and id, and what is known of their order."""
+
+    def __init__(
+        self,
+        files: Iterable[StateFile],
+        lineages: Lineages,
+        committed: Mapping[int, str] | None = None,
+    ) -> None:
+        """Sorts files out.
+
+        Args:
+            files: of one store.
+            lineages: of the changelogs that were read.
+            committed: the id of each version that the commit log still names.
+        """
+        kept = tuple(files)
+        self.changelogs = {
+            (file.version, file.id): file for file in kept if isinstance(file, Delta) and file.id
+        }
+        self.zips = {
+            (file.version, file.id): file for file in kept if isinstance(file, Snapshot) and file.id
+        }
+        self._lineages = lineages
+        self._committed = committed or {}
+        self._before, self._disputed = _order(lineages)
+
+    def trace(self, item: Item) -> Trace:
+        """Returns what leads to an attempt, down to where the state was empty if that is known."""
+        items = [item]
+        while (lowest := items[-1])[0] > 1:
+            if lowest in self._disputed:
+                return Trace(tuple(items), lost=Lost(lowest, "two lineages disagree on it"))
+            before = self._before.get(lowest) or self._by_commit(lowest)
+            if before is None:
+                unread = None if lowest in self._lineages else self.changelogs.get(lowest)
+                return Trace(tuple(items), unread=unread)
+            if before[0] != lowest[0] - 1:
+                return Trace(tuple(items), lost=Lost(lowest, f"nothing leads to it but {before}"))
+            items.append(before)
+        return Trace(tuple(items), begins=True)
+
+    def _by_commit(self, item: Item) -> Item | None:
+        """Returns what a commit says came before: a forced snapshot has no changelog to ask."""
+        if item in self.changelogs and item not in self._lineages:
+            return None
+        version = item[0] - 1
+        found = self._committed.get(version)
+        return (version, found) if found and item in self._counting() else None
+
+    def _counting(self) -> set[Item]:
+        return set(self._committed.items())
+
+    def chain(self, item: Item) -> Chain | Lost | Delta:
+        """Returns what to load for an attempt, or why it cannot be, or which changelog to read.
+
+        The newest zip on the lineage, then every changelog above it.
+        """
+        if item in self.zips:
+            return Chain(item[0], self.zips[item], ())
+        trace = self.trace(item)
+        above: list[Delta] = []
+        for one in trace.items:
+            if one in self.zips:
+                return Chain(item[0], self.zips[one], tuple(reversed(above)))
+            if one not in self.changelogs:
+                return Lost(one, "it has neither a zip nor a changelog")
+            above.append(self.changelogs[one])
+        if trace.begins:
+            return Chain(item[0], None, tuple(reversed(above)))
+        ended = Lost(trace.lowest, "no zip lies at it and nothing says what came before")
+        return trace.lost or trace.unread or ended
+
+
+def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
+    """Returns what came before each item, and the items on which lineages disagree."""
+    before: dict[Item, Item] = {}
+    disputed = set()
+    for item, lineage in lineages.items():
+        whole = (*lineage, item)
+        for earlier, later in pairwise(whole):
+            if before.setdefault(later, earlier) != earlier:
+                disputed.add(later)
+    return MappingProxyType(before), frozenset(disputed)

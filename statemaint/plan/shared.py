@@ -1,0 +1,66 @@
+"""What may go of the files that snapshots of RocksDB share, and when executors forbid it (S9).
+
+An executor keeps its database on local disk and uploads a snapshot of it now and then: what is new
+since the last one, and a zip that also names tables which it had loaded or uploaded before. Until
+then nobody else knows that it needs those. Whoever deletes them meanwhile spoils the zip that is
+about to come (SPARK-55892 was that, among executors). So while executors upload snapshots, neither
+a zip nor a table goes, whatever refers to it; they clean up after themselves.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.files import Snapshot
+from statemaint.plan.actions import DeleteReason, KeepReason
+
+# Executors snapshot every ten versions unless they are told otherwise; twice that without one is
+# silence. Where their own zips lie further apart, so must the silence be longer.
+_LEAST_QUIET = 20
+
+Fate = KeepReason | DeleteReason
+
+
+def executors_upload(store: Store, required: int, target: int) -> bool:
+    """Tells whether an executor may hold a snapshot that it has not uploaded yet.
+
+    Nothing is known of executors before we have seen them for a while. Without changelogs there is
+    no such snapshot: each batch uploads its own before it ends.
+    """
+    if store.rocks is None or store.snapshot_per_batch(required, target):
+        return False
+    quiet = max(_LEAST_QUIET, 2 * _widest_gap(store))
+    if store.since is None or target - store.since < quiet:
+        return True
+    return any(target - one.version < quiet for one in store.foreign)
+
+
+def _widest_gap(store: Store) -> int:
+    theirs = sorted(
+        file.version
+        for file in store.files
+        if isinstance(file, Snapshot) and file.entry.path not in store.written
+    )
+    return max((later - earlier for earlier, later in pairwise(theirs)), default=0)
+
+
+def shared_fate(rocks: Rocks, path: str, snapshots: Mapping[str, Fate]) -> KeepReason | None:
+    """Returns why a shared file is needed, given what becomes of every snapshot of its store."""
+    kept = [one for one, fate in snapshots.items() if isinstance(fate, KeepReason)]
+    if any(path in rocks.parts.get(one, ()) for one in kept):
+        return KeepReason.USED
+    # It may be the very one that needs it.
+    return KeepReason.UNREADABLE if rocks.unreadable & set(kept) else None
+
+
+def last_user(rocks: Rocks, path: str, snapshots: Mapping[str, Fate]) -> DeleteReason:
+    """Returns why a shared file that no kept snapshot needs is there at all."""
+    users = (one for one, fate in snapshots.items() if fate is DeleteReason.BELOW_BASE)
+    used = any(path in rocks.parts.get(one, ()) for one in users)
+    return DeleteReason.UNUSED_SST if used else DeleteReason.ORPHAN_SST
+
+
+def snapshots_of(fates: Mapping[Entry, Fate], files: Iterable[object]) -> dict[str, Fate]:
+    """Returns what becomes of each snapshot among some files, by path."""
+    return {file.entry.path: fates[file.entry] for file in files if isinstance(file, Snapshot)}

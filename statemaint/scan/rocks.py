@@ -1,0 +1,153 @@
+"""What the files of a RocksDB store say of each other: the parts of its zips, and its lineage."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from statemaint.codec import changelog, rocks_zip
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import Compression, decode
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.files import Delta, SharedFile, Snapshot
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.lineage import Attempts, Item, Lost, Trace
+from statemaint.storage import Storage
+
+Committed = Mapping[int, str | None]
+"""The unique id of each version whose commit is still there; `None` where it has none."""
+
+
+def with_rocks(storage: Storage, store: Store, committed: Committed, codec: str) -> Store:
+    """Returns a store of RocksDB with all that its zips and changelogs say.
+
+    Reads every zip, which is small, and of the changelogs as few beginnings as the lineage takes.
+
+    Raises:
+        StorageError: when anything could not be read.
+    """
+    return _Reading(storage, store, committed, COMPRESSIONS[codec]).done()
+
+
+@dataclass(slots=True)
+class _Reading:
+    storage: Storage
+    store: Store
+    committed: Committed
+    compression: Compression
+    lineages: dict[Item, tuple[Item, ...]] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def done(self) -> Store:
+        parts = self._parts()
+        ids, plain = self._ids()
+        rocks = Rocks(
+            ids=ids,
+            plain=plain,
+            parts=parts,
+            unsound=self.unreadable | self._missing(parts),
+            unreadable=frozenset(self.unreadable),
+        )
+        found = (*self.store.findings, *self.findings)
+        return replace(self.store, rocks=rocks, findings=found)
+
+    # -- what the zips refer to
+
+    def _parts(self) -> dict[str, Mapping[str, int]]:
+        parts: dict[str, Mapping[str, int]] = {}
+        for file in self.store.files:
+            if not isinstance(file, Snapshot):
+                continue
+            path = file.entry.path
+            try:
+                parts[path] = self._refers_to(path)
+            except NotFoundError:
+                self._forget(file)
+            except CodecError as error:
+                self.unreadable[path] = str(error.at(path))
+        return parts
+
+    def _refers_to(self, path: str) -> Mapping[str, int]:
+        found = rocks_zip.parse_metadata(self.storage.read(path))
+        return shared_paths(self.store.id.directory, found)
+
+    def _missing(self, parts: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
+        files = (file.entry for file in self.store.files if isinstance(file, SharedFile))
+        sizes = {entry.path: entry.size for entry in files}
+        found = {}
+        for path, wanted in parts.items():
+            lacking = sorted(part for part, size in wanted.items() if sizes.get(part) != size)
+            if lacking:
+                state = "has another size" if lacking[0] in sizes else "is not there"
+                more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+                found[path] = f"{path} needs {lacking[0]}, which {state}{more}"
+        return found
+
+    def _forget(self, file: Snapshot | Delta) -> None:
+        """Drops a file that somebody cleaned up since it was listed."""
+        kept = tuple(one for one in self.store.files if one is not file)
+        self.store = replace(self.store, files=kept)
+
+    # -- which attempt counts at each version
+
+    def _ids(self) -> tuple[dict[int, str], int]:
+        named = {version: found for version, found in self.committed.items() if found}
+        if not named:
+            return {}, 0
+        newest = max(named)
+        trace = self._trace((newest, named[newest]), named)
+        self._compare(trace, named)
+        lowest = trace.lowest[0]
+        plain = lowest - 1 if self.committed.get(lowest - 1, "unknown") is None else 0
+        return dict(trace.items), plain
+
+    def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
+        """Returns what leads to an attempt, reading the changelogs that it takes."""
+        while True:
+            attempts = Attempts(self.store.files, self.lineages, named)
+            trace = attempts.trace(item)
+            if trace.unread is None:
+                return trace
+            self._read(trace.unread)
+
+    def _read(self, file: Delta) -> None:
+        item, path = (file.version, file.id or ""), file.entry.path
+        try:
+            with self.storage.open(path) as stream:
+                header = changelog.read_header(decode(self.compression, stream))
+        except NotFoundError:
+            self._forget(file)
+            return
+        except CodecError as error:
+            self._broken(Lost(item, f"{error.at(path)}"))
+            header = changelog.Header(0, ())
+        self.lineages[item] = header.lineage
+
+    def _compare(self, trace: Trace, named: Mapping[int, str]) -> None:
+        """Notes each committed attempt that is not on the lineage of the newest."""
+        attempts = Attempts(self.store.files, self.lineages, named)
+        loads = trace.lost or attempts.chain(trace.items[0])
+        if isinstance(loads, Lost):
+            self._broken(loads)
+        found = dict(trace.items)
+        for version, unique in sorted(named.items()):
+            other = found.get(version, unique)
+            if other != unique:
+                detail = f"its commit names it, and the newest commit's lineage names {other}"
+                self._broken(Lost((version, unique), detail))
+
+    def _broken(self, lost: Lost) -> None:
+        version, unique = lost.item
+        directory = self.store.id.directory
+        detail = (
+            f"{directory}: the lineage breaks at version {version}, id {unique}: {lost.detail}; "
+            "nothing is deleted until it is whole again"
+        )
+        self.findings.append(Finding(FindingCode.LINEAGE_BROKEN, detail, self.store.id, version))
+
+
+def shared_paths(directory: str, metadata: rocks_zip.ZipMetadata) -> dict[str, int]:
+    """Returns the paths of the shared files that a zip refers to, with their sizes."""
+    tables = {f"{directory}/SSTs/{one.stored}": one.size for one in metadata.ssts}
+    logs = {f"{directory}/logs/{one.stored}": one.size for one in metadata.logs}
+    return tables | logs

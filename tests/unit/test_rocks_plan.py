@@ -1,0 +1,380 @@
+"""What is planned for stores of RocksDB."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, SharedFile, Snapshot
+from statemaint.model.findings import FindingCode
+from statemaint.model.policy import Policy
+from statemaint.plan import Delete, Plan, Request, WriteSnapshot, plan
+from statemaint.report.to_json import plan_json
+from tests.support.checkpoints import NOW, names, versions
+from tests.support.rocks import rocks_checkpoint, rocks_store
+from tests.support.simulate import after, attest
+
+POLICY = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=3, grace=0, orphan_age=100)
+SPARKS = "1z:a 2c 3c 4z:a+b 5c 6c 7c 8c 9c 10z:c 11c 12c 13c sa sb sc"
+
+
+def planned(
+    store: Store, *, batches: range = range(8, 13), policy: Policy = POLICY, **request: object
+) -> Plan:
+    asked = Request(**request)  # type: ignore[arg-type]
+    return plan(rocks_checkpoint(store, batches=batches), policy, NOW, request=asked)
+
+
+def deleted(found: Plan) -> dict[str, str]:
+    gone = (one for one in found.actions if isinstance(one, Delete))
+    return {one.path.removeprefix("state/0/0/"): one.reason.value for one in gone}
+
+
+def kept(found: Plan) -> dict[str, str]:
+    stays = (one for store in found.stores for one in store.kept)
+    return {one.entry.path.removeprefix("state/0/0/"): one.reason.value for one in stays}
+
+
+def written(found: Plan) -> dict[str, str]:
+    new = (one for one in found.actions if isinstance(one, WriteSnapshot))
+    return {one.path.removeprefix("state/0/0/"): one.reason.value for one in new}
+
+
+def codes(found: Plan) -> list[FindingCode]:
+    return [one.code for one in found.all_findings]
+
+
+def test_a_snapshot_is_due_at_the_threshold_and_not_only_above_it() -> None:
+    four, five = (
+        planned(rocks_store(versions("c", 1, last)), batches=range(last)) for last in (4, 5)
+    )
+    assert written(four) == {}
+    assert written(five) == {"5.zip": "chain_too_long"}
+
+
+def test_with_unique_ids_a_snapshot_bears_the_committed_one() -> None:
+    store = rocks_store("1_ac 2_bc 3_cc 4_dc 5_ec", ids=dict(enumerate("abcde", 1)))
+    found = planned(store, batches=range(5))
+    assert written(found) == {"5_e.zip": "chain_too_long"}
+
+
+def test_nothing_that_executors_may_need_goes_on_the_first_run_and_changelogs_go() -> None:
+    found = planned(rocks_store(SPARKS, since=None))
+    gone = (2, 3, 5, 6, 7, 8)
+    assert deleted(found) == {f"{version}.changelog": "below_base" for version in gone}
+    assert kept(found)["1.zip"] == "executor_may_build_on_it"
+    assert kept(found)["SSTs/a.sst"] == "used_by_snapshot"
+    assert written(found) == {"9.zip": "rebase"}
+    assert [one.reuse for one in found.actions if isinstance(one, WriteSnapshot)] == [False]
+
+
+def test_after_twenty_quiet_versions_zips_go_and_then_what_only_they_needed() -> None:
+    store = rocks_store(f"1z:a 2c 3c 40z:a+b {versions('c', 41, 46)} 50z:c sa sb sc sd")
+    ours = replace(store, written=tuple(one.entry.path for one in store.files), since=20)
+    found = planned(ours, batches=range(49, 50))
+    assert deleted(found) == {
+        "1.zip": "below_base",
+        "2.changelog": "below_base",
+        "3.changelog": "below_base",
+        "40.zip": "below_base",
+        **{f"{version}.changelog": "below_base" for version in range(41, 47)},
+        "SSTs/a.sst": "unused_sst",
+        "SSTs/b.sst": "unused_sst",
+        "SSTs/d.sst": "orphan_sst",
+    }
+    order = [one.version == 0 for one in found.actions if isinstance(one, Delete)]
+    assert order == sorted(order)
+
+
+def quiet(notation: str, **known: object) -> Store:
+    """Returns a store in which we have been alone for a hundred versions."""
+    store = rocks_store(notation, since=-100, **known)  # type: ignore[arg-type]
+    there = tuple(one.entry.path for one in store.files if isinstance(one, Snapshot))
+    return replace(store, written=there)
+
+
+def test_a_table_that_a_kept_zip_needs_stays() -> None:
+    found = planned(quiet("4z:a+b 5z:b+c 6c 7c 8c 9c 10z:c sa sb sc"), batches=range(4, 10))
+    assert deleted(found) == {"4.zip": "below_base", "SSTs/a.sst": "unused_sst"}
+    assert kept(found)["SSTs/b.sst"] == "used_by_snapshot"
+
+
+def test_a_table_that_is_young_stays_though_its_last_zip_goes() -> None:
+    found = planned(quiet("4z:a 5z:b 6c 7c 8c 9c 10c sa@99 sb"), batches=range(4, 10))
+    assert deleted(found) == {"4.zip": "below_base"}
+    assert kept(found)["SSTs/a.sst"] == "orphan_too_young"
+
+
+def test_while_executors_upload_no_zip_and_no_table_goes() -> None:
+    store = quiet("1z:a 2c 3c 4z:b 5c 6c 7c 8c 9c sa sb sc 10z:c 11c 12c 13c 14c 15c sd")
+    without = tuple(path for path in store.written if not path.endswith("/10.zip"))
+    found = planned(replace(store, written=without), batches=range(11, 15))
+    assert set(deleted(found).values()) == {"below_base"}
+    assert names(deleted(found)) == [f"{version}.changelog" for version in (2, 3, 5, 6, 7, 8, 9)]
+    assert kept(found)["1.zip"] == kept(found)["SSTs/d.sst"] == "executor_may_build_on_it"
+    assert [one.reuse for one in found.actions if isinstance(one, WriteSnapshot)] == [False]
+    assert codes(found) == [FindingCode.FOREIGN_MAINTAINER]
+
+
+def test_an_executors_zip_over_ours_tells_that_executors_upload() -> None:
+    store = quiet("1z:a 2c 3c 4z:b 5c 6c 7c sa sb")
+    ours = next(one.entry for one in store.files if one.entry.name == "4.zip")
+    before = attest(replace(ours, size=99), 4)
+    replaced = replace(store, attestations=(before,))
+    assert codes(planned(replaced, batches=range(4, 7))) == [FindingCode.FOREIGN_MAINTAINER]
+    same = replace(store, attestations=(attest(ours, 4),))
+    assert codes(planned(same, batches=range(4, 7))) == []
+
+
+def test_executors_that_snapshot_rarely_are_given_longer() -> None:
+    # Their zips lie 30 versions apart, so silence takes 60.
+    store = rocks_store(f"10z:a 40z:b sa sb {versions('c', 41, 100)}", since=50)
+    theirs = replace(store, written=("state/0/0/50.zip",))
+    assert "10.zip" not in deleted(planned(theirs, batches=range(99, 100)))
+    longer = replace(theirs, since=40)
+    assert deleted(planned(longer, batches=range(99, 100)))["10.zip"] == "below_base"
+
+
+def test_a_zip_a_batch_is_cleaned_up_and_nothing_is_written() -> None:
+    found = planned(
+        rocks_store("1z:a 2z:a 3z:b 4z:b 5z:c 6z:c sa sb sc", since=None), batches=range(3, 6)
+    )
+    assert written(found) == {}
+    assert deleted(found) == {
+        "1.zip": "below_base",
+        "2.zip": "below_base",
+        "SSTs/a.sst": "unused_sst",
+    }
+    assert codes(found) == []
+
+
+def test_a_zip_of_a_batch_that_is_not_committed_is_in_order_where_every_batch_writes_one() -> None:
+    found = planned(rocks_store("4z 5z 6z 7z"), batches=range(4, 6))
+    assert codes(found) == []
+    assert kept(found)["7.zip"] == "above_target"
+    rewound = planned(rocks_store("4z 5z 6z 7z 8z"), batches=range(4, 6))
+    assert codes(rewound) == [FindingCode.SNAPSHOT_ABOVE_TARGET]
+
+
+def test_a_zip_above_the_target_halts_the_store_where_changelogs_are_written() -> None:
+    found = planned(rocks_store("1c 2c 3c 4c 5c 6c 7z"), batches=range(3, 6))
+    assert codes(found) == [FindingCode.SNAPSHOT_ABOVE_TARGET]
+    assert found.actions == ()
+
+
+def test_a_zip_above_the_target_of_another_attempt_is_harmless() -> None:
+    ids = dict(enumerate("abcdef", 1))
+    found = planned(rocks_store("1_ac 2_bc 3_cc 4_dc 5_ec 6_fc 7_xz", ids=ids), batches=range(3, 6))
+    assert codes(found) == []
+    assert kept(found)["7_x.zip"] == "above_target"
+
+
+def test_attempts_that_no_commit_names_go_when_they_are_old() -> None:
+    notation = "4_dz 5_ec 5_xc 5_yz:a@50 6_fc 7_gc 8_hc 8_xc@50 sa"
+    store = quiet(notation, ids=dict(enumerate("abcdefgh", 1)))
+    found = planned(store, batches=range(4, 8))
+    assert deleted(found) == {"5_x.changelog": "dead_attempt"}
+    assert kept(found)["5_y.zip"] == kept(found)["8_x.changelog"] == "orphan_too_young"
+    assert kept(found)["SSTs/a.sst"] == "used_by_snapshot"
+    later = planned(store, batches=range(4, 8), policy=replace(POLICY, orphan_age=50))
+    assert deleted(later) == {
+        "5_x.changelog": "dead_attempt",
+        "5_y.zip": "dead_attempt",
+        "8_x.changelog": "dead_attempt",
+        "SSTs/a.sst": "orphan_sst",
+    }
+
+
+def test_a_gap_in_the_lineage_is_said_to_be_one() -> None:
+    ids = dict(enumerate("abcdef", 1))
+    found = planned(rocks_store("4_dz 6_fc", ids=ids), batches=range(3, 6))
+    (finding,) = found.all_findings
+    assert finding.code is FindingCode.LINEAGE_BROKEN
+    assert "state/0/0/5_e.changelog is missing" in finding.detail
+    plain = planned(rocks_store("4z 6c"), batches=range(3, 6))
+    assert codes(plain) == [FindingCode.BROKEN_CHAIN]
+
+
+def test_a_zip_in_the_window_that_lacks_a_table_halts_the_store() -> None:
+    found = planned(rocks_store("4z:a 5c 6z:b 7c 8c sa"), batches=range(4, 8))
+    assert codes(found) == [FindingCode.MISSING_SST]
+    assert found.actions == ()
+    assert "6.zip needs state/0/0/SSTs/b.sst" in found.all_findings[0].detail
+
+
+def test_a_zip_below_the_window_that_lacks_a_table_goes_with_the_rest() -> None:
+    found = planned(quiet("2z:x 3c 4z:a 5c 6c 7c 8c sa"), batches=range(4, 8))
+    assert codes(found) == []
+    assert deleted(found) == {"2.zip": "below_base", "3.changelog": "below_base"}
+
+
+def test_no_table_goes_while_a_zip_that_stays_cannot_be_read() -> None:
+    store = quiet("4z:a 5c 6c 7c 8c 9z sa sb", unreadable=["9.zip"])
+    found = planned(store, batches=range(4, 8))
+    assert codes(found) == []  # it lies above the target: nobody loads it
+    assert kept(found)["SSTs/b.sst"] == "unreadable_snapshot_may_use_it"
+    inside = planned(store, batches=range(4, 9))
+    assert codes(inside) == [FindingCode.CORRUPT_FILE]
+
+
+def test_under_a_limit_tables_wait_for_every_zip() -> None:
+    store = quiet("1z:a 2z:b 3z:c 4c 5c 6c sa sb sc")
+    for most in range(6):
+        policy = replace(POLICY, max_deletes_per_run=most)
+        found = deleted(planned(store, batches=range(4, 6), policy=policy))
+        assert list(found) == ["1.zip", "2.zip", "SSTs/a.sst", "SSTs/b.sst"][:most]
+
+
+def test_a_checksum_file_goes_with_its_zip() -> None:
+    found = planned(quiet("2z:a 2k 4z:a 4k 5c 6c sa"), batches=range(4, 6))
+    assert list(deleted(found).items()) == [
+        (".2.zip.crc", "side_file_of_deleted"),
+        ("2.zip", "below_base"),
+    ]
+    ids = dict(enumerate("abcdef", 1))
+    dead = planned(quiet("4_dz 5_ec 5_xz 5_xk 6_fc", ids=ids), batches=range(4, 6))
+    assert list(deleted(dead).items()) == [
+        (".5_x.zip.crc", "orphan_side_file"),
+        ("5_x.zip", "dead_attempt"),
+    ]
+
+
+def test_no_zip_is_written_where_one_stands_that_cannot_be_loaded() -> None:
+    # The floor's own zip lacks a table, below all that the commit log still asks for.
+    store = quiet("5z:x 6c 7c 8c 9c 10z:a 11c 12c sa " + versions("c", 1, 5))
+    found = planned(store, batches=range(10, 12), policy=replace(POLICY, min_batches_to_retain=7))
+    assert "5.zip" not in written(found)
+    assert codes(found) == []
+
+
+# -- properties, on any listing
+
+AGES = st.sampled_from([0, 10, 200, 10**9])
+LAST = 12
+TABLES = "abcde"
+
+
+@st.composite
+def stores(draw: st.DrawFn) -> Store:
+    unique = draw(st.booleans())
+    tokens = []
+    first = draw(st.integers(1, LAST))
+    for version in range(1, LAST + 2):
+        name = f"{version}_m" if unique else f"{version}"
+        if version >= first and draw(st.integers(0, 9)):
+            tokens.append(f"{name}c@{draw(AGES)}")
+        for stem in (name, f"{version}_x"):
+            if draw(st.integers(0, 3 if stem == name else 8)) == 0:
+                parts = "+".join(sorted(draw(st.sets(st.sampled_from(TABLES), max_size=3))))
+                tokens.append(f"{stem}z{f':{parts}' if parts else ''}@{draw(AGES)}")
+    tokens += [f"s{one}@{draw(AGES)}" for one in TABLES if draw(st.integers(0, 9))]
+    store = rocks_store(
+        " ".join(tokens),
+        ids=dict.fromkeys(range(1, LAST + 1), "m") if unique else None,
+        since=draw(st.sampled_from([None, -50, -50, 5])),
+    )
+    there = [one.entry.path for one in store.files if isinstance(one, Snapshot)]
+    ours = tuple(path for path in there if draw(st.integers(0, 3)))
+    return replace(store, written=ours)
+
+
+@st.composite
+def seen(draw: st.DrawFn) -> Checkpoint:
+    committed = draw(st.integers(0, LAST - 1))
+    oldest = draw(st.integers(0, committed))
+    return rocks_checkpoint(draw(stores()), batches=range(oldest, committed + 1))
+
+
+POLICIES = st.builds(
+    Policy,
+    min_deltas_for_snapshot=st.integers(1, 6),
+    min_batches_to_retain=st.integers(1, LAST),
+    grace=st.sampled_from([0, 50]),
+    orphan_age=st.sampled_from([0, 50]),
+    max_deletes_per_run=st.sampled_from([50_000, 2]),
+    rebase=st.booleans(),
+)
+
+
+def loadable(found: Plan, checkpoint: Checkpoint) -> frozenset[int]:
+    """Returns which retained versions load: the zips that cannot be loaded are as they were."""
+    (store,) = checkpoint.stores
+    assert found.floor is not None
+    assert checkpoint.target is not None
+    return store.versions.loadable(found.floor, checkpoint.target)
+
+
+def dangling(store: Store) -> set[tuple[str, str]]:
+    """Returns each zip that refers to a table that is not there, with the table."""
+    assert store.rocks is not None
+    there = {one.entry.path for one in store.files}
+    zips = [one.entry.path for one in store.files if isinstance(one, Snapshot)]
+    parts = store.rocks.parts
+    return {(path, part) for path in zips for part in parts[path] if part not in there}
+
+
+@given(seen(), POLICIES)
+def test_every_prefix_keeps_every_retained_version_and_no_zip_ever_lacks_a_table(
+    checkpoint: Checkpoint, policy: Policy
+) -> None:
+    found = plan(checkpoint, policy, NOW)
+    before, lacking = loadable(found, checkpoint), dangling(checkpoint.stores[0])
+    for length in range(len(found.actions) + 1):
+        now = after(checkpoint, found.actions[:length], NOW)
+        assert loadable(found, now) >= before
+        assert dangling(now.stores[0]) <= lacking
+
+
+@given(seen(), POLICIES)
+def test_kept_and_deleted_partition_the_listing(checkpoint: Checkpoint, policy: Policy) -> None:
+    found = plan(checkpoint, policy, NOW)
+    (store,) = found.stores
+    gone = [one.entry for one in store.actions if isinstance(one, Delete)]
+    stays = [one.entry for one in store.kept]
+    assert sorted(gone + stays) == sorted(file.entry for file in store.store.files)
+
+
+@given(seen(), POLICIES)
+def test_planning_again_on_the_result_is_empty_but_for_what_was_postponed(
+    checkpoint: Checkpoint, policy: Policy
+) -> None:
+    policy = replace(policy, max_deletes_per_run=50_000)
+    found = plan(checkpoint, policy, NOW)
+    assert plan(after(checkpoint, found.actions, NOW), policy, NOW).actions == ()
+
+
+@given(seen(), POLICIES, st.integers())
+def test_the_order_of_the_listing_does_not_matter(
+    checkpoint: Checkpoint, policy: Policy, seed: int
+) -> None:
+    (store,) = checkpoint.stores
+    mixed = random.Random(seed).sample(store.files, len(store.files))  # noqa: S311
+    other = replace(checkpoint, stores=(replace(store, files=tuple(mixed)),))
+    one, two = plan(checkpoint, policy, NOW), plan(other, policy, NOW)
+    assert plan_json(checkpoint, one) == plan_json(checkpoint, two)
+
+
+@given(seen(), POLICIES, st.integers(1, LAST))
+def test_more_retention_never_deletes_more(
+    checkpoint: Checkpoint, policy: Policy, more: int
+) -> None:
+    policy = replace(policy, max_deletes_per_run=50_000)
+    longer = replace(policy, min_batches_to_retain=policy.min_batches_to_retain + more)
+    less, most = (deleted(plan(checkpoint, one, NOW)) for one in (longer, policy))
+    assert set(less) <= set(most)
+
+
+@given(seen(), POLICIES)
+def test_while_executors_may_build_on_them_no_zip_and_no_table_goes(
+    checkpoint: Checkpoint, policy: Policy
+) -> None:
+    (store,) = checkpoint.stores
+    found = plan(replace(checkpoint, stores=(replace(store, since=None),)), policy, NOW)
+    if store.snapshot_per_batch(checkpoint.required or 0, checkpoint.target or 0):
+        return
+    gone = {one.entry for one in found.actions if isinstance(one, Delete)}
+    files = [one for one in store.files if one.entry in gone]
+    assert all(isinstance(one, Delta) for one in files if not isinstance(one, SharedFile))
+    assert not [one for one in files if isinstance(one, SharedFile)]
