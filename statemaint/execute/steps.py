@@ -37,6 +37,7 @@ class StoreRun:
         target: the run's target version.
         known: what the ledger knows of its snapshots.
         placed: the snapshots that this run has put in place.
+        refers: the shared files that they refer to.
     """
 
     plan: StorePlan
@@ -48,6 +49,7 @@ class StoreRun:
     target: int | None = None
     known: Known = field(default_factory=Known)
     placed: list[Entry] = field(default_factory=list)
+    refers: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.known.written.update(self.plan.store.written)
@@ -122,6 +124,7 @@ class StoreRun:
         beside, parts = published.checksum, published.parts
         self.ledger.proved(action, entry, proof, self.known, checksum=beside, parts=parts)
         self.placed.append(entry)
+        self.refers.update(published.refers)
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
@@ -180,13 +183,15 @@ class StoreRun:
             self.storage.delete_all([one.path for one in page if one.rank == rank], before=before)
 
     def _no_other_snapshot(self, page: tuple[Delete, ...]) -> None:
-        """Looks once more whether any snapshot that we have not seen may need a shared file.
+        """Looks once more whether any snapshot that was not planned with needs a shared file.
 
         Raises:
             Superseded: when there is one.
         """
         if all(one.version for one in page):
             return
+        if used := sorted(self.refers & {one.path for one in page}):
+            raise Superseded(used[0], "a snapshot of this run refers to it")
         directory = self.plan.store.id.directory
         known = {file.entry for file in self.plan.store.files} | {*self.placed}
         for entry in self.storage.list(directory):

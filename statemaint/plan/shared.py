@@ -13,7 +13,7 @@ from itertools import pairwise
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Rocks, Store
 from statemaint.model.files import Snapshot
-from statemaint.plan.actions import DeleteReason, KeepReason
+from statemaint.plan.actions import DeleteReason, KeepReason, WriteSnapshot
 
 # Executors snapshot every ten versions unless they are told otherwise; twice that without one is
 # silence. Where their own zips lie further apart, so must the silence be longer.
@@ -45,10 +45,17 @@ def _widest_gap(store: Store) -> int:
     return max((later - earlier for earlier, later in pairwise(theirs)), default=0)
 
 
-def shared_fate(rocks: Rocks, path: str, snapshots: Mapping[str, Fate]) -> KeepReason | None:
-    """Returns why a shared file is needed, given what becomes of every snapshot of its store."""
+def shared_fate(
+    rocks: Rocks, path: str, snapshots: Mapping[str, Fate], writes: Iterable[WriteSnapshot]
+) -> KeepReason | None:
+    """Returns why a shared file is needed, given what becomes of every snapshot of its store.
+
+    A zip that is about to be written may refer to whatever its base refers to. What it leaves out
+    the next run finds.
+    """
     kept = [one for one, fate in snapshots.items() if isinstance(fate, KeepReason)]
-    if any(path in rocks.parts.get(one, ()) for one in kept):
+    bases = [one.chain.base.entry.path for one in writes if one.reuse and one.chain.base]
+    if any(path in rocks.parts.get(one, ()) for one in (*kept, *bases)):
         return KeepReason.USED
     # It may be the very one that needs it.
     return KeepReason.UNREADABLE if rocks.unreadable & set(kept) else None

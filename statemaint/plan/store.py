@@ -278,7 +278,7 @@ class _Decision:
         rocks = self.store.rocks
         if rocks is None:  # pragma: no cover -- only stores of RocksDB have any
             return KeepReason.UNKNOWN
-        if needed := shared_fate(rocks, file.entry.path, snapshots):
+        if needed := shared_fate(rocks, file.entry.path, snapshots, self.writes):
             return needed
         if self._executors_may_need(file):
             return KeepReason.EXECUTOR

@@ -277,7 +277,12 @@ def stores(draw: st.DrawFn) -> Store:
     )
     there = [one.entry.path for one in store.files if isinstance(one, Snapshot)]
     ours = tuple(path for path in there if draw(st.integers(0, 3)))
-    return replace(store, written=ours)
+    proofs = tuple(
+        attest(one.entry, one.version)
+        for one in store.files
+        if isinstance(one, Snapshot) and draw(st.booleans())
+    )
+    return replace(store, written=ours, attestations=proofs)
 
 
 @st.composite
