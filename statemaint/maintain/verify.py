@@ -14,10 +14,11 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
+from statemaint.listing import Entry
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, SideFile, Snapshot, TempFile
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.plan import diagnose
@@ -158,6 +159,18 @@ def _orphans(store: Store) -> Iterator[Finding]:
     for entry in lone + temps:
         detail = f"{entry.path}: left behind by a write or a deletion that was cut short"
         yield Finding(FindingCode.ORPHAN_FILE, detail, store.id)
+    for entry in _unreferenced(store):
+        detail = f"{entry.path}: no snapshot refers to it; an upload was cut short, or is going on"
+        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id)
+
+
+def _unreferenced(store: Store) -> Iterator[Entry]:
+    """Yields the shared files that no zip refers to, as far as that is known."""
+    if store.rocks is None or store.rocks.unreadable:
+        return
+    used = {path for parts in store.rocks.parts.values() for path in parts}
+    shared = (file.entry for file in store.files if isinstance(file, SharedFile))
+    yield from (entry for entry in shared if entry.path not in used)
 
 
 def _deep(source: Source, engine: Engine, store: Store) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.scan import attestation_path, scan
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import state_at
+from tests.support.checkpoints import UUID, state_at
 from tests.support.faults import Clock, Crash, CrashingStorage
 from tests.support.rocks import (
     commit_bytes,
@@ -286,3 +286,14 @@ def test_a_snapshot_that_is_there_is_not_forced_twice() -> None:
     maintain(storage, TIGHT)
     report = maintain(storage, TIGHT, request=Request(force_snapshot=True))
     assert report.snapshots_written == 0
+
+
+def test_verify_names_tables_that_no_zip_refers_to() -> None:
+    storage = long_after()
+    maintain(storage, TIGHT)
+    maintain(storage, TIGHT)
+    path = f"state/0/0/SSTs/000008-{UUID}.sst"
+    storage.write(path, [b"x"])
+    (finding,) = verify(storage).findings
+    assert finding.code is FindingCode.ORPHAN_FILE
+    assert path in finding.detail
