@@ -19,8 +19,9 @@
 A lineage names the ids of the versions since the last snapshot, the changelog's own version not
 among them. Keys and values are RocksDB's own: with the bytes that Spark puts around its rows.
 Mirrors `StateStoreChangelogWriter` and `StateStoreChangelogReader`, V1 to V4: any negative value
-length deletes in formats 1 and 3, only -1 in the others; and a first key of 161,330 to 161,332
-bytes in format 1 looks like the header of another format, to Spark too.
+length deletes in formats 1 and 3, only -1 in the others; and a first key of 161,328 to 161,337
+bytes in format 1 looks like the header of another format, to Spark too. What row checksums add is
+`rocks_checksum`'s grammar.
 """
 
 import json
@@ -32,6 +33,7 @@ from enum import IntEnum
 from itertools import chain
 from typing import Any
 
+from statemaint.codec import rocks_checksum
 from statemaint.codec.unique_id import check_unique_id
 from statemaint.errors import CodecError
 
@@ -56,14 +58,14 @@ MERGE, DELETE_RANGE = ChangeKind.MERGE, ChangeKind.DELETE_RANGE
 
 _INT, _SHORT, _KEY = struct.Struct(">i"), struct.Struct(">H"), struct.Struct(">Bi")
 _END, _END_TAGGED = _INT.pack(-1), b"\0"
-_PUT, _DELETE = int(PUT), int(DELETE)
+_PUT, _DELETE, _DELETE_RANGE = int(PUT), int(DELETE), int(DELETE_RANGE)
 _KINDS = frozenset(int(kind) for kind in ChangeKind)
 _FORMATS = (1, 2, 3, 4)
 _WITH_FAMILIES, _WITH_LINEAGE = (2, 4), (3, 4)
 _VERSION = re.compile(rb"\x00\x02v([0-9])", re.DOTALL)
 _VERSION_SIZE = 4
 _LONGEST_TEXT = 0xFFFF
-_BUFFER = 256 * 1024
+_BUFFER = 64 * 1024
 _CHUNK = 64 * 1024
 
 
@@ -94,17 +96,23 @@ def read_header(chunks: Iterable[bytes]) -> Header:
     return _header(_Payload(iter(chunks)))
 
 
-def decode(chunks: Iterable[bytes]) -> tuple[Header, Iterator[Change]]:
+def decode(
+    chunks: Iterable[bytes], *, row_checksums: bool = False
+) -> tuple[Header, Iterator[Change]]:
     """Returns the header of a payload that arrives in pieces, and its changes as they come.
+
+    Kinds are plain integers, which compare and hash faster than `ChangeKind`. With row checksums
+    each is checked; a value keeps its own, the key of a delete and the end of a range come bare.
 
     Raises:
         CodecError: when the payload ends early, goes on after its end, or holds a length or a kind
-            of change that cannot be; `offset` counts in the uncompressed payload. The changes
-            raise it too, not before those in front of the damage were given out.
+            of change that cannot be, or a checksum that does not match; `offset` counts in the
+            uncompressed payload. The iterator raises it too.
     """
     payload = _Payload(iter(chunks))
     header = _header(payload)
-    return header, chain.from_iterable(_batches(payload, header))
+    batches = _batches(payload, header, row_checksums=row_checksums)
+    return header, chain.from_iterable(batches)
 
 
 class _Payload:
@@ -162,6 +170,8 @@ def _lineage(payload: _Payload) -> Lineage:
     text = payload.take(_SHORT.unpack(payload.take(_SHORT.size))[0])
     try:
         items = json.loads(text.decode())
+        if not isinstance(items, list):
+            raise CodecError("lineage is no list", offset=start)
         found = tuple((item["version"], item["checkpointUniqueId"]) for item in items)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CodecError(f"lineage cannot be read: {error!r}", offset=start) from error
@@ -185,21 +195,34 @@ def _check_lineage(found: tuple[tuple[Any, Any], ...], offset: int) -> None:
 _Take = Callable[[bytes, int, list[Change]], tuple[int, int]]
 
 
-def _batches(payload: _Payload, header: Header) -> Iterator[list[Change]]:
+def _batches(
+    payload: _Payload, header: Header, *, row_checksums: bool
+) -> Iterator[Iterable[Change]]:
     """Yields the changes of one buffer at a time: a loop over a list costs half of a generator."""
-    take: _Take = _take_tagged if header.column_families else _take_plain
+    tagged = header.column_families
+    take: _Take = _take_tagged if tagged else _take_plain
     need = 1
     while need:
         payload.fill(need, _BUFFER)
         found: list[Change] = []
-        try:
-            end, need = take(payload.buffer, payload.passed, found)
-        except CodecError:
-            yield found
-            raise
-        yield found
+        end, need = take(payload.buffer, payload.passed, found)
+        yield _verified(found, payload.passed, tagged=tagged) if row_checksums else found
         payload.skip(end)
     payload.finish()
+
+
+def _verified(found: list[Change], start: int, *, tagged: bool) -> Iterator[Change]:
+    """Yields changes as they were before they were sealed, the first of them beginning at start."""
+    for change in found:
+        kind, key, value = change
+        if value is None:
+            yield kind, rocks_checksum.bare_key(key, offset=start), None
+        elif kind == _DELETE_RANGE:
+            yield kind, key, rocks_checksum.bare_row(key, value, offset=start)
+        else:
+            rocks_checksum.check_rows(key, value, offset=start)
+            yield change
+        start += 2 * _INT.size + tagged + len(key) + len(value or b"")
 
 
 def _take_plain(buffer: bytes, start: int, found: list[Change]) -> tuple[int, int]:
@@ -281,14 +304,18 @@ def _check_delete(kind: int, length: int, offset: int) -> None:
 # -- writing
 
 
-def encode(header: Header, changes: Iterable[Change]) -> Iterator[bytes]:
+def encode(
+    header: Header, changes: Iterable[Change], *, row_checksums: bool = False
+) -> Iterator[bytes]:
     """Yields the payload of some changes in pieces of about 64 KiB.
+
+    With row checksums the changes come without, a value being one row, and get them here.
 
     Raises:
         ValueError: when the format has no place for the lineage or for a change.
     """
     pending = bytearray(_encode_header(header))
-    for change in changes:
+    for change in map(_sealed, changes) if row_checksums else changes:
         pending += _encode_change(change, tagged=header.column_families)
         if len(pending) >= _CHUNK:
             yield bytes(pending)
@@ -296,9 +323,16 @@ def encode(header: Header, changes: Iterable[Change]) -> Iterator[bytes]:
     yield bytes(pending) + (_END_TAGGED if header.column_families else _END)
 
 
+def _sealed(change: Change) -> Change:
+    kind, key, value = change
+    if value is None:
+        return kind, rocks_checksum.seal_key(key), None
+    return kind, key, rocks_checksum.seal_row(key, value)
+
+
 def _encode_header(header: Header) -> bytes:
     if header.format not in _FORMATS or (header.lineage and header.format not in _WITH_LINEAGE):
-        raise ValueError(header)
+        raise ValueError(f"no changelog can have the header {header}")
     if header.format == 1:
         return b""
     version = _utf(f"v{header.format}")
@@ -311,15 +345,14 @@ def _encode_header(header: Header) -> bytes:
 def _utf(text: str) -> bytes:
     content = text.encode()
     if len(content) > _LONGEST_TEXT:
-        raise ValueError(len(content))
+        raise ValueError(f"no header can have a text of {len(content)} bytes")
     return _SHORT.pack(len(content)) + content
 
 
 def _encode_change(change: Change, *, tagged: bool) -> bytes:
     kind, key, value = change
-    if kind not in _KINDS or (value is None) != (kind == _DELETE):
-        raise ValueError(change)
-    if not tagged and kind not in (_PUT, _DELETE):
-        raise ValueError(change)
+    known = _KINDS if tagged else (_PUT, _DELETE)
+    if kind not in known or (value is None) != (kind == _DELETE):
+        raise ValueError(f"no changelog of this format can have a change of kind {kind}: {change}")
     head = _KEY.pack(kind, len(key)) if tagged else _INT.pack(len(key))
     return head + key + (_END if value is None else _INT.pack(len(value)) + value)

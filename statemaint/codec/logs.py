@@ -4,6 +4,7 @@
     commits/<b>         v1 | v2 | v3, newline, {"nextBatchWatermarkMs":0, ...}
     offsets/<b>         v1 | v2, newline, {"batchWatermarkMs":..,"conf":{..}}, then a line a source
     state/<op>/_metadata/metadata     v1, newline, {"operatorInfo":{..},"stateStoreInfo":[..]}
+    state/<op>/_metadata/v2/<b>       v2, the same and "operatorPropertiesJson":"{..}"
 
 Mirrors `HDFSMetadataLog` and its subclasses `CommitLog`, `OffsetSeqLog`, `OperatorStateMetadata`.
 """
@@ -28,12 +29,21 @@ UniqueIds = Mapping[int, tuple[tuple[str, ...], ...]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """What an operator says of itself: its number, kind, and stores with their partitions."""
+    """What an operator says of itself.
+
+    Attributes:
+        id: its number.
+        name: its kind.
+        stores: the names of its stores in each partition.
+        partitions: how many it has.
+        virtual_column_families: one store has what would be several stores, in column families.
+    """
 
     id: int
     name: str
     stores: tuple[str, ...]
     partitions: int
+    virtual_column_families: bool = False
 
 
 def parse_query_id(content: bytes) -> str:
@@ -69,7 +79,7 @@ def parse_commit(content: bytes) -> UniqueIds:
 
 
 def _operator_id(found: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", found):
+    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", found):
         raise CodecError(f"operator {found[:80]!r} cannot be", offset=0)
     return int(found)
 
@@ -105,7 +115,14 @@ def parse_operator(content: bytes) -> OperatorMetadata:
         number, name = int(info["operatorId"]), str(info["operatorName"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
-    return OperatorMetadata(number, name, names, check_partitions(partitions))
+    virtual = _properties(fields).get("useVirtualColumnFamilies") is True
+    return OperatorMetadata(number, name, names, check_partitions(partitions), virtual)
+
+
+def _properties(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns what format v2 has as JSON within JSON, nothing where there is none."""
+    found = fields.get("operatorPropertiesJson")
+    return _object(found, 0) if isinstance(found, str) and found else {}
 
 
 def _store_name(found: object) -> str:

@@ -44,7 +44,8 @@ _FAMILY_FIELDS = (
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOST_MEMBERS = 1000
-_MOST_BYTES = 256 * 1024 * 1024
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_METADATA = 4 * 1024 * 1024  # 30,000 files
 _MOST_PER_BYTE = 1032  # what DEFLATE can expand to
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
@@ -161,12 +162,20 @@ def _unpack(content: bytes, only: str | None = None) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = _checked(archive.infolist())
             return {
-                entry.filename: archive.read(entry)
+                entry.filename: _content(archive, entry)
                 for entry in entries
                 if only in (None, entry.filename)
             }
     except _BROKEN as error:
         raise CodecError(f"not a sound zip: {error!r}"[:300], offset=0) from error
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    content = archive.read(entry)
+    if len(content) != entry.file_size:
+        text = f"member of {len(content)} bytes instead of {entry.file_size}"
+        raise CodecError(text, offset=entry.header_offset)
+    return content
 
 
 def _checked(entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
@@ -185,7 +194,8 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
     where = entry.header_offset
     if entry.compress_type not in _METHODS or entry.flag_bits & _ENCRYPTED:
         raise CodecError(f"member {entry.filename} is packed in an unknown way", offset=where)
-    if entry.file_size > entry.compress_size * _MOST_PER_BYTE:
+    most = _MOST_METADATA if entry.filename == METADATA else _MOST_BYTES
+    if entry.file_size > min(most, entry.compress_size * _MOST_PER_BYTE):
         text = f"member of {entry.compress_size} bytes cannot hold {entry.file_size}"
         raise CodecError(text, offset=where)
 

@@ -1,11 +1,16 @@
-"""The state schema file under partition 0 of an operator, formats v1 and v2.
+"""The schema files of an operator's stores: formats v1 and v2 under partition 0, and v3.
 
-    v1 = UTF "v1"  UTF keySchemaJson      UTF valueSchemaJson
-    v2 = UTF "v2"  chunked keySchemaJson  chunked valueSchemaJson
-    UTF = length(>H) bytes         as Java's DataOutput.writeUTF
+    v1      = UTF "v1"  UTF keySchema      UTF valueSchema          all schemas are JSON
+    v2      = UTF "v2"  chunked keySchema  chunked valueSchema
+    v3      = UTF "v3"  count(>i) family*                           one of each column family
+    family  = UTF name  keySchemaId(>h) chunked keySchema  valueSchemaId(>h) chunked valueSchema
+              chunked encoderSpec  chunked (userKeySchema | "{    }")
+    UTF     = length(>H) bytes             as Java's DataOutput.writeUTF
     chunked = count(>i) UTF*
 
-Mirrors `SchemaHelper.SchemaWriter` in Spark's `StateSchemaCompatibilityChecker`.
+Format 3 lies in `_stateSchema/<store>/<batch>_<uuid>` and is written for stores with column
+families. Java writes a character beyond U+FFFF as two halves of three bytes, which may fall into
+two chunks. Mirrors `SchemaHelper.SchemaWriter` in Spark's `StateSchemaCompatibilityChecker`.
 """
 
 import json
@@ -17,7 +22,9 @@ from typing import Any
 from statemaint.errors import CodecError
 
 _SHORT = struct.Struct(">H")
+_ID = struct.Struct(">h")
 _INT = struct.Struct(">i")
+_NO_USER_KEY = "{    }"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +36,31 @@ class StateSchema:
     value: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnFamily:
+    """Schemas of one column family, as Spark's own JSON types.
+
+    Attributes:
+        name: of the family; it is no store's name and part of no path.
+        key_id: the number of this version of the key schema.
+        key: the key schema.
+        value_id: the number of this version of the value schema.
+        value: the value schema.
+        encoder: how keys are laid out, the JSON text of a `KeyStateEncoderSpec`.
+        user_key: the schema of the keys within a map, `None` for other families.
+    """
+
+    name: str
+    key_id: int
+    key: dict[str, Any]
+    value_id: int
+    value: dict[str, Any]
+    encoder: str
+    user_key: dict[str, Any] | None = None
+
+
 def parse_schema(content: bytes) -> StateSchema:
-    """Returns the schema of a store.
+    """Returns the schema of a store without column families, formats v1 and v2.
 
     Raises:
         CodecError: on an unknown format, a length beyond the file, bytes left over, or no JSON.
@@ -46,6 +76,32 @@ def parse_schema(content: bytes) -> StateSchema:
     return StateSchema(int(version[1:]), _struct(key), _struct(value))
 
 
+def parse_families(content: bytes) -> tuple[ColumnFamily, ...]:
+    """Returns the schemas of a store's column families, format v3.
+
+    Raises:
+        CodecError: on another format, a length beyond the file, bytes left over, or no JSON.
+    """
+    reader = _Reader(content)
+    if (version := reader.utf()) != "v3":
+        text = f"state schema of unknown format {version[:8]!r}, not of column families"
+        raise CodecError(text, offset=0)
+    families = tuple(_family(reader) for _ in range(reader.number(_INT)))
+    if reader.offset != len(content):
+        raise CodecError("bytes follow the state schema", offset=reader.offset)
+    return families
+
+
+def _family(reader: "_Reader") -> ColumnFamily:
+    name = reader.utf()
+    key_id, key = reader.number(_ID), _struct(reader.chunked())
+    value_id, value = reader.number(_ID), _struct(reader.chunked())
+    encoder, user_key = reader.chunked(), reader.chunked()
+    _json(encoder)
+    user = None if user_key == _NO_USER_KEY else _struct(user_key)
+    return ColumnFamily(name, key_id, key, value_id, value, encoder, user)
+
+
 class _Reader:
     __slots__ = ("_content", "offset")
 
@@ -54,16 +110,30 @@ class _Reader:
         self.offset = 0
 
     def utf(self) -> str:
-        text = self._take(_SHORT.unpack(self._take(_SHORT.size))[0])
+        return self._whole(self._part())
+
+    def chunked(self) -> str:
+        count = self.number(_INT)
+        # Every chunk takes two bytes at least, so a wild count ends at the end of the file.
+        return self._whole("".join(self._part() for _ in range(count)))
+
+    def number(self, kind: struct.Struct) -> int:
+        found: int = kind.unpack(self._take(kind.size))[0]
+        return found
+
+    def _part(self) -> str:
+        """Returns a text in which characters may still be in halves."""
+        text = self._take(self.number(_SHORT))
         try:
-            return text.decode("utf-8")
+            return text.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise CodecError("text that is not UTF-8", offset=self.offset) from error
 
-    def chunked(self) -> str:
-        count = _INT.unpack(self._take(_INT.size))[0]
-        # Every chunk takes two bytes at least, so a wild count ends at the end of the file.
-        return "".join(self.utf() for _ in range(count))
+    def _whole(self, text: str) -> str:
+        try:
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError as error:
+            raise CodecError("text with half a character", offset=self.offset) from error
 
     def _take(self, count: int) -> bytes:
         taken = self._content[self.offset : self.offset + count]
@@ -74,10 +144,15 @@ class _Reader:
 
 
 def _struct(text: str) -> dict[str, Any]:
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"schema is not JSON: {error}", offset=0) from error
+    schema = _json(text)
     if not isinstance(schema, dict) or schema.get("type") != "struct":
         raise CodecError("schema is not a struct", offset=0)
     return schema
+
+
+def _json(text: str) -> object:
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"schema is not JSON: {error}", offset=0) from error
+    return found

@@ -8,7 +8,13 @@ below it goes (S6, S7), and deletions are in an order of which every prefix is h
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from statemaint.errors import CheckpointError, LeaseLostError, StorageError, Superseded
+from statemaint.errors import (
+    CheckpointError,
+    LeaseLostError,
+    StorageError,
+    Superseded,
+    UnsupportedError,
+)
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.steps import StoreRun
@@ -78,6 +84,8 @@ def _store(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
         yield Skipped(run.plan.store.id, _finding(run, FindingCode.SUPERSEDED, error))
     except CheckpointError as error:
         yield Halted(run.plan.store.id, _finding(run, FindingCode(error.code), error))
+    except UnsupportedError as error:
+        yield Halted(run.plan.store.id, _finding(run, FindingCode.UNSUPPORTED, error))
     except StorageError as error:
         yield Halted(run.plan.store.id, _finding(run, FindingCode.STORAGE_FAILED, error))
     except LeaseLostError:

@@ -1,7 +1,7 @@
 """The three things that maintenance does to a store: write snapshots, attest one, delete."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, Superseded
@@ -88,7 +88,7 @@ class StoreRun:
         if self.plan.store.rocks:
             return (self._zip(action) for action in actions)
         versions = tuple(action.version for action in actions)
-        chunks = self._fold(actions[0].chain, versions, write=True)
+        chunks = self._fold(self.source, actions[0].chain, versions, write=True)
         return publish(self.storage, actions, chunks)
 
     def _zip(self, action: WriteSnapshot) -> Published:
@@ -142,7 +142,7 @@ class StoreRun:
         self._unchanged(action.snapshot.entry)
         found = self.engine.digest(self.source, action.path)
         if action.against:
-            must_equal(action.path, found, self._state(action.against))
+            must_equal(action.path, found, self._state(action.against, action.snapshot))
         proof = self._proof(action, action.snapshot.entry, found, action.against)
         self.fence.must_hold()
         self.ledger.proved(action, action.snapshot.entry, proof, self.known)
@@ -198,12 +198,17 @@ class StoreRun:
             if snapshot_version(entry.path) is not None and entry not in known:
                 raise Superseded(entry.path, "the snapshot came after the run was planned")
 
-    def _state(self, chain: Chain) -> StateDigest:
-        return digest_of(self._fold(chain, (chain.version,), write=False), chain.version)
+    def _state(self, chain: Chain, like: Snapshot) -> StateDigest:
+        # The chain may begin below the first zip, which says how RocksDB merges.
+        source = replace(self.source, families=like) if self.plan.store.rocks else self.source
+        chunks = self._fold(source, chain, (chain.version,), write=False)
+        return digest_of(chunks, chain.version)
 
-    def _fold(self, chain: Chain, versions: tuple[int, ...], *, write: bool) -> Chunks:
+    def _fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+    ) -> Chunks:
         try:
-            digests = yield from self.engine.fold(self.source, chain, versions, write=write)
+            digests = yield from self.engine.fold(source, chain, versions, write=write)
         except NotFoundError as error:
             raise Superseded(
                 error.path, "was there when the run was planned and is gone"

@@ -16,7 +16,7 @@ from statemaint.codec.records import Record
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import spark_checksums
+from statemaint.model.files import Snapshot, spark_checksums
 from statemaint.storage import Storage
 
 Chunks = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
@@ -52,6 +52,7 @@ class Source:
         row_checksums: whether each row carries a checksum of its own.
         key: what digests are keyed by, 16 bytes.
         checksums: the path of Spark's checksum file of each file that has one.
+        families: the zip that says how RocksDB is set up, for a chain that begins without one.
     """
 
     storage: Storage
@@ -59,6 +60,7 @@ class Source:
     row_checksums: bool
     key: bytes
     checksums: Mapping[str, str] = field(default_factory=dict)
+    families: Snapshot | None = None
 
     @classmethod
     def of(cls, storage: Storage, store: Store, described: Described) -> "Source":

@@ -12,6 +12,7 @@ from statemaint.errors import (
     DamagedError,
     NotFoundError,
     Superseded,
+    UnsupportedError,
 )
 from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
 from statemaint.listing import Entry
@@ -95,7 +96,7 @@ def _rebuild(
     try:
         for version in _Rebuild(source, engine, versions).all(begin, last):
             checked += version >= first
-    except CheckpointError as error:
+    except (CheckpointError, UnsupportedError) as error:
         return checked, [_finding(store, error)]
     except (NotFoundError, Superseded) as error:
         detail = f"{error.path} went away or was replaced while it was read; run again"
@@ -186,7 +187,7 @@ def _deep(source: Source, engine: Engine, store: Store) -> Iterator[Finding]:
                     yield from _stale(source.storage, store, file)
                 case _:
                     continue
-        except CheckpointError as error:
+        except (CheckpointError, UnsupportedError) as error:
             yield _finding(store, error)
         except NotFoundError:
             continue  # cleaned up by the query since it was listed
@@ -208,7 +209,7 @@ def _stale(storage: Storage, store: Store, side: SideFile) -> Iterator[Finding]:
         yield Finding(FindingCode.STALE_CHECKSUM, detail, store.id, side.version)
 
 
-def _finding(store: Store, error: CheckpointError) -> Finding:
+def _finding(store: Store, error: CheckpointError | UnsupportedError) -> Finding:
     return Finding(FindingCode(error.code), str(error), store.id)
 
 

@@ -29,6 +29,7 @@ class FindingCode(StrEnum):
     CLOCK_SKEW = "CLOCK_SKEW"
     LINEAGE_BROKEN = "LINEAGE_BROKEN"
     MISSING_SST = "MISSING_SST"
+    UNSUPPORTED = "UNSUPPORTED"
 
 
 _NOTICES = frozenset(

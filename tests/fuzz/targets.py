@@ -7,12 +7,23 @@ one, gives more than its input can hold, or gives what cannot be used.
 import io
 import json
 import struct
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from statemaint.codec import checksum, compression, logs, records, schema
+from statemaint.codec import (
+    changelog,
+    checksum,
+    compression,
+    logs,
+    records,
+    rocks_checksum,
+    rocks_zip,
+    schema,
+)
+from statemaint.codec.changelog import Change, Header
 from statemaint.codec.compression import Compression
 from statemaint.codec.lz4_block import Lz4Block
 from statemaint.codec.lzf import Lzf
@@ -22,6 +33,7 @@ from statemaint.errors import CodecError
 from statemaint.model.checkpoint import Attestation
 from statemaint.scan.attestations import parse_attestations, render_attestations
 from tests.fuzz.mutate import mutated, mutated_json, seal_lz4_blocks, seal_rows
+from tests.support import rocks_files
 from tests.support.checkpoints import COMMIT, changes, offsets_bytes, state_at
 
 _SMALL = 4096
@@ -126,6 +138,65 @@ def _records_target(*, row_checksums: bool) -> Target:
     return Target(check, lambda: _payloads(row_checksums=row_checksums), repair)
 
 
+# -- RocksDB
+
+
+def _changelog(
+    data: bytes, step: int, *, row_checksums: bool
+) -> tuple[Header, list[Change]] | None:
+    chunks = (data[at : at + step] for at in range(0, len(data), step))
+    try:
+        header, changes = changelog.decode(chunks, row_checksums=row_checksums)
+        return header, list(changes)
+    except CodecError as error:
+        _must_be_inside(error, data)
+        return None
+
+
+def _check_changelog(data: bytes) -> None:
+    found = _changelog(data, 3, row_checksums=False)
+    assert found == _changelog(data, len(data) + 1, row_checksums=False)
+    checked = _changelog(data, len(data) + 1, row_checksums=True)
+    if found is None:
+        assert checked is None
+        return
+    header, changes = found
+    assert changelog.read_header([data]) == header
+    again = b"".join(changelog.encode(header, changes))
+    assert len(again) <= len(data) + 80 * len(header.lineage)
+    assert _changelog(again, len(again), row_checksums=False) == found
+    for kind, key, value in checked[1] if checked else ():
+        if kind in (changelog.PUT, changelog.MERGE):
+            rocks_checksum.check_rows(key, value or b"", offset=0)
+
+
+def _changelogs() -> Iterator[bytes]:
+    for stored in rocks_files.CHANGELOGS:
+        yield b"".join(compression.decode(Lz4Block(), io.BytesIO(stored)))
+
+
+def _check_zip(data: bytes) -> None:
+    with suppress(CodecError):
+        members = rocks_zip.members(data)
+        assert sum(map(len, members.values())) <= len(data) * 1032
+        assert not any(mark in name for name in members for mark in "/\\:")
+        metadata = rocks_zip.parse_metadata(data)
+        again = rocks_zip.render(members, metadata)
+        assert rocks_zip.parse_metadata(again) == metadata
+        for file in metadata.ssts + metadata.logs:
+            assert not any(mark in name for name in (file.local, file.stored) for mark in "/\\:")
+
+
+def _changed_zip(content: bytes, random: Random) -> bytes:
+    """Returns a zip with other bytes, or a sound one whose metadata say something else."""
+    if random.random() < 0.5:
+        return mutated(content, random)
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("metadata", mutated_json(rocks_files.ZIP_METADATA, random))
+    return target.getvalue()
+
+
 # -- text and side files
 
 
@@ -173,8 +244,18 @@ def _check_attestations(data: bytes) -> None:
 
 
 def _commit(data: bytes) -> Iterable[str]:
+    found = logs.parse_commit(data)
     logs.check_commit(data)
-    return []
+    ids = [one for partitions in found.values() for stores in partitions for one in stores]
+    assert not any(mark in one for one in ids for mark in "/._")
+    return ids
+
+
+def _check_families(data: bytes) -> None:
+    with suppress(CodecError):
+        for family in schema.parse_families(data):
+            family.name.encode()
+            family.encoder.encode()
 
 
 def _conf(data: bytes) -> Iterable[str]:
@@ -205,10 +286,13 @@ TARGETS = {
         lambda data: [str(checksum.parse_spark(data))], json.dumps(_SPARK_SIDE).encode()
     ),
     "query_id": _text_target(logs.parse_query_id, b'{"id":"11111111-2222-3333-4444-555555555555"}'),
-    "commit": _text_target(_commit, COMMIT),
+    "changelog": Target(_check_changelog, _changelogs),
+    "rocks_zip": Target(_check_zip, lambda: [rocks_files.ZIP], change=_changed_zip),
+    "commit": _text_target(_commit, COMMIT, rocks_files.COMMIT_2),
     "offsets": _text_target(_conf, offsets_bytes(row_checksums=True)),
-    "operator": _text_target(_operator, _OPERATOR),
+    "operator": _text_target(_operator, _OPERATOR, rocks_files.OPERATOR_2),
     "schema": _text_target(lambda data: [str(schema.parse_schema(data))], *_SCHEMAS),
+    "families": Target(_check_families, lambda: [rocks_files.SCHEMA_3]),
     "attestations": Target(
         _check_attestations, lambda: [render_attestations([_ATTESTED])], change=mutated_json
     ),

@@ -31,7 +31,7 @@ from tests.support.documents import rewrite
 
 _ROOT = Path(__file__).parents[2]
 _DOCUMENT = _ROOT / "docs" / "safety.md"
-KINDS = ("aggregation", "outer-join")
+KINDS = ("aggregation", "outer-join", "aggregation-rocksdb", "outer-join-rocksdb-ids")
 # A reader that listed before a snapshot appeared has this long to finish; here that takes
 # milliseconds, on a machine that may be busy.
 _GRACE = 10.0

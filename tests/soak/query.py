@@ -30,8 +30,9 @@ _SCHEMA = "user LONG, value LONG, at TIMESTAMP"
 
 def run(kind: str, root: Path) -> None:
     """Runs a query until its input is used up."""
-    with local_session(f"soak {kind}", _CONF) as spark:
-        rows = KINDS[kind](spark, root.parent / "input")
+    make, conf = KINDS[kind]
+    with local_session(f"soak {kind}", {**_CONF, **conf}) as spark:
+        rows = make(spark, root.parent / "input")
         write = partial(_write_batch, folder=root / "output")
         query = (
             rows.writeStream.outputMode("append")
@@ -59,9 +60,22 @@ def _outer_join(spark: SparkSession, folder: Path) -> DataFrame:
     return left.join(both, f.expr(near), "leftOuter")
 
 
-KINDS: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
-    "aggregation": _aggregation,
-    "outer-join": _outer_join,
+_STATE = "spark.sql.streaming.stateStore"
+_ROCKSDB = {
+    f"{_STATE}.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+}
+Query = Callable[[SparkSession, Path], DataFrame]
+KINDS: dict[str, tuple[Query, dict[str, str]]] = {
+    "aggregation": (_aggregation, {}),
+    "outer-join": (_outer_join, {}),
+    "aggregation-rocksdb": (_aggregation, _ROCKSDB),
+    "outer-join-rocksdb-ids": (
+        _outer_join,
+        {**_ROCKSDB, f"{_STATE}.checkpointFormatVersion": "2"},
+    ),
 }
 
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec import compression, records
+from statemaint.codec import changelog, compression, records, rocks_zip
+from statemaint.codec.changelog import Change
 from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.compression import Compression
 from statemaint.codec.lz4_block import Lz4Block
@@ -23,6 +24,7 @@ from tests.fuzz.folds import FOLDS
 from tests.fuzz.mutate import mutated
 from tests.fuzz.stretches import STRETCHES
 from tests.fuzz.targets import TARGETS, Target
+from tests.support import rocks_files
 from tests.support.checkpoints import changes, delta_bytes
 
 MOST_MEMORY = 4 * 1024 * 1024
@@ -143,3 +145,57 @@ def test_row_checksums_find_every_changed_bit() -> None:
         changed[bit // 8] ^= 1 << bit % 8
         with suppress(CodecError):  # other negative lengths of a removal's value mean the same
             assert list(records.decode([bytes(changed)], row_checksums=True)) == expected
+
+
+# -- RocksDB
+
+
+CHANGELOGS = [
+    b"".join(compression.decode(Lz4Block(), io.BytesIO(stored)))
+    for stored in rocks_files.CHANGELOGS
+]
+
+
+def read_changelog(payload: bytes, *, row_checksums: bool = False) -> list[Change]:
+    return list(changelog.decode([payload], row_checksums=row_checksums)[1])
+
+
+@pytest.mark.parametrize("payload", CHANGELOGS)
+@CHECKED
+def test_a_changelog_cut_anywhere_is_an_error(payload: bytes, *, row_checksums: bool) -> None:
+    for end in range(len(payload)):
+        with pytest.raises(CodecError):
+            read_changelog(payload[:end], row_checksums=row_checksums)
+        with pytest.raises(CodecError):
+            read_changelog(payload + payload[end:], row_checksums=row_checksums)
+
+
+@pytest.mark.parametrize("payload", CHANGELOGS)
+@CHECKED
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), -2, 1 << 27])
+def test_an_extreme_length_in_a_changelog_is_an_error_and_no_allocation(
+    payload: bytes, number: int, *, row_checksums: bool
+) -> None:
+    with little_memory():
+        for at in range(len(payload) - 3):
+            forged = payload[:at] + number.to_bytes(4, "big", signed=True) + payload[at + 4 :]
+            with suppress(CodecError):
+                found = read_changelog(forged, row_checksums=row_checksums)
+                assert sum(len(key) + len(value or b"") for _, key, value in found) < len(payload)
+
+
+def test_a_zip_cut_anywhere_is_an_error() -> None:
+    for end in range(len(rocks_files.ZIP)):
+        for read in (rocks_zip.parse_metadata, rocks_zip.members):
+            with pytest.raises(CodecError):
+                read(rocks_files.ZIP[:end])
+
+
+def test_an_extreme_number_in_a_zip_is_no_allocation() -> None:
+    with little_memory():
+        for at in range(rocks_files.ZIP.index(b"PK\1\2"), len(rocks_files.ZIP) - 3):
+            for number in (0x7FFFFFFF, 0xFFFFFFFF):
+                forged = bytearray(rocks_files.ZIP)
+                forged[at : at + 4] = number.to_bytes(4, "little")
+                with suppress(CodecError):
+                    rocks_zip.members(bytes(forged))

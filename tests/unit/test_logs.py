@@ -4,6 +4,7 @@ import pytest
 
 from statemaint.codec import logs
 from statemaint.errors import CodecError
+from tests.support import rocks_files
 from tests.support.checkpoints import COMMIT, offsets_bytes
 
 OPERATOR = (
@@ -43,8 +44,66 @@ def test_accepts_every_known_commit_format(version: bytes) -> None:
     ],
 )
 def test_a_malformed_commit_is_an_error(content: bytes, text: str) -> None:
+    for read in (logs.check_commit, logs.parse_commit):
+        with pytest.raises(CodecError, match=text):
+            read(content)
+
+
+def commit(ids: str, version: int = 2) -> bytes:
+    return f'v{version}\n{{"nextBatchWatermarkMs":0,"stateUniqueIds":{ids}}}'.encode()
+
+
+def test_reads_the_unique_ids_that_spark_wrote() -> None:
+    assert logs.parse_commit(rocks_files.COMMIT_2) == {
+        0: (("98676881-f967-4847-a1f1-d8c6d27591f6",),)
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_unique_ids_are_by_operator_partition_and_store(version: int) -> None:
+    ids = '{"0":[["a"],["b"]],"12":[["c","d","e","f"]],"3":[]}'
+    assert logs.parse_commit(commit(ids, version)) == {
+        0: (("a",), ("b",)),
+        12: (("c", "d", "e", "f"),),
+        3: (),
+    }
+
+
+@pytest.mark.parametrize("content", [COMMIT, commit("{}"), commit("null"), commit("{}", 1)])
+def test_a_commit_may_have_no_unique_ids(content: bytes) -> None:
+    assert logs.parse_commit(content) == {}
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        ("5", "cannot be '5'"),
+        ("[]", "cannot be"),
+        ("false", "cannot be"),
+        ('{"0":5}', "cannot be"),
+        ('{"0":"ab"}', "cannot be"),
+        ('{"0":["ab"]}', "cannot be"),
+        ('{"0":{"0":["ab"]}}', "cannot be"),
+        ('{"0":[null]}', "cannot be"),
+        ('{"0":[[null]]}', "unique id 'None' cannot be"),
+        ('{"0":[[""]]}', "unique id '' cannot be"),
+        ('{"0":[["../a"]]}', "unique id '../a' cannot be"),
+        ('{"0":[["a.b"]]}', "cannot be"),
+        ('{"0":[["a_b"]]}', "cannot be"),
+        ('{"0":[["-a"]]}', "cannot be"),
+        ('{"0":[["a\\n"]]}', "cannot be"),
+        ('{"0":[["é"]]}', "cannot be"),
+        (f'{{"0":[["{"a" * 65}"]]}}', "cannot be"),
+        ('{"":[]}', "operator '' cannot be"),
+        ('{"-1":[]}', "operator '-1' cannot be"),
+        ('{"x":[]}', "operator 'x' cannot be"),
+        ('{"1234567890":[]}', "operator '1234567890' cannot be"),
+        ('{"0":[],"00":[]}', "operator '00' cannot be"),
+    ],
+)
+def test_unique_ids_that_cannot_be_are_an_error(ids: str, text: str) -> None:
     with pytest.raises(CodecError, match=text):
-        logs.check_commit(content)
+        logs.parse_commit(commit(ids))
 
 
 def test_reads_the_pinned_settings() -> None:
@@ -67,6 +126,20 @@ def test_reads_an_operators_stores() -> None:
     )
 
 
+def test_reads_what_spark_wrote_of_a_store_with_column_families() -> None:
+    assert logs.parse_operator(rocks_files.OPERATOR_2) == logs.OperatorMetadata(
+        0, "symmetricHashJoin", ("default",), 1, virtual_column_families=True
+    )
+
+
+@pytest.mark.parametrize(
+    "properties", ["null", "5", '""', '"{}"', '"{\\"useVirtualColumnFamilies\\":false}"']
+)
+def test_an_operator_may_have_other_properties_or_none(properties: str) -> None:
+    content = OPERATOR[:-1] + f',"operatorPropertiesJson":{properties}}}'.encode()
+    assert not logs.parse_operator(content).virtual_column_families
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -74,9 +147,12 @@ def test_reads_an_operators_stores() -> None:
         b'v1\n{"operatorInfo":{},"stateStoreInfo":[]}',
         OPERATOR[:60],
         OPERATOR.replace(b'Partitions":2', b'Partitions":1e999'),
+        OPERATOR.replace(b'Partitions":2', b'Partitions":0'),
         OPERATOR.replace(b'"default"', b'"../../1"'),
         OPERATOR.replace(b'"default"', b'""'),
         OPERATOR.replace(b'"default"', b"7"),
+        OPERATOR[:-1] + b',"operatorPropertiesJson":"{"}',
+        OPERATOR[:-1] + b',"operatorPropertiesJson":"[]"}',
     ],
 )
 def test_malformed_operator_metadata_is_an_error(content: bytes) -> None:

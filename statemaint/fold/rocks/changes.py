@@ -10,29 +10,56 @@ that they lead to, which is what RocksDB makes of them when it compacts.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 
 from statemaint.codec import changelog
-from statemaint.codec.changelog import DELETE, MERGE, PUT
+from statemaint.codec.changelog import DELETE, MERGE, PUT, Header
 from statemaint.errors import CodecError
 from statemaint.fold.rocks.database import Database
+from statemaint.fold.rocks.fetch import Zip
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 
 _Change = tuple[int, bytes, bytes | None]
 
-# So many bytes of keys and values wait at most.
-_MOST = 64 * 1024 * 1024
+# What a key and its value take in memory beside their bytes.
 _PER_KEY = 150
 _PLAIN = (PUT, DELETE)
 
 
 class Pending:
-    """The newest value of each changed key, on its way to a database."""
+    """The newest value of each changed key, on its way to a database.
 
-    def __init__(self, database: Database, delimiter: bytes | None) -> None:
-        self._database, self._delimiter = database, delimiter
+    Attributes:
+        tagged: whether a changelog had column families.
+    """
+
+    def __init__(self, database: Database, like: Zip | None, *, held: int) -> None:
+        """Begins with nothing.
+
+        Args:
+            database: where changes go.
+            like: a zip of the same store, which says what its databases are; `None`: nothing does.
+            held: how many bytes wait at most.
+        """
+        self._database, self._like, self._held = database, like, held
+        self.tagged = False
         self._values: dict[bytes, bytes | bytearray | None] = {}
         self._size = 0
+
+    def begin(self, header: Header) -> None:
+        """Begins a changelog.
+
+        Raises:
+            CodecError: when it is not of the kind of store that its snapshots say.
+        """
+        self.tagged |= header.column_families
+        if self._like and header.column_families != bool(self._like.metadata.families):
+            has, zips = ("none", "some") if self._like.metadata.families else ("some", "none")
+            raise CodecError(
+                f"it has {has} of the column families, {self._like.path} has {zips}", offset=0
+            )
 
     def take(self, changes: Iterable[_Change]) -> None:
         """Takes changes in their order.
@@ -49,7 +76,7 @@ class Pending:
             elif value is not None:
                 self._drop(key, value)
             self._size += len(key) + len(value or b"") + _PER_KEY
-            if self._size > _MOST:
+            if self._size > self._held:
                 self.flush()
 
     def flush(self) -> None:
@@ -63,26 +90,33 @@ class Pending:
             yield key, value if value is None else bytes(value)
 
     def _merge(self, key: bytes, operand: bytes) -> None:
-        if self._delimiter is None:
-            raise CodecError("it merges, but its database has no merge operator", offset=0)
+        delimiter = self._like.delimiter if self._like else None
+        if delimiter is None:
+            raise CodecError("it merges, and no snapshot says with which operator", offset=0)
         there = self._values[key] if key in self._values else self._database.get(key)
         if there is None:
             self._values[key] = bytearray(operand)
             return
         grown = there if isinstance(there, bytearray) else bytearray(there)
-        grown += self._delimiter
+        grown += delimiter
         grown += operand
         self._values[key] = grown
 
     def _drop(self, first: bytes, end: bytes) -> None:
         """Deletes a range, which must not touch what comes after it."""
-        self._database.write(self._rows(), (first, end))
-        self._values.clear()
-        self._size = 0
+        self.flush()
+        if first < end:
+            self._database.delete_range(first, end)
 
 
-def apply(source: Source, deltas: Iterable[Delta], pending: Pending) -> None:
+def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int = 0) -> None:
     """Takes the changes of some changelogs, oldest first, and hands all to the database.
+
+    Args:
+        source: the store.
+        deltas: its changelogs.
+        pending: takes them.
+        skip: how many changes of the first changelog have been taken before.
 
     Raises:
         CodecError: naming the file, when one does not follow the format.
@@ -90,19 +124,28 @@ def apply(source: Source, deltas: Iterable[Delta], pending: Pending) -> None:
         StorageError: when one cannot be read.
     """
     for delta in deltas:
-        try:
-            pending.take(decoded(source, delta))
-        except CodecError as error:
-            raise error if error.path else error.at(delta.entry.path) from error
+        with named(delta.entry.path):
+            header, changes = decoded(source, delta)
+            pending.begin(header)
+            pending.take(islice(changes, skip, None))
+        skip = 0
     pending.flush()
 
 
-def decoded(source: Source, delta: Delta) -> Iterator[_Change]:
-    """Returns the changes of a changelog.
+def decoded(source: Source, delta: Delta) -> tuple[Header, Iterator[_Change]]:
+    """Returns the header and the changes of a changelog.
 
     Raises:
-        CodecError: when it does not follow the format; its records raise it too.
+        CodecError: when it does not follow the format; its changes raise it too.
     """
     payload = (bytes(block.payload) for block in source.blocks(delta.entry.path))
-    _, changes = changelog.decode(payload)
-    return changes
+    return changelog.decode(payload, row_checksums=source.row_checksums)
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Names the file in errors that do not name one."""
+    try:
+        yield
+    except CodecError as error:
+        raise error if error.path else error.at(path) from error

@@ -29,14 +29,25 @@ Row = tuple[bytes, bytes]
 Change = tuple[bytes, bytes | None]
 """A key and its new value; `None` deletes it."""
 
-_BATCH = 4096
+_BATCH, _PIECE = 4096, 1024 * 1024
 _PAUSE = 0.002
 _BUSY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
-_DAMAGE = ("Corruption", "Not implemented", "Invalid argument", "NotFound")
+# What RocksDB says of bytes that cannot be; and of a file that a zip should have had.
+_DAMAGE = (
+    "Corruption",
+    "Not implemented",
+    "Invalid argument",
+    "NotFound",
+    "IO error: No such file or directory",
+)
 
 
 class Database:
-    """An open database. One thread at a time; nothing is durable before `flush`."""
+    """An open database. One thread at a time; nothing is in files before `flush`.
+
+    Attributes:
+        empty: whether it is new and nothing was put there yet.
+    """
 
     def __init__(self, path: str, place: Path, delimiter: bytes | None, *, create: bool) -> None:
         """Opens a database.
@@ -48,7 +59,7 @@ class Database:
             create: whether the database may be new.
         """
         self._path, self._place = path, place
-        self._files = 0
+        self.empty = create
         self._write = WriteOptions()
         # The stubs of `rocksdict` call it a method, and it is none.
         self._write.disable_wal = True  # type: ignore[method-assign, assignment]
@@ -67,31 +78,35 @@ class Database:
             found: bytes | None = self._db.get(key)
             return found
 
-    def write(self, changes: Iterable[Change], deleted: Row | None = None) -> None:
-        """Carries out some changes, each key once and in any order.
+    def write(self, changes: Iterable[Change]) -> None:
+        """Carries out some changes, each key once; in the order of their keys it is fastest."""
+        left = iter(self._needed(changes))
+        while batch := _batch(islice(left, _BATCH)):
+            self._commit(batch)
 
-        Args:
-            changes: what to put and delete.
-            deleted: a range whose keys go after that: the first, and the first that stays.
-        """
-        batch = WriteBatch(raw_mode=True)
-        for key, value in changes:
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
-        if deleted:
-            batch.delete_range(*deleted)
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        """Deletes every key from the first up to, but not with, the end."""
+        if not self.empty:
+            batch = WriteBatch(raw_mode=True)
+            batch.delete_range(first, end)
+            self._commit(batch)
+
+    def _needed(self, changes: Iterable[Change]) -> Iterable[Change]:
+        """Leaves removals out where there is nothing to remove."""
+        return (one for one in changes if one[1] is not None) if self.empty else changes
+
+    def _commit(self, batch: WriteBatch) -> None:
         with _translated(self._path):
             self._db.write(batch, self._write)
+        self.empty = False
 
     def ingest(self, changes: Iterable[Change]) -> None:
         """Carries out some changes, at least one, that come in the order of their keys.
 
-        They become one file, which is written once and takes no room in memory.
+        They become one file at once and take no room in memory. RocksDB puts it as deep as it can:
+        into an empty database that is where it stays, but below nothing else.
         """
-        file = str(self._place / f"ingest-{self._files}.sst")
-        self._files += 1
+        file = str(self._place / "ingest.sst")
         with _translated(self._path):
             writer = SstFileWriter(self._family)
             writer.open(file)
@@ -104,6 +119,7 @@ class Database:
             move = IngestExternalFileOptions()
             move.set_move_files(True)
             self._db.ingest_external_file([file], move)
+        self.empty = False
 
     def flush(self) -> None:
         """Writes what is in memory to a file."""
@@ -120,9 +136,14 @@ class Database:
             self._db.set_options({"disable_auto_compactions": "false"})
             idle = 0
             while idle < len(_BUSY):
-                idle = 0 if any(self._db.property_int_value(name) for name in _BUSY) else idle + 1
+                idle = 0 if any(map(self._db.property_int_value, _BUSY)) else idle + 1
+                self._must_work()
                 time.sleep(_PAUSE)
             self._db.set_options({"disable_auto_compactions": "true"})
+
+    def _must_work(self) -> None:
+        if self._db.property_int_value("rocksdb.background-errors"):
+            raise StorageError("the temporary directory", "RocksDB could not compact there")
 
     def checkpoint(self, target: Path) -> None:
         """Puts files that are the database into a directory that is not there yet."""
@@ -130,17 +151,19 @@ class Database:
             Checkpoint(self._db).create_checkpoint(str(target))
 
     def rows(self) -> Iterator[list[Row]]:
-        """Yields all rows in the order of their keys, thousands at a time.
+        """Yields all rows in the order of their keys, about a mebibyte at a time.
 
         Raises:
             CodecError: when a file of the database is damaged.
         """
         with _translated(self._path):
             items = cast("Iterator[Row]", self._db.items())
-            last = None
-            while found := list(islice(items, _BATCH)):
+            last, count = None, 1
+            while found := list(islice(items, count)):
                 last = found[-1][0]
                 yield found
+                size = sum(len(key) + len(value) for key, value in found) // count + 1
+                count = min(max(_PIECE // size, 1), _BATCH)
             _must_end(self._db.iter(), last)
 
 
@@ -154,6 +177,16 @@ def _must_end(rows: RdictIter, last: bytes | None) -> None:
     rows.status()
     if rows.valid():
         raise RuntimeError("NotFound: an iteration has ended early")  # pragma: no cover
+
+
+def _batch(changes: Iterable[Change]) -> WriteBatch | None:
+    batch = WriteBatch(raw_mode=True)
+    for key, value in changes:
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    return None if batch.is_empty() else batch
 
 
 @contextmanager

@@ -17,8 +17,37 @@ from statemaint.errors import CodecError
 from statemaint.fold.rocks.database import Row
 
 _FAMILY = struct.Struct("<h")
-# Below so many stored bytes the plain loops end before the compiled ones would have been loaded.
-_FAST_FROM = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where one way of working gives way to another.
+
+    Attributes:
+        compiled: from so many stored bytes on the compiled loops are loaded; below it the plain
+            ones have ended by then.
+        held: so many bytes of changes wait at most before they go to the database, but for one
+            change that is larger.
+    """
+
+    compiled: int = 512 * 1024
+    held: int = 64 * 1024 * 1024
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What all rows are, where it was seen without reading them back.
+
+    Attributes:
+        digest: of all of them.
+        families: how many keys begin with each two bytes.
+    """
+
+    digest: StateDigest
+    families: Mapping[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +66,7 @@ class Found:
 
 
 def digest_all(
-    batches: Iterable[list[Row]], key: bytes, families: ZipMetadata, *, stored: int
+    batches: Iterable[list[Row]], key: bytes, families: ZipMetadata, *, compiled: bool
 ) -> Found:
     """Digests and counts rows.
 
@@ -45,19 +74,28 @@ def digest_all(
         batches: the rows, each key once.
         key: what digests are keyed by, 16 bytes.
         families: whose column families count; the rest of it is not looked at.
-        stored: about how many bytes the rows take in files.
+        compiled: whether there are so many that the compiled loop is worth loading.
 
     Raises:
         CodecError: when a row belongs to no column family.
     """
     counts: Counter[bytes] = Counter()
-    counted = _counted(batches, counts) if families.families else batches
-    digest = _fast(counted, key) if stored >= _FAST_FROM else _clear(counted, key)
-    internal = _internal(counts, families)
-    return Found(digest, digest.rows - internal, internal)
+    seen = _counting(batches, counts) if families.families else batches
+    digest = _fast(seen, key) if compiled else _clear(seen, key)
+    return count_all(Known(digest, counts), families)
 
 
-def _counted(batches: Iterable[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:
+def count_all(known: Known, families: ZipMetadata) -> Found:
+    """Counts rows that were seen.
+
+    Raises:
+        CodecError: when a row belongs to no column family.
+    """
+    internal = _internal(known.families, families) if families.families else 0
+    return Found(known.digest, known.digest.rows - internal, internal)
+
+
+def _counting(batches: Iterable[list[Row]], counts: Counter[bytes]) -> Iterator[list[Row]]:
     for batch in batches:
         counts.update([row[0][: _FAMILY.size] for row in batch])
         yield batch

@@ -45,7 +45,7 @@ class RocksEngine:
 
     def _state(self, source: Source, chain: Chain) -> StateDigest:
         with workplace() as place:
-            return read.state(source, chain, workdir=place)
+            return read.state(source, chain, workdir=place, families_from=source.families)
 
 
 @contextmanager

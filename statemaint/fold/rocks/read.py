@@ -6,21 +6,24 @@ from pathlib import Path
 from statemaint.codec.digest import StateDigest
 from statemaint.codec.rocks_zip import ZipMetadata
 from statemaint.errors import CodecError
-from statemaint.fold.rocks.changes import decoded
-from statemaint.fold.rocks.digest import Found
+from statemaint.fold.rocks.changes import decoded, named
+from statemaint.fold.rocks.digest import LIMITS, Found, Limits
 from statemaint.fold.rocks.write import folded
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 
 
-def digest(source: Source, snapshot: Snapshot, *, workdir: Path) -> StateDigest:
+def digest(
+    source: Source, snapshot: Snapshot, *, workdir: Path, limits: Limits = LIMITS
+) -> StateDigest:
     """Returns the digest of a snapshot: its zip and SST files, read back from storage whole.
 
     Args:
         source: the snapshot's store.
         snapshot: which one.
         workdir: an empty directory for the copies.
+        limits: where one way of working gives way to another.
 
     Raises:
         MissingSstError: when an SST file is not there.
@@ -29,20 +32,34 @@ def digest(source: Source, snapshot: Snapshot, *, workdir: Path) -> StateDigest:
         StorageError: when a file cannot be read, or the temporary directory fails.
     """
     chain = Chain(snapshot.version, snapshot, ())
-    with folded(source, chain, workdir, None) as fold:
-        found = fold.found(source.key, snapshot.entry.path)
+    with folded(source, chain, workdir, limits=limits) as fold:
+        found = fold.found(source.key)
     _must_count(snapshot.entry.path, fold.families, found)
     return found.digest
 
 
-def state(source: Source, chain: Chain, *, workdir: Path) -> StateDigest:
+def state(
+    source: Source,
+    chain: Chain,
+    *,
+    workdir: Path,
+    families_from: Snapshot | None = None,
+    limits: Limits = LIMITS,
+) -> StateDigest:
     """Returns the digest of what a chain folds to; nothing of it is kept.
+
+    Args:
+        source: the chain's store.
+        chain: what to fold.
+        workdir: an empty directory.
+        families_from: a snapshot whose merge operator holds, where the chain has no base.
+        limits: where one way of working gives way to another.
 
     Raises:
         MissingSstError, CodecError, StaleChecksumError, StorageError: as `build` does.
     """
-    with folded(source, chain, workdir, None) as fold:
-        return fold.found(source.key, chain.paths[-1]).digest
+    with folded(source, chain, workdir, families_from, limits=limits) as fold:
+        return fold.found(source.key).digest
 
 
 def check(source: Source, delta: Delta) -> None:
@@ -53,10 +70,8 @@ def check(source: Source, delta: Delta) -> None:
         StaleChecksumError: when its checksum file is not of it.
         StorageError: when it cannot be read.
     """
-    try:
-        deque(decoded(source, delta), maxlen=0)
-    except CodecError as error:
-        raise error if error.path else error.at(delta.entry.path) from error
+    with named(delta.entry.path):
+        deque(decoded(source, delta)[1], maxlen=0)
 
 
 def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:

@@ -8,14 +8,14 @@ from uuid import uuid4
 
 from statemaint.codec.digest import StateDigest
 from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
-from statemaint.errors import CodecError, StorageError
-from statemaint.fold.rocks.changes import Pending, apply
+from statemaint.errors import StorageError, UnsupportedError
+from statemaint.fold.rocks.changes import Pending, apply, named
 from statemaint.fold.rocks.database import Database, opened
-from statemaint.fold.rocks.digest import Found, digest_all
+from statemaint.fold.rocks.digest import LIMITS, Found, Known, Limits, count_all, digest_all
 from statemaint.fold.rocks.fetch import Zip, fetch, read_zip
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
-from statemaint.model.files import Snapshot
+from statemaint.model.files import Delta, Snapshot
 
 _SST = ".sst"
 # What `rocksdict` adds, and what RocksDB makes anew.
@@ -61,23 +61,47 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A chain that is a database now; `families` says which column families count how."""
+    """A chain that is a database now.
+
+    Attributes:
+        database: holds all rows.
+        base: what it began with.
+        like: the zip that says which column families there are; `None`: nothing does.
+        tagged: whether the changelogs have column families.
+        path: what errors in its rows name.
+        compiled: whether it is large enough for compiled loops.
+        known: what its rows are, where that was seen on the way.
+    """
 
     database: Database
     base: Zip | None
-    families: ZipMetadata
-    stored: int
+    like: Zip | None
+    tagged: bool
+    path: str
+    compiled: bool
+    known: Known | None
 
-    def found(self, key: bytes, path: str) -> Found:
+    @property
+    def families(self) -> ZipMetadata:
+        """Returns a metadata with the store's column families."""
+        return self.like.metadata if self.like else _NOTHING
+
+    def found(self, key: bytes) -> Found:
         """Returns what all its rows are."""
-        try:
-            return digest_all(self.database.rows(), key, self.families, stored=self.stored)
-        except CodecError as error:
-            raise error if error.path else error.at(path) from error
+        with named(self.path):
+            if self.known:
+                return count_all(self.known, self.families)
+            return digest_all(self.database.rows(), key, self.families, compiled=self.compiled)
 
 
 def build(
-    source: Source, chain: Chain, *, workdir: Path, families_from: Snapshot | None, reuse: bool
+    source: Source,
+    chain: Chain,
+    *,
+    workdir: Path,
+    families_from: Snapshot | None,
+    reuse: bool,
+    limits: Limits = LIMITS,
 ) -> Built:
     """Folds a chain into the files of a snapshot.
 
@@ -85,40 +109,73 @@ def build(
         source: the chain's store.
         chain: what to fold; without a base it starts from the empty state.
         workdir: an empty directory, in which the new files lie until the caller has stored them.
-        families_from: the snapshot whose column families hold at the chain's version; `None`: the
-            base's.
+        families_from: the snapshot whose column families and merge operator hold at the chain's
+            version; `None`: the base's.
         reuse: name files of the base again where they have not changed. Only where nothing deletes
             them before the new zip is seen.
+        limits: where one way of working gives way to another.
 
     Raises:
         MissingSstError: when an SST file of the base is not there.
         CodecError: naming the file, when one does not follow its format.
+        UnsupportedError: when there are column families, and no zip says which.
         StaleChecksumError: when a checksum file is not of the file beside it.
         StorageError: when a file cannot be read, or the temporary directory fails.
     """
-    with folded(source, chain, workdir, families_from) as fold:
+    target = workdir / "checkpoint"
+    with folded(source, chain, workdir, families_from, limits=limits) as fold:
+        if fold.tagged and fold.like is None:
+            raise UnsupportedError(
+                chain.paths[-1], "a store with column families and no snapshot", "one that has one"
+            )
+        found = fold.found(source.key)
         fold.database.flush()
         fold.database.settle()
-        fold.database.checkpoint(workdir / "checkpoint")
-        found = fold.found(source.key, chain.paths[-1])
-    return _built(chain.version, workdir / "checkpoint", fold, found, reuse=reuse)
+        fold.database.checkpoint(target)
+    return _built(chain.version, target, fold, found, reuse=reuse)
 
 
 @contextmanager
 def folded(
-    source: Source, chain: Chain, workdir: Path, families_from: Snapshot | None
+    source: Source,
+    chain: Chain,
+    workdir: Path,
+    families_from: Snapshot | None = None,
+    *,
+    limits: Limits,
 ) -> Iterator[Folded]:
-    """Opens a database and carries out a chain on it; what `build` raises."""
+    """Opens a database and carries a chain out on it; raises what `build` raises."""
     base = read_zip(source, chain.base) if chain.base else None
-    known = read_zip(source, families_from) if families_from else base
-    delimiter = known.delimiter if known else None
+    like = read_zip(source, families_from) if families_from else base
     if base:
         fetch(source, base, workdir / "db")
     path = base.path if base else chain.paths[-1]
-    stored = chain.size + sum(sst.size for sst in base.metadata.ssts) if base else chain.size
+    stored = chain.size + (sum(sst.size for sst in base.metadata.ssts) if base else 0)
+    delimiter = like.delimiter if like else None
     with opened(path, workdir, delimiter, create=base is None) as database:
-        apply(source, chain.deltas, Pending(database, delimiter))
-        yield Folded(database, base, known.metadata if known else _NOTHING, stored)
+        pending = Pending(database, like, held=limits.held)
+        known = _apply(source, chain.deltas, pending, database, limits)
+        last, compiled = chain.paths[-1], stored >= limits.compiled
+        yield Folded(database, base, like, pending.tagged, last, compiled, known)
+
+
+def _apply(
+    source: Source,
+    deltas: tuple[Delta, ...],
+    pending: Pending,
+    database: Database,
+    limits: Limits,
+) -> Known | None:
+    """Carries changelogs out; returns what all rows are then, where that was seen."""
+    size = sum(delta.entry.size for delta in deltas)
+    if size < limits.compiled or source.row_checksums:
+        apply(source, deltas, pending)
+        return None
+    from statemaint.fold.rocks.fast import Fast  # noqa: PLC0415 -- small runs never pay for it
+
+    fast = Fast(source, pending, database, held=limits.held)
+    fast.apply(deltas)
+    return fast.known
 
 
 def _built(version: int, place: Path, fold: Folded, found: Found, *, reuse: bool) -> Built:

@@ -1,0 +1,163 @@
+"""The loops over changelogs: which change of each key is the newest, and in what order keys come.
+
+A window holds the payload of changelogs, one behind the other. Changes are numbered as they come,
+and arrays hold for each where its key's length stands, and the sizes of key and value; the value of
+a removal has size -1. Merges and ranges are left to the clear reader.
+"""
+
+import numpy as np
+from numba import uint32, uint64
+
+from statemaint.fold.kernels.compiled import compiled
+from statemaint.fold.kernels.machine import (
+    address,
+    load8,
+    load32,
+    load_length,
+    store32,
+    store64,
+)
+from statemaint.fold.kernels.siphash import siphash_rows
+from statemaint.fold.kernels.table import ENTRY, find, touch
+
+# What `work` holds: where the next change begins, why a loop ended, how many changes and how many
+# keys there are, how many keys the table may hold and has places for, whether changes say their
+# kind, and something for the compiler.
+AT, STATUS, COUNT, KEYS, LIMIT, CAPACITY, TAGGED, SEEN = range(8)
+WORK = 8
+
+# What STATUS says: the window ends, the changes end, the table is full, a change is not one that
+# the loop knows.
+MORE, END, FULL, ODD = range(4)
+
+BATCH = 256
+_PUT, _DELETE, _LAST = 1, 16, 0
+_GONE = -1
+
+
+@compiled
+def enter(window, end, work, starts, keys, values, table, secret):
+    """Enters changes in the table, which then holds the number of each key's newest one."""
+    sizes = np.empty(BATCH, np.int64)
+    lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
+    entries, capacity = address(table), work[CAPACITY]
+    while True:
+        if work[KEYS] + BATCH > work[LIMIT]:
+            work[STATUS] = FULL
+            return
+        first = work[COUNT]
+        count = _parse(window, end, work, starts, keys, values, first)
+        for number in range(count):
+            sizes[number] = keys[first + number] + 4
+        siphash_rows(window, starts[first:], sizes, count, secret, lows, highs)
+        work[SEEN] ^= int(touch(table, capacity, lows, count))
+        for number in range(count):
+            at = find(entries, capacity, lows[number], highs[number])
+            if load32(entries, at + 16) == uint32(0):
+                store64(entries, at, lows[number])
+                store64(entries, at + 8, highs[number])
+                work[KEYS] += 1
+            store32(entries, at + 16, uint32(first + number + 1))
+        work[COUNT] += count
+        if count < BATCH:
+            return
+
+
+@compiled
+def _parse(window, end, work, starts, keys, values, first):
+    """Finds the next whole changes, at most a batch."""
+    at, count, tagged = work[AT], 0, work[TAGGED]
+    work[STATUS] = MORE
+    while count < BATCH:
+        kind = int(load8(window, at)) if tagged else _PUT  # there is some slack behind the end
+        if tagged and at < end and kind == _LAST:
+            work[STATUS] = END
+            at += 1
+            break
+        if at + 4 + tagged > end:
+            break
+        key = load_length(window, at + tagged)
+        if not tagged and key == _GONE:
+            work[STATUS] = END
+            at += 4
+            break
+        if key < 0 or kind not in (_PUT, _DELETE):
+            work[STATUS] = ODD
+            break
+        start = at + tagged
+        if start + 8 + key > end:
+            break
+        value = load_length(window, start + 4 + key)
+        if tagged and (value == _GONE) != (kind == _DELETE):
+            work[STATUS] = ODD
+            break
+        if value < _GONE:
+            work[STATUS] = ODD
+            break
+        if start + 8 + key + max(value, 0) > end:
+            break
+        starts[first + count], keys[first + count], values[first + count] = start, key, value
+        count += 1
+        at = start + 8 + key + max(value, 0)
+    work[AT] = at
+    return count
+
+
+@compiled
+def newest(table, capacity, found):
+    """Lists the numbers of the changes that count; returns how many there are."""
+    entries, count = address(table), 0
+    for slot in range(capacity):
+        number = load32(entries, slot * ENTRY + 16)
+        if number != uint32(0):
+            found[count] = number - uint32(1)
+            count += 1
+    return count
+
+
+@compiled
+def common(window, starts, keys, picked):
+    """Returns how many bytes all the picked keys begin with."""
+    data, first = address(window), starts[picked[0]] + 4
+    alike = int(keys[picked[0]])
+    for number in picked:
+        at, most, same = starts[number] + 4, min(alike, int(keys[number])), 0
+        while same < most and load8(data, at + same) == load8(data, first + same):
+            same += 1
+        alike = same
+    return alike
+
+
+@compiled
+def words(window, starts, keys, picked, offset, found):
+    """Reads eight bytes of each picked key as a number of their order; zeros follow a key."""
+    data = address(window)
+    for place in range(picked.shape[0]):
+        number = picked[place]
+        at, left = starts[number] + 4 + offset, int(keys[number]) - offset
+        word = uint64(0)
+        for byte in range(8):
+            word = word << uint64(8)
+            if byte < left:
+                word |= uint64(load8(data, at + byte))
+        found[place] = word
+
+
+@compiled
+def digest(window, starts, keys, values, picked, sums, key):
+    """Adds up the hashes of the picked rows: low and high word, rows, bytes."""
+    places, sizes = np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
+    lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
+    for begin in range(0, picked.shape[0], BATCH):
+        count = min(BATCH, picked.shape[0] - begin)
+        for place in range(count):
+            number = picked[begin + place]
+            places[place] = starts[number]
+            sizes[place] = keys[number] + values[number] + 8
+        siphash_rows(window, places, sizes, count, key, lows, highs)
+        for place in range(count):
+            total = sums[0] + lows[place]
+            sums[1] += highs[place] + uint64(total < sums[0])
+            sums[0] = total
+            sums[2] += uint64(1)
+            sums[3] += uint64(sizes[place] - 8)

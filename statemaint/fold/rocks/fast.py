@@ -1,0 +1,115 @@
+"""The fast way from changelogs to a database: compiled loops, while there are puts and deletes.
+
+Whatever they do not know, merges and ranges above all, ends it: what has been taken goes to the
+database, and the clear way goes on with the very next change.
+"""
+
+from contextlib import closing
+
+from statemaint.codec.changelog import Header, read_header
+from statemaint.fold.feed import Feed, UnsureError, feed
+from statemaint.fold.kernels.changes import END, MORE
+from statemaint.fold.rocks.changes import Pending, apply, named
+from statemaint.fold.rocks.database import Database
+from statemaint.fold.rocks.digest import Known
+from statemaint.fold.rocks.segment import Segment
+from statemaint.fold.source import Source
+from statemaint.model.files import Delta
+
+# The payload is taken up in steps that stay in a core's cache.
+_STEP = 1024 * 1024
+# No header is longer: its lineage's length stands in two bytes.
+_HEADER = 4 + 2 + 65535
+_WITH_LINEAGE = (3, 4)
+
+
+class Fast:
+    """Carries changelogs out on a database."""
+
+    def __init__(self, source: Source, pending: Pending, database: Database, *, held: int) -> None:
+        self._source, self._pending, self._database = source, pending, database
+        self._segment = Segment()
+        self._held = held
+        self._handed = 0
+        self._read, self._size = 0, 1
+        self.known: Known | None = None
+
+    def apply(self, deltas: tuple[Delta, ...]) -> None:
+        """Takes the changes of some changelogs, oldest first, and hands all to the database.
+
+        `known` says afterwards what all rows are, if the database was empty before and nothing had
+        to be handed over in between.
+
+        Raises:
+            CodecError, StaleChecksumError, StorageError: as `changes.apply` does.
+        """
+        self._size = max(1, sum(delta.entry.size for delta in deltas))
+        for number, delta in enumerate(deltas):
+            before = self._handed + self._segment.count
+            if not self._take(delta):
+                taken = self._handed + self._segment.count - before
+                self._hand_over()
+                apply(self._source, deltas[number:], self._pending, taken)
+                self.known = None
+                return
+            self._read += delta.entry.size
+        self._hand_over()
+
+    def _take(self, delta: Delta) -> bool:
+        """Takes a changelog's changes; tells whether there was none that it does not know."""
+        with closing(feed(self._source, delta.entry.path)) as payload:
+            try:
+                return self._begin(payload, delta) and self._enter(payload, delta)
+            except UnsureError:
+                return False
+
+    def _begin(self, payload: Feed, delta: Delta) -> bool:
+        window, begin = self._segment.window, self._segment.window.end
+        payload.fill(window, begin + _HEADER)
+        content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
+        with named(delta.entry.path):
+            header = read_header([content])
+            self._pending.begin(header)
+        self._segment.begin(_size(header, content), tagged=header.column_families)
+        return True
+
+    def _enter(self, payload: Feed, delta: Delta) -> bool:
+        segment, step, more = self._segment, _STEP, True
+        share = (self._read + delta.entry.size) / self._size
+        while (status := segment.enter(share, first=not self._read)) == MORE:
+            if not more:
+                return False
+            if segment.window.end > self._held:
+                self._hand_over()
+            step = max(step, segment.left)  # a large change takes as much as there already is
+            more = payload.fill(segment.window, segment.window.end + step)
+        if status != END or segment.left:
+            return False
+        return not payload.fill(segment.window, segment.window.end + 1)
+
+    def _hand_over(self) -> None:
+        """Hands what is newest to the database."""
+        segment, database = self._segment, self._database
+        if self._handed and not segment.count:
+            return
+        picked = segment.newest(removals=not database.empty)
+        self.known = None
+        if database.empty:
+            digest = segment.digest(picked, self._source.key)
+            self.known = Known(digest, segment.families(picked))
+        if not len(picked):
+            pass
+        elif database.empty:
+            database.ingest(segment.changes(picked))
+        else:
+            database.write(segment.changes(picked))
+        self._handed += segment.count
+        segment.clear()
+
+
+def _size(header: Header, content: bytes) -> int:
+    """Returns how many bytes a header takes, which has been read."""
+    if header.format == 1:
+        return 0
+    lineage = 2 + int.from_bytes(content[4:6]) if header.format in _WITH_LINEAGE else 0
+    return 4 + lineage

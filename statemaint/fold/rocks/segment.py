@@ -1,0 +1,180 @@
+"""The changes of many changelogs at once, in one buffer; only the newest of each key is looked at.
+
+The twin of `changes.Pending` for the usual case, puts and deletes: a compiled loop finds them and
+enters their keys in a table, and what is newest goes to RocksDB in the order of the keys.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from statemaint.codec.digest import StateDigest
+from statemaint.fold.kernels import changes as kernels
+from statemaint.fold.kernels.changes import (
+    AT,
+    BATCH,
+    CAPACITY,
+    COUNT,
+    FULL,
+    KEYS,
+    LIMIT,
+    STATUS,
+    TAGGED,
+    WORK,
+)
+from statemaint.fold.rocks.database import Change
+from statemaint.fold.table import Table
+from statemaint.fold.window import Window
+
+_N = TypeVar("_N", bound=np.generic)
+Numbers = npt.NDArray[np.uint32]
+
+_LEAST = 8  # bytes of a change
+_PIECE = 65536
+# Beyond so many words sorting whole keys is faster than sorting by each word.
+_MOST_WORDS = 16
+
+
+class Segment:
+    """Changes that wait for their place in a database.
+
+    Attributes:
+        window: the payload; what is appended there is taken by `enter`.
+    """
+
+    def __init__(self) -> None:
+        self.window = Window()
+        self._work = np.zeros(WORK, np.int64)
+        self._starts = np.empty(0, np.int64)
+        self._keys, self._values = np.empty(0, np.int32), np.empty(0, np.int32)
+        self._table = Table()
+
+    @property
+    def count(self) -> int:
+        """Returns how many changes it holds."""
+        return int(self._work[COUNT])
+
+    @property
+    def left(self) -> int:
+        """Returns how many bytes of the window no change was made of yet."""
+        return self.window.end - int(self._work[AT])
+
+    def begin(self, size: int, *, tagged: bool) -> None:
+        """Begins a changelog, whose header of so many bytes comes next in the window."""
+        self._work[AT] += size
+        self._work[TAGGED] = tagged
+
+    def enter(self, share: float, *, first: bool) -> int:
+        """Takes the whole changes that the window has, and returns why it stopped.
+
+        Args:
+            share: which part of all the bytes that bring keys has been read, about.
+            first: whether no changelog has been taken whole yet.
+        """
+        status = FULL
+        while status == FULL:
+            self._fit()
+            kernels.enter(
+                self.window.buffer,
+                self.window.end,
+                self._work,
+                self._starts,
+                self._keys,
+                self._values,
+                self._table.entries,
+                self._table.secret,
+            )
+            status = int(self._work[STATUS])
+            if status == FULL:
+                self._table.grow(int(self._work[KEYS]), share, first=first)
+        return status
+
+    def _fit(self) -> None:
+        """Makes room for every change that the window may hold."""
+        self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit
+        need = self.count + self.left // _LEAST + BATCH
+        if need > len(self._starts):
+            size = max(need, 2 * self.count)
+            self._starts = _grown(self._starts, size, self.count)
+            self._keys = _grown(self._keys, size, self.count)
+            self._values = _grown(self._values, size, self.count)
+
+    def clear(self) -> None:
+        """Forgets all changes; what follows the last one in the window stays."""
+        self.window.shift(int(self._work[AT]))
+        self._work[[AT, COUNT, KEYS]] = 0
+        self._table = Table()
+
+    # -- what is newest
+
+    def newest(self, *, removals: bool) -> Numbers:
+        """Returns the numbers of the changes that count, in the order of their keys."""
+        found = np.empty(int(self._work[KEYS]), np.uint32)
+        kernels.newest(self._table.entries, self._table.capacity, found)
+        picked = found if removals else found[self._values[found] >= 0]
+        return picked[self._order(picked)] if len(picked) else picked
+
+    def changes(self, picked: Numbers) -> Iterator[Change]:
+        """Yields some changes in the order given."""
+        payload = self.window.buffer[: self.window.end].tobytes()
+        for begin in range(0, len(picked), _PIECE):
+            piece = picked[begin : begin + _PIECE]
+            starts = (self._starts[piece] + 4).tolist()
+            middles = (self._starts[piece] + 4 + self._keys[piece]).tolist()
+            sizes = self._values[piece].tolist()
+            for start, middle, size in zip(starts, middles, sizes, strict=True):
+                value = middle + 4
+                yield payload[start:middle], payload[value : value + size] if size >= 0 else None
+
+    def digest(self, picked: Numbers, key: bytes) -> StateDigest:
+        """Returns the digest of some rows, all of which have a value."""
+        sums: npt.NDArray[np.uint64] = np.zeros(4, np.uint64)
+        window, words = self.window.buffer, np.frombuffer(key, "<u8")
+        kernels.digest(window, self._starts, self._keys, self._values, picked, sums, words)
+        low, high, rows, size = (int(number) for number in sums)
+        return StateDigest.of_sum(rows, size, low | high << 64)
+
+    def families(self, picked: Numbers) -> dict[bytes, int]:
+        """Counts the first two bytes of some keys; those of a key without stand for nothing."""
+        places = self._starts[picked] + 4
+        low, high = (self.window.buffer[places + at].astype(np.uint16) for at in range(2))
+        whole = self._keys[picked] >= 2  # noqa: PLR2004 -- bytes of a number
+        found, counts = np.unique((low | high << 8)[whole], return_counts=True)
+        prefixes = (int(number).to_bytes(2, "little") for number in found)
+        counted = dict(zip(prefixes, counts.tolist(), strict=True))
+        return counted if whole.all() else {**counted, b"": int((~whole).sum())}
+
+    def _order(self, picked: Numbers) -> npt.NDArray[np.intp]:
+        """Returns the places of the picked keys in their order."""
+        begin = kernels.common(self.window.buffer, self._starts, self._keys, picked)
+        first = self._word(picked, begin)
+        order: npt.NDArray[np.intp] = np.argsort(first)
+        if (first[order[1:]] != first[order[:-1]]).all():
+            return order
+        words = -(-(int(self._keys[picked].max()) - begin) // 8)
+        if words > _MOST_WORDS:
+            return self._order_of_bytes(picked)
+        others = [self._word(picked, begin + 8 * word) for word in range(words - 1, 0, -1)]
+        sizes = self._keys[picked].astype(np.uint64)
+        return np.lexsort(np.stack([sizes, *others, first]))
+
+    def _word(self, picked: Numbers, offset: int) -> npt.NDArray[np.uint64]:
+        found = np.empty(len(picked), np.uint64)
+        kernels.words(self.window.buffer, self._starts, self._keys, picked, offset, found)
+        return found
+
+    def _order_of_bytes(self, picked: Numbers) -> npt.NDArray[np.intp]:
+        payload = self.window.buffer.data
+        starts, sizes = (self._starts[picked] + 4).tolist(), self._keys[picked].tolist()
+        keys = [
+            bytes(payload[start : start + size]) for start, size in zip(starts, sizes, strict=True)
+        ]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.intp)
+
+
+def _grown(numbers: npt.NDArray[_N], size: int, kept: int) -> npt.NDArray[_N]:
+    grown = np.empty(size, numbers.dtype)
+    grown[:kept] = numbers[:kept]
+    return grown

@@ -1,0 +1,315 @@
+"""The zips of RocksDB stores."""
+
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemaint.codec import rocks_zip
+from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.errors import CodecError
+from tests.support.rocks_files import ZIP, ZIP_METADATA
+
+# As Spark 3.5 writes it.
+PLAIN = (
+    b'v1\n{"sstFiles":[{"localFileName":"000008.sst","dfsSstFileName":'
+    b'"000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst","sizeBytes":1272}],"numKeys":3}'
+)
+SST = SstFile("000008.sst", "000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst", 1272)
+LOG = SstFile("000009.log", "000009-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.log", 7)
+
+NUMBERED = st.integers(0, 10**20 - 1).map(str)
+
+
+def large(kind: str) -> st.SearchStrategy[tuple[SstFile, ...]]:
+    names = st.text("08aZ_-", max_size=9).map(lambda name: f"0{name}.{kind}")
+    file = st.builds(SstFile, names, names, st.integers(0, 2**63 - 1))
+    return st.lists(file, max_size=4, unique_by=lambda file: file.local).map(tuple)
+
+
+NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1)
+METADATA = st.builds(
+    ZipMetadata,
+    large("sst"),
+    large("log"),
+    NUMBERS,
+    NUMBERS,
+    st.dictionaries(st.text(max_size=9), NUMBERS, max_size=4),
+    st.dictionaries(st.text(max_size=9), st.booleans(), max_size=4),
+    NUMBERS,
+) | st.builds(ZipMetadata, large("sst"), large("log"), NUMBERS, shape=st.just(Shape.PLAIN))
+MEMBERS = st.dictionaries(
+    st.sampled_from(["CURRENT", "IDENTITY"])
+    | NUMBERED.map("MANIFEST-{}".format)
+    | NUMBERED.map("OPTIONS-{}".format)
+    | NUMBERED.map("{}.log".format),
+    st.binary(max_size=300),
+    max_size=5,
+)
+
+
+def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return target.getvalue()
+
+
+def metadata(**changes: Any) -> bytes:
+    """Returns a zip with Spark's metadata, some of its fields changed; left out when `None`."""
+    fields = json.loads(ZIP_METADATA[3:]) | changes
+    kept = {name: value for name, value in fields.items() if value is not None}
+    return zipped({"metadata": b"v1\n" + json.dumps(kept).encode()})
+
+
+def sst(**changes: Any) -> list[dict[str, Any]]:
+    file = {"localFileName": "000008.sst", "dfsSstFileName": "000008-a.sst", "sizeBytes": 1}
+    return [{name: value for name, value in (file | changes).items() if value is not None}]
+
+
+# -- reading
+
+
+def test_reads_what_spark_4_wrote() -> None:
+    assert rocks_zip.parse_metadata(ZIP) == ZipMetadata(
+        ssts=(
+            SstFile("000008.sst", "000008-dccdc576-1a03-46e0-9105-121ebf1a1cbb.sst", 1342),
+            SstFile("000009.sst", "000009-21476335-547e-47a8-babd-1e8793ab682f.sst", 1453),
+        ),
+        keys=7,
+        families={"default": 1, "fam": 2},
+        internal={"default": False, "fam": False},
+        last_family=2,
+    )
+    found = rocks_zip.members(ZIP)
+    assert {name: len(content) for name, content in found.items()} == {
+        "MANIFEST-000005": 356,
+        "CURRENT": 16,
+        "000004.log": 0,
+        "OPTIONS-000007": 7615,
+        "metadata": 397,
+    }
+    assert found["CURRENT"] == b"MANIFEST-000005\n"
+    assert found["metadata"] == ZIP_METADATA
+
+
+def test_reads_what_spark_3_wrote() -> None:
+    found = rocks_zip.parse_metadata(zipped({"metadata": PLAIN}))
+    assert found == ZipMetadata((SST,), keys=3, shape=Shape.PLAIN)
+
+
+def test_archived_logs_are_files_too() -> None:
+    log = {"localFileName": LOG.local, "dfsLogFileName": LOG.stored, "sizeBytes": LOG.size}
+    found = rocks_zip.parse_metadata(metadata(sstFiles=[], logFiles=[log]))
+    assert (found.ssts, found.logs) == ((), (LOG,))
+
+
+def test_absent_families_are_none() -> None:
+    content = metadata(columnFamilyMapping=None, columnFamilyTypeMap=None, maxColumnFamilyId=None)
+    found = rocks_zip.parse_metadata(content)
+    assert (found.families, found.internal, found.last_family) == ({}, {}, 0)
+    assert found.shape is Shape.FAMILIES
+
+
+def test_unknown_fields_that_can_name_no_file_are_ignored() -> None:
+    same = rocks_zip.parse_metadata(metadata(note="x", more=7, empty=[], nothing={}, flag=True))
+    assert same == rocks_zip.parse_metadata(ZIP)
+
+
+@pytest.mark.parametrize("value", [["000010.blob"], {"a": 1}])
+def test_unknown_fields_that_may_name_files_are_refused(value: object) -> None:
+    with pytest.raises(CodecError, match="unknown field 'blobFiles'"):
+        rocks_zip.parse_metadata(metadata(blobFiles=value))
+
+
+# -- writing
+
+
+def test_what_was_unpacked_can_be_packed_again() -> None:
+    again = rocks_zip.render(rocks_zip.members(ZIP), rocks_zip.parse_metadata(ZIP))
+    assert rocks_zip.members(again) == rocks_zip.members(ZIP)
+    assert rocks_zip.parse_metadata(again) == rocks_zip.parse_metadata(ZIP)
+    assert again == rocks_zip.render(rocks_zip.members(again), rocks_zip.parse_metadata(again))
+
+
+def test_members_are_packed_as_sparks_are() -> None:
+    content = rocks_zip.render({"OPTIONS-000007": bytes(9999), "CURRENT": b""}, ZipMetadata(()))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        found = archive.infolist()
+    assert [entry.filename for entry in found] == ["CURRENT", "OPTIONS-000007", "metadata"]
+    assert {entry.compress_type for entry in found} == {zipfile.ZIP_DEFLATED}
+    assert {(entry.flag_bits, entry.create_system) for entry in found} == {(0, 0)}
+    assert {entry.date_time for entry in found} == {(1980, 1, 1, 0, 0, 0)}
+    assert len(content) < 999
+
+
+def test_the_metadata_has_the_shape_asked_for() -> None:
+    plain = rocks_zip.render({}, ZipMetadata((SST,), keys=3, shape=Shape.PLAIN))
+    assert rocks_zip.members(plain) == {"metadata": PLAIN}
+    four = rocks_zip.render({}, ZipMetadata((), (LOG,), -1, families={"ä": 1}))
+    assert rocks_zip.members(four)["metadata"].decode() == (
+        'v1\n{"sstFiles":[],"logFiles":[{"localFileName":"000009.log","dfsLogFileName":'
+        '"000009-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.log","sizeBytes":7}],"numKeys":-1,'
+        '"numInternalKeys":0,"columnFamilyMapping":{"ä":1},"columnFamilyTypeMap":{},'
+        '"maxColumnFamilyId":0}'
+    )
+
+
+@given(MEMBERS, METADATA)
+def test_reads_what_it_writes(members: dict[str, bytes], found: ZipMetadata) -> None:
+    content = rocks_zip.render(members, found)
+    assert rocks_zip.parse_metadata(content) == found
+    unpacked = dict(rocks_zip.members(content))
+    del unpacked["metadata"]
+    assert unpacked == members
+
+
+@pytest.mark.parametrize("name", ["../CURRENT", "a/CURRENT", "", "000008.sst", "LOCK"])
+def test_a_name_that_is_not_rocksdbs_is_not_written(name: str) -> None:
+    with pytest.raises(CodecError, match="none of RocksDB's files"):
+        rocks_zip.render({name: b""}, ZipMetadata(()))
+
+
+# -- damage
+
+
+def read_both(content: bytes, match: str) -> None:
+    for read in (rocks_zip.parse_metadata, rocks_zip.members):
+        with pytest.raises(CodecError, match=match):
+            read(content)
+
+
+@pytest.mark.parametrize("end", [0, 3, 21, 22, 500, 3000, 3800, 3908])
+def test_a_cut_zip_is_damage(end: int) -> None:
+    read_both(ZIP[:end], "not a sound zip")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../CURRENT", "/CURRENT", "a/CURRENT", "CURRENT/", "a\\CURRENT", "C:CURRENT", ".."),
+        *("CURRENT\n", "LOCK", "000008.sst", "MANIFEST-", "MANIFEST-x", "current", "metadata "),
+        *("MANIFEST-٣", "OPTIONS-000007.dbtmp", "rocksdict-config.json"),
+    ],
+)
+def test_a_hostile_name_is_refused(name: str) -> None:
+    read_both(zipped({"metadata": PLAIN, name: b"x"}), "none of RocksDB's files")
+
+
+def test_a_name_may_come_once() -> None:
+    content = zipped({"metadata": PLAIN, "METADATA": PLAIN}).replace(b"METADATA", b"metadata")
+    read_both(content, "2 members, 1 of them distinct")
+
+
+def test_too_many_members_are_refused() -> None:
+    read_both(zipped({f"{number}.log": b"" for number in range(1001)}), "1001 members")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_foreign_compression_is_refused(method: int) -> None:
+    read_both(zipped({"metadata": PLAIN}, method), "packed in an unknown way")
+
+
+def patched(offset: int, form: str, value: int) -> bytes:
+    """Returns a zip with a number changed in the central directory's entry of its one member."""
+    content = bytearray(zipped({"metadata": PLAIN}))
+    struct.pack_into(form, content, content.index(b"PK\1\2") + offset, value)
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (patched(8, "<H", 1), "packed in an unknown way"),  # encrypted
+        (patched(8, "<H", 0x20), "NotImplementedError"),  # a patch of another file
+        (patched(6, "<H", 999), "NotImplementedError"),  # of a zip version to come
+        (patched(16, "<I", 7), "Bad CRC-32"),
+        (patched(24, "<I", 5_000_000), "cannot hold 5000000"),
+        (patched(24, "<I", 90_000), "144 bytes instead of 90000"),
+        (patched(42, "<I", 9_999_999), "not a sound zip"),
+        (zipped({"metadata": bytes(5_000_000)}), "cannot hold 5000000"),
+    ],
+)
+def test_lies_about_a_member_are_damage(content: bytes, text: str) -> None:
+    read_both(content, text)
+
+
+def test_a_zip_that_expands_too_far_is_refused() -> None:
+    members = {f"MANIFEST-{number}": bytes(33 * 1024 * 1024) for number in range(2)}
+    read_both(zipped(members), "expands to more")
+
+
+def test_a_zip_without_metadata_is_damage() -> None:
+    with pytest.raises(CodecError, match="no metadata"):
+        rocks_zip.parse_metadata(zipped({"CURRENT": b""}))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "unknown format"),
+        (b"v2\n{}", "unknown format b'v2'"),
+        (b"v1", "not JSON"),
+        (b"v1\n{", "not JSON"),
+        (b"v1\n\xff", "not JSON"),
+        (b"v1\n" + b"[" * 99_999, "not JSON"),
+        (b"v1\n[]", "not a JSON object"),
+        (b"v1\n{}", "KeyError"),
+    ],
+)
+def test_metadata_of_another_form_is_damage(content: bytes, text: str) -> None:
+    with pytest.raises(CodecError, match=text):
+        rocks_zip.parse_metadata(zipped({"metadata": content}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sstFiles": None},
+        {"sstFiles": 5},
+        {"sstFiles": {"a": 1}},
+        {"sstFiles": [5]},
+        {"sstFiles": sst(localFileName=None)},
+        {"sstFiles": sst(localFileName=5)},
+        {"sstFiles": sst(localFileName="../8.sst")},
+        {"sstFiles": sst(localFileName=".sst")},
+        {"sstFiles": sst(localFileName="8.blob")},
+        {"sstFiles": sst(dfsSstFileName=None)},
+        {"sstFiles": sst(dfsSstFileName="a/8.sst")},
+        {"sstFiles": sst(dfsSstFileName="..sst")},
+        {"sstFiles": sst(dfsSstFileName="8.sst\n")},
+        {"sstFiles": sst(dfsSstFileName="8" * 300 + ".sst")},
+        {"sstFiles": sst(sizeBytes=None)},
+        {"sstFiles": sst(sizeBytes=-1)},
+        {"sstFiles": sst(sizeBytes=True)},
+        {"sstFiles": sst(sizeBytes=1.5)},
+        {"sstFiles": sst(sizeBytes=2**63)},
+        {"sstFiles": sst() * 2},
+        {"logFiles": 5},
+        {"logFiles": sst()},
+        {"numKeys": None},
+        {"numKeys": "3"},
+        {"numInternalKeys": []},
+        {"columnFamilyMapping": [1]},
+        {"columnFamilyMapping": {"a": "b"}},
+        {"columnFamilyMapping": {"\ud800": 1}},
+        {"columnFamilyTypeMap": {"a": 1}},
+        {"maxColumnFamilyId": {}},
+    ],
+)
+def test_metadata_that_cannot_be_is_damage(changes: dict[str, Any]) -> None:
+    with pytest.raises(CodecError, match="zip metadata cannot be"):
+        rocks_zip.parse_metadata(metadata(**changes))
+
+
+def test_metadata_is_a_value() -> None:
+    found = rocks_zip.parse_metadata(ZIP)
+    assert replace(found, keys=7) == found != replace(found, keys=8)
