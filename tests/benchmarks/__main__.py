@@ -7,7 +7,17 @@ from pathlib import Path
 
 import click
 
-from tests.benchmarks import breakdown, cases, growth, machine, side_by_side, small, tables, threads
+from tests.benchmarks import (
+    breakdown,
+    cases,
+    growth,
+    machine,
+    rocks,
+    side_by_side,
+    small,
+    tables,
+    threads,
+)
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.spark import Sparks
 from tests.support.documents import rewrite
@@ -20,6 +30,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "breakdown": partial(breakdown.run, case=cases.AGGREGATION),
     "join": partial(side_by_side.run, case=cases.JOIN),
     "sessions": partial(side_by_side.run, case=cases.SESSIONS),
+    "rocksdb": partial(rocks.run, case=cases.ROCKS),
     "tombstones": partial(side_by_side.run, case=cases.TOMBSTONES),
     "tiny": partial(small.run_partitions, case=cases.TINY),
     "large": partial(

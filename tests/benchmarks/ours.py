@@ -1,14 +1,16 @@
 """All that the benchmarks know of the engine that they measure: change its API, change this."""
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
+from statemaint.codec import rocks_zip
 from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.digest import digest
-from statemaint.fold import Source, engine_for
+from statemaint.fold import Source, engine_for, rocks
 from statemaint.maintain import maintain
 from statemaint.model.chain import Chain, Versions
-from statemaint.model.files import classify
+from statemaint.model.files import Delta, Snapshot, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
@@ -16,6 +18,7 @@ from statemaint.storage import LocalStorage
 # One snapshot a store, of the target version; the default grace then leaves every file in place.
 _POLICY = Policy(min_deltas_for_snapshot=1, rebase=False)
 _KEY = bytes(16)
+_PIECE = 1024 * 1024
 
 
 def import_all() -> None:
@@ -44,6 +47,37 @@ def digest_of(root: Path, version: int) -> str:
     source, path = _source(root), _snapshot(version)
     size = source.storage.stat(path).size
     return str(engine_for(size).digest(source, path))
+
+
+def write_rocks(root: Path, version: int, workdir: Path) -> str:
+    """Folds the changelogs of partition 0's store and writes its zip and SST files.
+
+    Returns:
+        The rows, bytes and digest of the state.
+    """
+    source, folder = _source(root), StoreId(0, 0).directory
+    chain = Chain(version, None, _changelogs(source, version))
+    built = rocks.build(source, chain, workdir=workdir, families_from=None, reuse=False)
+    for fresh in built.new:
+        with fresh.local.open("rb") as stream:
+            pieces = iter(partial(stream.read, _PIECE), b"")
+            source.storage.write(f"{folder}/SSTs/{fresh.stored}", pieces)
+    content = rocks_zip.render(built.members, built.metadata)
+    source.storage.write(f"{folder}/{version}.zip", [content])
+    return str(built.digest)
+
+
+def rocks_digest(root: Path, version: int, workdir: Path) -> str:
+    """Returns the rows, bytes and digest of a zip of partition 0's store, read back whole."""
+    source = _source(root)
+    entry = source.storage.stat(f"{StoreId(0, 0).directory}/{version}.zip")
+    return str(rocks.digest(source, Snapshot(version, entry), workdir=workdir))
+
+
+def _changelogs(source: Source, version: int) -> tuple[Delta, ...]:
+    folder = StoreId(0, 0).directory
+    paths = (f"{folder}/{number}.changelog" for number in range(1, version + 1))
+    return tuple(Delta(number, source.storage.stat(path)) for number, path in enumerate(paths, 1))
 
 
 def digest_rows(rows: Iterable[tuple[bytes, bytes]]) -> str:

@@ -121,6 +121,16 @@ def _events(ids: Ids, rng: Generator) -> tuple[Bytes, Sizes]:
     return np.concatenate([nulls, words, text], axis=1), sizes + 2 * _WORD
 
 
+def _encoded(rows: Bytes) -> Bytes:
+    """Returns rows as RocksDB stores have them: behind the version of their encoding."""
+    return np.concatenate([np.zeros((len(rows), 1), np.uint8), rows], axis=1)
+
+
+def _encoded_counts(ids: Ids, rng: Generator) -> tuple[Bytes, Sizes]:
+    rows, sizes = _counts(ids, rng)
+    return _encoded(rows), sizes + 1
+
+
 _ORDER = (
     ("order", "string"), ("user", "string"), ("amount", "double"), ("at", "timestamp"),
     ("items", "long"), ("shop", "long"), ("discount", "long"), ("matched", "boolean"),
@@ -129,6 +139,13 @@ KINDS = {
     # 32 bytes and 24: a record of 64 with its two lengths.
     "counter": Kind(
         (("user", "string"),), (("count", "long"), ("max", "timestamp")), _user, _counts
+    ),
+    # 33 and 25: the same in a RocksDB store.
+    "encoded": Kind(
+        (("user", "string"),),
+        (("count", "long"), ("max", "timestamp")),
+        lambda ids: _encoded(_user(ids)),
+        _encoded_counts,
     ),
     # 56 and 120: a join's keyWithIndexToValue.
     "join": Kind((("field0", "string"), ("index", "long")), _ORDER, _indexed, _order),

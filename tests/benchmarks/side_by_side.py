@@ -12,7 +12,7 @@ from tests.benchmarks.tables import MEMORY, TIMES, mib, seconds, steps, times
 
 HEAP = "6g"
 # So many repetitions the JVM needs to compile what it runs; later ones are no faster.
-_SPARK_WARM_UP = 7
+SPARK_WARM_UP = 7
 # Room for 34 million rows in Java objects; it runs once, warmed up by a smaller case.
 _LARGE_HEAP = "12g"
 
@@ -63,8 +63,8 @@ def _spark(bench: Bench, given: Input) -> SparkSeconds | None:
         ours.fold_and_write(root, given.case.last)
         expected = ours.digest_of(root, given.case.last)
     _once(spark, given, expected)
-    samples = [_once(spark, given) for _ in range(_SPARK_WARM_UP + bench.repeat)]
-    return sorted(samples[_SPARK_WARM_UP:], key=lambda one: one.total)[bench.repeat // 2]
+    samples = [_once(spark, given) for _ in range(SPARK_WARM_UP + bench.repeat)]
+    return sorted(samples[SPARK_WARM_UP:], key=lambda one: one.total)[bench.repeat // 2]
 
 
 def _spark_once(bench: Bench, given: Input, expected: str, warm_up: Input) -> SparkSeconds | None:
@@ -72,7 +72,7 @@ def _spark_once(bench: Bench, given: Input, expected: str, warm_up: Input) -> Sp
         return None
     spark = bench.sparks.with_heap(_LARGE_HEAP)
     bench.results.say(f"{given.case.name}: Spark")
-    for _ in range(_SPARK_WARM_UP):
+    for _ in range(SPARK_WARM_UP):
         _once(spark, warm_up)
     return _once(spark, given, expected)
 

@@ -1,8 +1,9 @@
-"""Spark's own maintenance of an HDFS-backed store, in a JVM that is warm.
+"""Spark's own maintenance of a store, in a JVM that is warm.
 
 What an executor's maintenance thread does, without a query around it: load a version's map from its
-files (`getReadStore`), then write that map as a snapshot (`doMaintenance`). Every call has a new
-provider, as an executor has that was just given the store.
+files (`getReadStore`), then write that map as a snapshot (`doMaintenance`); or load a RocksDB
+database, then make and upload its snapshot. Every call has a new provider, as an executor has that
+was just given the store.
 """
 
 import gc
@@ -46,6 +47,7 @@ def warm_spark(heap: str) -> Iterator["Spark"]:
         "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_LOGGING}"',
         "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
         "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
     try:
         with session.local_session("benchmarks", conf) as spark:
@@ -67,6 +69,7 @@ class Spark:
         self._hadoop = jvm.org.apache.hadoop.conf.Configuration(context.hadoopConfiguration())
         self._hadoop.set("sql.streaming.runId", str(uuid4()))  # no provider begins without one
         gateway: Any = spark.sparkContext._gateway
+        self._gateway = gateway
         self._process = psutil.Process(gateway.proc.pid)
 
     def maintain(self, root: Path, kind: Kind, *, version: int, count: int = 1) -> SparkSeconds:
@@ -79,17 +82,40 @@ class Spark:
             provider.close()
         return SparkSeconds(load, write)
 
+    def snapshot_rocks(self, root: Path, kind: Kind, *, version: int) -> SparkSeconds:
+        """Loads a version of the first partition's RocksDB store, and uploads a snapshot of it.
+
+        By the same private methods as the maintenance of a provider that has committed it.
+        """
+        provider = self._init(self._state.RocksDBStateStoreProvider(), root, kind)
+        database, none = provider.rocksDB(), self._jvm.scala.Option.empty()
+        load = self._timed(lambda: database.load(version, none, True, False))
+        write = self._timed(lambda: database.uploadSnapshot(self._snapshot(database, version)))
+        database.release()
+        provider.close()
+        return SparkSeconds(load, write)
+
+    def _snapshot(self, database: Any, version: int) -> Any:
+        methods = database.getClass().getDeclaredMethods()
+        (create,) = (one for one in methods if one.getName() == "createSnapshot")
+        create.setAccessible(True)
+        given = self._gateway.new_array(self._jvm.java.lang.Object, 2)
+        given[0], given[1] = version, self._jvm.scala.Option.empty()
+        return create.invoke(database, given)._1().get()
+
     def collect(self) -> None:
         """Frees what earlier calls left in the heap, so that a later one does not pay for it."""
         gc.collect()  # our references keep the JVM's objects alive
         self._jvm.java.lang.System.gc()
 
     def _provider(self, root: Path, kind: Kind, partition: int) -> Any:
+        return self._init(self._state.HDFSBackedStateStoreProvider(), root, kind, partition)
+
+    def _init(self, provider: Any, root: Path, kind: Kind, partition: int = 0) -> Any:
         store = self._state.StateStoreId(f"file:{root}/state", 0, partition, "default")
         key, value = self._schema(kind.key), self._schema(kind.value)
         spec = self._state.NoPrefixKeyStateEncoderSpec(key)
         none = self._jvm.scala.Option.empty()
-        provider = self._state.HDFSBackedStateStoreProvider()
         provider.init(store, key, value, spec, False, self._conf, self._hadoop, False, none)
         return provider
 

@@ -34,6 +34,14 @@ MEMORY = Section(
     "The payloads are there for comparison, uncompressed.",
     ("case", "after imports", "peak", "more", "base", "deltas", "keys of the deltas"),
 )
+ROCKS = Section(
+    "RocksDB",
+    "Seconds by the clock, median of {repeat}. *Spark* is load + make and upload a snapshot, by "
+    "`RocksDBStateStoreProvider` in a warm JVM; *ours* builds a snapshot with RocksDB and writes "
+    "its files, and then reads them back whole and compares.",
+    ("case", "rows", "changes", "MiB stored", "Spark", "ours", "ours, read back",
+     "Spark ÷ ours", "Spark ÷ ours, read back"),
+)  # fmt: skip
 BREAKDOWN = Section(
     "Where the time goes",
     "Milliseconds of one fold + write of *aggregation*, median of {repeat}, each step timed by "
@@ -63,7 +71,7 @@ PROCESS = Section(
     "run had loaded at its end.",
     ("whole run", "imports alone", "more", "numba loaded", "numpy loaded"),
 )
-SECTIONS = (TIMES, BREAKDOWN, MEMORY, TINY, GROWTH, THREADS, PROCESS)
+SECTIONS = (TIMES, ROCKS, BREAKDOWN, MEMORY, TINY, GROWTH, THREADS, PROCESS)
 
 
 def _wide() -> Console:

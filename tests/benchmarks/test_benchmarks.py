@@ -7,14 +7,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.benchmarks import floor, ours, side_by_side, tables
+from statemaint.codec import compression
+from statemaint.codec.changelog import decode
+from statemaint.codec.codecs import COMPRESSIONS
+from tests.benchmarks import floor, ours, rocks, side_by_side, tables
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.cases import AGGREGATION
+from tests.benchmarks.cases import AGGREGATION, ROCKS
 from tests.benchmarks.inputs import copy_of, store_folder
 from tests.benchmarks.tables import Results
 from tests.support.documents import rewrite
 
 SMALL = replace(AGGREGATION, rows=1000)
+SMALL_ROCKS = replace(ROCKS, rows=1000)
 
 
 def records(path: Path) -> Iterator[tuple[bytes, bytes | None]]:
@@ -65,6 +69,33 @@ def test_ours_folds_a_generated_store_to_the_reference(tmp_path: Path) -> None:
         assert ours.digest_of(root, SMALL.last) == ours.digest_rows(expected.items())
     assert len(expected) == given.facts.rows
     assert given.facts.records == 1000 + 15 * 50
+
+
+def test_the_smallest_rocksdb_case_gives_a_line_and_the_rows_of_its_changelogs(
+    tmp_path: Path,
+) -> None:
+    bench = quiet(tmp_path)
+    rocks.run(bench, SMALL_ROCKS)
+    (line,) = bench.results.lines[tables.ROCKS.title]
+    assert len(line) == len(tables.ROCKS.columns)
+    given = rocks.changelogs(SMALL_ROCKS, tmp_path, say=bench.results.say)
+    with copy_of(given) as root:
+        found = ours.write_rocks(root, SMALL_ROCKS.last, tmp_path / "build")
+        assert found == ours.rocks_digest(root, SMALL_ROCKS.last, tmp_path / "read")
+    assert found == ours.digest_rows(changed(given.root).items())
+
+
+def changed(root: Path) -> dict[bytes, bytes]:
+    state: dict[bytes, bytes] = {}
+    for version in range(1, SMALL_ROCKS.last + 1):
+        with (store_folder(root) / f"{version}.changelog").open("rb") as stream:
+            _, changes = decode(compression.decode(COMPRESSIONS["lz4"], stream))
+            for _, key, value in changes:
+                if value is None:
+                    del state[key]  # no changelog removes what is not there
+                else:
+                    state[key] = value
+    return state
 
 
 def test_a_whole_run_replaces_the_generated_section_and_nothing_else(tmp_path: Path) -> None:

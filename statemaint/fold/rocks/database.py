@@ -29,7 +29,7 @@ Row = tuple[bytes, bytes]
 Change = tuple[bytes, bytes | None]
 """A key and its new value; `None` deletes it."""
 
-_BATCH, _PIECE = 4096, 1024 * 1024
+_BATCH, _PIECE, _SAMPLE = 4096, 1024 * 1024, 16
 _PAUSE = 0.002
 _BUSY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
 # What RocksDB says of bytes that cannot be; and of a file that a zip should have had.
@@ -162,8 +162,9 @@ class Database:
             while found := list(islice(items, count)):
                 last = found[-1][0]
                 yield found
-                size = sum(len(key) + len(value) for key, value in found) // count + 1
-                count = min(max(_PIECE // size, 1), _BATCH)
+                sample = found[::_SAMPLE]
+                size = sum(len(key) + len(value) for key, value in sample) // len(sample)
+                count = min(_PIECE // (size + 1) + 1, _BATCH)
             _must_end(self._db.iter(), last)
 
 

@@ -11,8 +11,8 @@ from statemaint.fold.feed import Feed, UnsureError, feed
 from statemaint.fold.kernels.changes import END, MORE
 from statemaint.fold.rocks.changes import Pending, apply, named
 from statemaint.fold.rocks.database import Database
-from statemaint.fold.rocks.digest import Known
 from statemaint.fold.rocks.segment import Segment
+from statemaint.fold.rocks.sums import Known
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 
@@ -65,7 +65,7 @@ class Fast:
 
     def _begin(self, payload: Feed, delta: Delta) -> bool:
         window, begin = self._segment.window, self._segment.window.end
-        payload.fill(window, begin + _HEADER)
+        self._segment.more(payload, _HEADER)
         content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
         with named(delta.entry.path):
             header = read_header([content])
@@ -82,10 +82,10 @@ class Fast:
             if segment.window.end > self._held:
                 self._hand_over()
             step = max(step, segment.left)  # a large change takes as much as there already is
-            more = payload.fill(segment.window, segment.window.end + step)
+            more = segment.more(payload, step)
         if status != END or segment.left:
             return False
-        return not payload.fill(segment.window, segment.window.end + 1)
+        return not segment.more(payload, 1)
 
     def _hand_over(self) -> None:
         """Hands what is newest to the database."""

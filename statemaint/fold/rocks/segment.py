@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.digest import StateDigest
+from statemaint.fold.feed import Feed
 from statemaint.fold.kernels import changes as kernels
 from statemaint.fold.kernels.changes import (
     AT,
@@ -60,6 +61,12 @@ class Segment:
     def left(self) -> int:
         """Returns how many bytes of the window no change was made of yet."""
         return self.window.end - int(self._work[AT])
+
+    def more(self, payload: Feed, step: int) -> bool:
+        """Appends payload, about so many bytes; tells whether the file may have more."""
+        if self.window.end + step > self.window.room:
+            self.window.reserve(step, 2 * self.window.end)
+        return payload.fill(self.window, self.window.end + step)
 
     def begin(self, size: int, *, tagged: bool) -> None:
         """Begins a changelog, whose header of so many bytes comes next in the window."""

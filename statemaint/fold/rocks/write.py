@@ -11,8 +11,8 @@ from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
 from statemaint.errors import StorageError, UnsupportedError
 from statemaint.fold.rocks.changes import Pending, apply, named
 from statemaint.fold.rocks.database import Database, opened
-from statemaint.fold.rocks.digest import LIMITS, Found, Known, Limits, count_all, digest_all
 from statemaint.fold.rocks.fetch import Zip, fetch, read_zip
+from statemaint.fold.rocks.sums import LIMITS, Found, Known, Limits, count_all, digest_all
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -149,13 +149,13 @@ def folded(
     like = read_zip(source, families_from) if families_from else base
     if base:
         fetch(source, base, workdir / "db")
-    path = base.path if base else chain.paths[-1]
+    last = chain.paths[-1] if chain.paths else ""
     stored = chain.size + (sum(sst.size for sst in base.metadata.ssts) if base else 0)
     delimiter = like.delimiter if like else None
-    with opened(path, workdir, delimiter, create=base is None) as database:
+    with opened(base.path if base else last, workdir, delimiter, create=base is None) as database:
         pending = Pending(database, like, held=limits.held)
         known = _apply(source, chain.deltas, pending, database, limits)
-        last, compiled = chain.paths[-1], stored >= limits.compiled
+        compiled = stored >= limits.compiled
         yield Folded(database, base, like, pending.tagged, last, compiled, known)
 
 

@@ -1,0 +1,473 @@
+"""RocksDB's fold against a dictionary: rows, digests, counts, and what damage is called."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemaint.codec import checksum, rocks_zip
+from statemaint.codec.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, Header, encode
+from statemaint.codec.compression import encode as compress
+from statemaint.codec.digest import StateDigest
+from statemaint.codec.digest import digest as clear_digest
+from statemaint.errors import (
+    CodecError,
+    MissingSstError,
+    StaleChecksumError,
+    StorageError,
+    UnsupportedError,
+)
+from statemaint.fold import Source
+from statemaint.fold.rocks import Built, Limits, build, check, digest, state
+from statemaint.fold.rocks.fetch import read_zip
+from statemaint.fold.rocks.options import delimiter_of
+from statemaint.model.chain import Chain
+from statemaint.model.files import Delta, Snapshot
+from tests.support import rocks_stores as rocks
+from tests.support.rocks_stores import KEY, STORE, State, in_memory, key_of, rows_of
+
+CLEAR = Limits(compiled=1 << 60)
+# The small one hands changes over all the time, as a chain of many gigabytes does.
+ALL_LIMITS = [CLEAR, Limits(compiled=0), Limits(compiled=0, held=200), replace(CLEAR, held=400)]
+limits_ = pytest.mark.parametrize("limits", ALL_LIMITS, ids=["clear", "fast", "small", "little"])
+
+VALUES = st.binary(max_size=12)
+NAMES = st.integers(0, 12).map(lambda number: b"\0k%02d" % number) | st.binary(max_size=12)
+PLAIN = st.tuples(st.just(PUT), NAMES, VALUES) | st.tuples(st.just(DELETE), NAMES, st.none())
+TAGGED_NAMES = st.builds(key_of, st.sampled_from(sorted(rocks.FAMILIES)), NAMES)
+TAGGED = st.one_of(
+    st.tuples(st.just(PUT), TAGGED_NAMES, VALUES),
+    st.tuples(st.just(DELETE), TAGGED_NAMES, st.none()),
+    st.tuples(st.just(MERGE), TAGGED_NAMES, VALUES),
+    st.tuples(st.just(DELETE_RANGE), TAGGED_NAMES, TAGGED_NAMES),
+)
+
+
+@contextmanager
+def workdir() -> Iterator[Path]:
+    with TemporaryDirectory() as place:
+        yield Path(place)
+
+
+@dataclass
+class World:
+    """A store, and what a dictionary says of each of its versions."""
+
+    source: Source
+    tagged: bool
+    delimiter: bytes = b""
+    states: list[State] = field(default_factory=lambda: [{}])
+    deltas: list[Delta] = field(default_factory=list)
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        return len(self.states) - 1
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self.states.append(dict(self.states[-1]))
+        rocks.apply(self.states[-1], changes, self.delimiter)
+        delta = rocks.put_changelog(self.source, self.version, changes, tagged=self.tagged)
+        self.deltas.append(delta)
+
+    def chain(self, version: int, start: int) -> Chain:
+        return Chain(version, self.snapshots.get(start), tuple(self.deltas[start:version]))
+
+    def build(self, limits: Limits, *, start: int = 0, reuse: bool = True) -> Built:
+        """Builds the newest version, and puts it in place."""
+        with workdir() as place:
+            built = build(
+                self.source,
+                self.chain(self.version, start),
+                workdir=place,
+                families_from=self.snapshots.get(1) if self.tagged else None,
+                reuse=reuse,
+                limits=limits,
+            )
+            self.snapshots[self.version] = rocks.store(self.source, built)
+        return built
+
+    def digest(self, version: int) -> StateDigest:
+        return clear_digest(self.states[version].items(), KEY)
+
+    def read_back(self, version: int, limits: Limits = CLEAR) -> StateDigest:
+        with workdir() as place:
+            return digest(self.source, self.snapshots[version], workdir=place, limits=limits)
+
+
+def plain(*versions: Sequence[Change], codec: str = "lz4") -> World:
+    world = World(in_memory(codec), tagged=False)
+    for changes in versions:
+        world.write(changes)
+    return world
+
+
+def tagged(rows: State, *versions: Sequence[Change], delimiter: bytes = b"") -> World:
+    """A store with column families begins with a snapshot of version 1, as Spark forces it."""
+    world = World(in_memory(), tagged=True, delimiter=delimiter)
+    world.write([(PUT, key, value) for key, value in rows.items()])
+    world.snapshots[1] = rocks.put_first(world.source, 1, rows, delimiter)
+    for changes in versions:
+        world.write(changes)
+    return world
+
+
+def puts(count: int, first: int = 0) -> list[Change]:
+    return [(PUT, b"\0key%05d" % number, b"value %d" % number) for number in range(first, count)]
+
+
+# -- against a dictionary
+
+
+@limits_
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.lists(PLAIN, max_size=20), st.booleans(), st.booleans()), max_size=3))
+def test_a_chain_of_puts_and_deletes_is_what_a_dictionary_says(
+    limits: Limits, versions: list[tuple[list[Change], bool, bool]]
+) -> None:
+    world, start = plain(), 0
+    for changes, snapshot, reuse in [*versions, ([], True, True)]:
+        world.write(changes)
+        if snapshot:
+            built = world.build(limits, start=start, reuse=reuse)
+            start = world.version
+            agrees(world, built, limits)
+
+
+@limits_
+@settings(max_examples=10)
+@given(
+    st.sampled_from([b"", b","]),
+    st.dictionaries(TAGGED_NAMES, VALUES, max_size=5),
+    st.lists(st.tuples(st.lists(TAGGED, max_size=20), st.booleans(), st.booleans()), max_size=3),
+)
+def test_a_chain_with_column_families_is_what_a_dictionary_says(
+    limits: Limits,
+    delimiter: bytes,
+    rows: State,
+    versions: list[tuple[list[Change], bool, bool]],
+) -> None:
+    world, start = tagged(rows, delimiter=delimiter), 1
+    for changes, snapshot, reuse in [*versions, ([], True, True)]:
+        world.write(changes)
+        if snapshot:
+            built = world.build(limits, start=start, reuse=reuse)
+            start = world.version
+            agrees(world, built, limits)
+    with workdir() as place:  # from the log alone
+        whole = world.chain(world.version, 0)
+        found = state(
+            world.source, whole, workdir=place, families_from=world.snapshots[1], limits=limits
+        )
+    assert found == world.digest(world.version)
+
+
+def agrees(world: World, built: Built, limits: Limits) -> None:
+    expected, version = world.states[-1], world.version
+    assert built.digest == world.digest(version) == world.read_back(version, limits)
+    internal = sum(key.startswith(key_of("$count", b"")) for key in expected)
+    counts = built.metadata.keys, built.metadata.internal_keys
+    assert counts == ((len(expected) - internal, internal) if world.tagged else (len(expected), 0))
+    named = {*(fresh.stored for fresh in built.new), *(sst.stored for sst in built.reused)}
+    assert {sst.stored for sst in built.metadata.ssts} == named
+
+
+@limits_
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "snappy", "lzf"])
+def test_every_codec_gives_the_same(limits: Limits, codec: str) -> None:
+    world = plain(puts(500), [(DELETE, b"\0key00007", None), *puts(900, 400)], codec=codec)
+    assert world.build(limits).digest == world.digest(2)
+
+
+@limits_
+def test_keys_are_put_in_the_order_of_their_bytes(limits: Limits) -> None:
+    names = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a" * 9, b"a" * 9 + b"\0", b"a" * 8, b"\xff" * 300]
+    world = plain([(PUT, name, b"v") for name in (*names, *(b"z" * 200 + one for one in names))])
+    world.build(limits)
+    chain = Chain(1, world.snapshots[1], ())
+    assert list(rows_of(world.source, chain)) == sorted(world.states[1])
+
+
+@limits_
+def test_a_change_larger_than_all_that_may_wait(limits: Limits) -> None:
+    large = bytes(3_000_000)
+    world = plain([(PUT, b"a", b"1"), (PUT, b"b", large), (PUT, b"c", b"3")], [(PUT, b"a", b"2")])
+    assert world.build(limits).digest == world.digest(2)
+
+
+# -- what is reused, and what piles up
+
+
+def test_reuse_names_the_files_of_the_base_that_have_not_changed() -> None:
+    world = plain(puts(50))
+    first = world.build(CLEAR)
+    world.write([(PUT, b"\0key00003", b"new")])
+    second = world.build(CLEAR, start=1)
+    assert second.reused == first.metadata.ssts
+    assert len(second.new) == 1
+
+
+def test_without_reuse_every_file_is_new() -> None:
+    world = plain(puts(50))
+    old = {sst.stored for sst in world.build(CLEAR).metadata.ssts}
+    world.write([(PUT, b"\0key00003", b"new")])
+    second = world.build(CLEAR, start=1, reuse=False)
+    assert second.reused == ()
+    assert not old & {fresh.stored for fresh in second.new}
+    assert len({fresh.stored.partition("-")[0] for fresh in second.new}) == len(second.new)
+
+
+def test_neither_files_nor_deleted_rows_pile_up() -> None:
+    world = plain(puts(50))
+    counts = []
+    for version in range(1, 14):
+        built = world.build(CLEAR, start=version - 1)
+        counts.append(len(built.metadata.ssts))
+        world.write([(DELETE, b"\0key%05d" % version, None), *puts(50, 40)])
+    assert max(counts) <= 5
+    assert counts.count(1) >= 3
+
+
+def test_what_is_deleted_from_nothing_is_not_written() -> None:
+    world = plain([(DELETE, b"\0a", None), (PUT, b"\0b", b"1"), (DELETE, b"\0b", None)])
+    for limits in ALL_LIMITS:
+        built = world.build(limits)
+        assert (built.new, built.metadata.ssts, built.metadata.keys) == ((), (), 0)
+
+
+def test_the_zip_holds_rocksdb_s_small_files_and_nothing_else() -> None:
+    members = plain(puts(5)).build(CLEAR).members
+    kinds = {name.rpartition("-")[0] or name.partition(".")[2] or name for name in members}
+    assert kinds == {"CURRENT", "MANIFEST", "OPTIONS", "log"}
+
+
+# -- merges and column families
+
+
+@pytest.mark.parametrize("delimiter", [b"", b","])
+def test_the_merge_operator_is_handed_down_from_zip_to_zip(delimiter: bytes) -> None:
+    key = key_of("list", b"a")
+    world = tagged({key: b"1"}, [(MERGE, key, b"2")], delimiter=delimiter)
+    for start, operand in ((1, b"3"), (2, b"4")):
+        world.build(CLEAR, start=start)
+        members = read_zip(world.source, world.snapshots[start + 1]).members
+        assert delimiter_of(members) == delimiter
+        world.write([(MERGE, key, operand)])
+    assert world.states[-1][key] == delimiter.join([b"1", b"2", b"3", b"4"])
+    assert rows_of(world.source, world.chain(4, 3)) == world.states[-1]
+
+
+def test_a_merge_that_nothing_explains_is_refused() -> None:
+    key = key_of("list", b"a")
+    world = tagged({key: b"1"}, [(MERGE, key, b"2")])
+    with workdir() as place, pytest.raises(CodecError, match="no snapshot says") as raised:
+        state(world.source, world.chain(2, 0), workdir=place)
+    assert raised.value.path == f"{STORE}/2.changelog"
+
+
+def test_column_families_that_nothing_lists_are_refused() -> None:
+    world = tagged({key_of("default", b"a"): b"1"})
+    with workdir() as place, pytest.raises(UnsupportedError, match="column families"):
+        build(world.source, world.chain(1, 0), workdir=place, families_from=None, reuse=False)
+    with workdir() as place:  # of the rows alone the digest can be told
+        assert state(world.source, world.chain(1, 0), workdir=place) == world.digest(1)
+
+
+@limits_
+def test_a_row_of_an_unknown_column_family_is_refused(limits: Limits) -> None:
+    world = tagged({}, [(PUT, b"\x07\0row", b"1")])
+    with pytest.raises(CodecError, match="unknown column family 7"):
+        world.build(limits, start=1)
+
+
+@limits_
+@pytest.mark.parametrize("format_", [1, 2])
+def test_a_changelog_of_another_kind_of_store_is_refused(limits: Limits, format_: int) -> None:
+    world = tagged({}) if format_ == 1 else plain(puts(3))
+    world.build(limits, start=world.version if world.tagged else 0)
+    world.tagged = not world.tagged
+    world.write([(PUT, b"\1\0a", b"1")])
+    with workdir() as place, pytest.raises(CodecError, match="of the column families") as raised:
+        state(world.source, world.chain(2, 1), workdir=place, limits=limits)
+    assert raised.value.path == f"{STORE}/2.changelog"
+
+
+@limits_
+@pytest.mark.parametrize("format_", [3, 4])
+def test_a_lineage_is_passed_over(limits: Limits, format_: int) -> None:
+    lineage = tuple((number, f"{number:08x}-0000-0000-0000-000000000000") for number in (1, 2))
+    source, rows = in_memory(), [(PUT, b"\1\0a%d" % number, b"v") for number in range(9)]
+    stored = compress(source.compression, encode(Header(format_, lineage), rows))
+    delta = Delta(3, source.storage.write("3.changelog", stored))
+    expected = clear_digest([(key, value) for _, key, value in rows], KEY)
+    with workdir() as place:
+        assert state(source, Chain(3, None, (delta,)), workdir=place, limits=limits) == expected
+
+
+# -- damage
+
+
+def damaged(world: World, path: str, content: bytes) -> None:
+    world.source.storage.write(path, [content], overwrite=True)
+
+
+def sst_of(world: World) -> str:
+    (sst,) = read_zip(world.source, world.snapshots[world.version]).metadata.ssts
+    return f"{STORE}/SSTs/{sst.stored}"
+
+
+@pytest.fixture
+def built() -> World:
+    world = plain(puts(2000))
+    world.build(CLEAR)
+    return world
+
+
+def test_a_missing_sst_file_is_named(built: World) -> None:
+    path = sst_of(built)
+    built.source.storage.delete(path)
+    with pytest.raises(MissingSstError) as raised:
+        built.read_back(1)
+    assert (raised.value.path, raised.value.sst) == (f"{STORE}/1.zip", path)
+    assert raised.value.code == "MISSING_SST"
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_an_sst_file_of_another_size_is_named(built: World, change: int) -> None:
+    path = sst_of(built)
+    content = built.source.storage.read(path)
+    damaged(built, path, content[:change] if change < 0 else content + b"x")
+    with pytest.raises(CodecError, match=r"1\.zip says") as raised:
+        built.read_back(1)
+    assert raised.value.path == path
+
+
+@limits_
+@pytest.mark.parametrize("part", [0.1, 0.5])
+def test_a_damaged_block_is_no_end_of_the_rows(built: World, limits: Limits, part: float) -> None:
+    path = sst_of(built)
+    content = bytearray(built.source.storage.read(path))
+    content[int(len(content) * part)] ^= 0xFF
+    damaged(built, path, bytes(content))
+    with pytest.raises(CodecError, match="RocksDB refuses it: Corruption"):
+        built.read_back(1, limits)
+
+
+def test_a_zip_that_counts_wrongly_is_named(built: World) -> None:
+    rewrite(built, keys=1999)
+    with pytest.raises(CodecError, match="it holds 2000 keys and says 1999") as raised:
+        built.read_back(1)
+    assert raised.value.path == f"{STORE}/1.zip"
+
+
+def test_a_zip_that_does_not_count_is_believed(built: World) -> None:
+    rewrite(built, keys=-1)
+    assert built.read_back(1) == built.digest(1)
+
+
+def test_with_column_families_spark_s_counts_are_not_trusted() -> None:
+    world = tagged({key_of("list", b"a"): b"1"})
+    rewrite(world, keys=7)
+    assert world.read_back(1) == world.digest(1)
+
+
+def rewrite(world: World, **changes: int) -> None:
+    found = read_zip(world.source, world.snapshots[1])
+    metadata = replace(found.metadata, **changes)  # type: ignore[arg-type]
+    damaged(world, found.path, rocks_zip.render(found.members, metadata))
+
+
+def test_a_cut_zip_is_named(built: World) -> None:
+    path = f"{STORE}/1.zip"
+    damaged(built, path, built.source.storage.read(path)[:-30])
+    with pytest.raises(CodecError, match="not a sound zip") as raised:
+        built.read_back(1)
+    assert raised.value.path == path
+
+
+def test_a_zip_without_its_manifest_is_named(built: World) -> None:
+    found = read_zip(built.source, built.snapshots[1])
+    kept = {name: one for name, one in found.members.items() if not name.startswith("MANIFEST")}
+    damaged(built, found.path, rocks_zip.render(kept, found.metadata))
+    with pytest.raises(CodecError, match="RocksDB refuses it") as raised:
+        built.read_back(1)
+    assert raised.value.path == found.path
+
+
+@limits_
+@pytest.mark.parametrize("where", [0.3, 1.0])
+def test_a_cut_changelog_is_named(limits: Limits, where: float) -> None:
+    world = plain(puts(3000))
+    path = f"{STORE}/1.changelog"
+    content = world.source.storage.read(path)
+    damaged(world, path, content[: int((len(content) - 60) * where)])
+    for work in (
+        lambda place: state(world.source, world.chain(1, 0), workdir=place, limits=limits),
+        lambda _: check(world.source, world.deltas[0]),
+    ):
+        with workdir() as place, pytest.raises(CodecError) as raised:
+            work(place)
+        assert raised.value.path == path
+
+
+@limits_
+def test_a_stale_checksum_file_stops_the_fold(limits: Limits) -> None:
+    world = plain(puts(300))
+    path = f"{STORE}/1.changelog"
+    world.source = world.source.beside(path)
+    stale = checksum.spark(1234, world.deltas[0].entry.size, 0.0)
+    world.source.storage.write(f"{path}.crc", [stale])
+    with workdir() as place, pytest.raises(StaleChecksumError):
+        state(world.source, world.chain(1, 0), workdir=place, limits=limits)
+
+
+def test_bytes_behind_the_end_of_a_changelog_are_damage() -> None:
+    source = in_memory()
+    payload = b"".join(encode(Header(1), puts(10))) + b"more"
+    delta = Delta(1, source.storage.write("1.changelog", compress(source.compression, [payload])))
+    for limits in ALL_LIMITS:
+        with workdir() as place, pytest.raises(CodecError, match="follow the end"):
+            state(source, Chain(1, None, (delta,)), workdir=place, limits=limits)
+    with pytest.raises(CodecError, match="follow the end"):
+        check(source, delta)
+
+
+def test_a_temporary_directory_that_refuses_is_no_damage(built: World) -> None:
+    with workdir() as place:
+        (place / "file").touch()
+        with pytest.raises(StorageError, match="the temporary directory"):
+            digest(built.source, built.snapshots[1], workdir=place / "file")
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("nullptr", None),
+        ("StringAppendOperator", b""),
+        ("{id=StringAppendOperator;delimiter=,;}", b","),
+    ],
+)
+def test_the_merge_operator_stands_in_the_newest_options(
+    text: str, delimiter: bytes | None
+) -> None:
+    members = {
+        "OPTIONS-000007": b"  merge_operator=PutOperator\n",
+        "OPTIONS-1000000": f"[CFOptions]\n  merge_operator={text}\n  other=1\n".encode(),
+    }
+    assert delimiter_of(members) == delimiter
+
+
+@pytest.mark.parametrize("text", ["PutOperator", "{id=StringAppendOperator;delimiter=ab;}", ""])
+def test_a_merge_operator_that_spark_does_not_use_is_refused(text: str) -> None:
+    with pytest.raises(CodecError, match="merge operator"):
+        delimiter_of({"OPTIONS-000007": f"  merge_operator={text}\n".encode()})
+
+
+def test_a_zip_without_options_is_refused() -> None:
+    with pytest.raises(CodecError, match="no merge operator"):
+        delimiter_of({"CURRENT": b""})
