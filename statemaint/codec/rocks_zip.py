@@ -42,6 +42,7 @@ _FAMILY_FIELDS = (
     "columnFamilyTypeMap",
     "maxColumnFamilyId",
 )
+_MARK = b"made by statemaint"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOST_MEMBERS = 1000
 _MOST_BYTES = 64 * 1024 * 1024
@@ -130,10 +131,10 @@ def members(content: bytes) -> Mapping[str, bytes]:
     return MappingProxyType(_unpack(content))
 
 
-def render(members: Mapping[str, bytes], metadata: ZipMetadata) -> bytes:
+def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = False) -> bytes:
     """Returns the zip of some members, with this metadata instead of any that is among them.
 
-    The same arguments give the same bytes.
+    The same arguments give the same bytes. With the mark `marked` tells it from one of Spark's.
 
     Raises:
         CodecError: when a name cannot be one of RocksDB's.
@@ -144,7 +145,14 @@ def render(members: Mapping[str, bytes], metadata: ZipMetadata) -> bytes:
             if name != METADATA:
                 archive.writestr(_entry(name), content)
         archive.writestr(_entry(METADATA), _render(metadata))
+        if mark:
+            archive.comment = _MARK
     return target.getvalue()
+
+
+def marked(content: bytes) -> bool:
+    """Tells whether a zip was made by us; Spark reads the entries and never the comment."""
+    return content.endswith(_MARK)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

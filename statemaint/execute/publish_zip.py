@@ -60,7 +60,7 @@ def publish_zip(
         storage.write(f"{directory}/SSTs/{one.stored}", _pieces(one.local)) for one in made.new
     )
     refers = shared_paths(directory, made.metadata)
-    summed = Summed([rocks_zip.render(made.members, made.metadata)])
+    summed = Summed([rocks_zip.render(made.members, made.metadata, mark=True)])
     try:
         entry = storage.write(action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal

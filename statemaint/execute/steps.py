@@ -230,6 +230,7 @@ class StoreRun:
             bytes=found.bytes,
             files=len(chain.paths) if chain else 0,
             start=chain.start if chain else 0,
+            target=self.target,
         )
         self.known.proofs[entry.path] = proof
         return proof

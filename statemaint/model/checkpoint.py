@@ -35,6 +35,7 @@ class Attestation:
         bytes: key and value bytes of all rows.
         files: how many files it was compared with; 0 when nothing below it was left.
         start: the version that their chain starts from, 0 for the empty state.
+        target: the target version of the run that read it; `None` when that is not known.
     """
 
     path: str
@@ -46,6 +47,7 @@ class Attestation:
     bytes: int
     files: int = 0
     start: int = 0
+    target: int | None = None
 
     def covers(self, entry: Entry) -> bool:
         """Tells whether the listed file is still the one that was attested."""
@@ -61,6 +63,7 @@ class Rocks:
         plain: the newest version below those that has none, as has every one below it; 0 where
             nothing says so.
         parts: the shared files that each zip refers to, by the zip's path, with their sizes.
+        ours: the zips that say that we wrote them: an executor may put its own under the same name.
         unsound: the zips that cannot be loaded, by path, and what is wrong with each.
         unreadable: those of them whose references are unknown.
     """
@@ -68,6 +71,7 @@ class Rocks:
     ids: Mapping[int, str] = field(default_factory=dict)
     plain: int = 0
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    ours: frozenset[str] = frozenset()
     unsound: Mapping[str, str] = field(default_factory=dict)
     unreadable: frozenset[str] = frozenset()
 
@@ -129,23 +133,20 @@ class Store:
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
         """Returns the snapshots that somebody else wrote since we first wrote one, ascending."""
-        ours = [found for path in self.written if (found := snapshot_version(path)) is not None]
-        if not ours:
+        since = self._first_written()
+        if since is None:
             return ()
-        theirs = (
-            file for file in self.files if isinstance(file, Snapshot) and file.version > min(ours)
-        )
-        unknown = (one for one in theirs if not self._ours(one))
-        return tuple(sorted(unknown, key=lambda one: one.version))
+        ours = self.rocks.ours if self.rocks else self.written
+        files = (file for file in self.files if isinstance(file, Snapshot))
+        theirs = (one for one in files if one.version > since and one.entry.path not in ours)
+        return tuple(sorted(theirs, key=lambda one: one.version))
 
-    def _ours(self, snapshot: Snapshot) -> bool:
-        """Tells whether a snapshot is one that we wrote, and has not been replaced since.
-
-        An executor may upload its own zip over ours, under the same name.
-        """
-        proofs = [one for one in self.attestations if one.path == snapshot.entry.path]
-        replaced = self.rocks and proofs and not any(one.covers(snapshot.entry) for one in proofs)
-        return snapshot.entry.path in self.written and not replaced
+    def _first_written(self) -> int | None:
+        """Returns the version above which everybody else's snapshot is newer than our first."""
+        if self.rocks:
+            return self.since
+        ours = (snapshot_version(path) for path in self.written)
+        return min((version for version in ours if version is not None), default=None)
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
         """Tells whether every batch of a closed range of versions wrote a zip and no changelog."""

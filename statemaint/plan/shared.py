@@ -30,10 +30,35 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
     """
     if store.rocks is None or store.snapshot_per_batch(required, target):
         return False
-    quiet = max(_LEAST_QUIET, 2 * _widest_gap(store))
+    quiet = _quiet(store)
     if store.since is None or target - store.since < quiet:
         return True
     return any(target - one.version < quiet for one in store.foreign)
+
+
+def settled(store: Store, target: int) -> int:
+    """Returns the version below which no executor has begun with any zip, if it has not ended.
+
+    Silence is no proof: a query that is restarted may begin to upload. What it uploads first names
+    tables of the newest zip that it found, and that is never older than one that we had proved
+    before so many versions.
+    """
+    quiet, listed = _quiet(store), {file.entry.path: file.entry for file in store.files}
+    proved = (one for one in store.attestations if one.path in listed)
+    return max(
+        (
+            one.version
+            for one in proved
+            if one.covers(listed[one.path])
+            and one.target is not None
+            and target - one.target >= quiet
+        ),
+        default=0,
+    )
+
+
+def _quiet(store: Store) -> int:
+    return max(_LEAST_QUIET, 2 * _widest_gap(store))
 
 
 def _widest_gap(store: Store) -> int:

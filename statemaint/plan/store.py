@@ -35,7 +35,14 @@ from statemaint.plan.actions import (
     StorePlan,
     WriteSnapshot,
 )
-from statemaint.plan.shared import Fate, executors_upload, last_user, shared_fate, snapshots_of
+from statemaint.plan.shared import (
+    Fate,
+    executors_upload,
+    last_user,
+    settled,
+    shared_fate,
+    snapshots_of,
+)
 
 # What may only go because of a proved snapshot that takes its place.
 RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)
@@ -88,6 +95,7 @@ class _Decision:
         self.store, self.window, self.floor = store, window, floor
         self.versions = store.versions
         self.uploading = executors_upload(store, window.required, window.target)
+        self.settled = settled(store, window.target)
         self.checksums = spark_checksums(store.files)
         self.lone = {side.entry.path: side for side in lone_side_files(store.files)}
         self.proved = frozenset(self._proved())
@@ -269,10 +277,18 @@ class _Decision:
             fate = self._orphan(file.entry, DeleteReason.DEAD_ATTEMPT)
         fate = fate or self._needed(file)
         goes = isinstance(fate, DeleteReason)
-        return KeepReason.EXECUTOR if goes and self._executors_may_need(file) else fate
+        waits = fate is DeleteReason.BELOW_BASE and self._executors_may_have_loaded(file)
+        return KeepReason.EXECUTOR if waits or (goes and self._executors_may_need(file)) else fate
 
     def _executors_may_need(self, file: Delta | Snapshot | SharedFile) -> bool:
         return self.uploading and not isinstance(file, Delta)
+
+    def _executors_may_have_loaded(self, file: Delta | Snapshot) -> bool:
+        store, window = self.store, self.window
+        if not isinstance(file, Snapshot) or store.rocks is None:
+            return False
+        per_batch = store.snapshot_per_batch(window.required, window.target)
+        return not per_batch and file.version >= self.settled
 
     def _shared(self, file: SharedFile, snapshots: dict[str, Fate]) -> Fate:
         rocks = self.store.rocks

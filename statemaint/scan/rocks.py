@@ -34,6 +34,7 @@ class _Reading:
     store: Store
     committed: Committed
     compression: Compression
+    ours: set[str] = field(default_factory=set)
     lineages: dict[Item, tuple[Item, ...]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -45,6 +46,7 @@ class _Reading:
             ids=ids,
             plain=plain,
             parts=parts,
+            ours=frozenset(self.ours),
             unsound=self.unreadable | self._missing(parts),
             unreadable=frozenset(self.unreadable),
         )
@@ -68,7 +70,10 @@ class _Reading:
         return parts
 
     def _refers_to(self, path: str) -> Mapping[str, int]:
-        found = rocks_zip.parse_metadata(self.storage.read(path))
+        content = self.storage.read(path)
+        if rocks_zip.marked(content):
+            self.ours.add(path)
+        found = rocks_zip.parse_metadata(content)
         return shared_paths(self.store.id.directory, found)
 
     def _missing(self, parts: Mapping[str, Mapping[str, int]]) -> dict[str, str]:

@@ -117,4 +117,5 @@ def _add(bench: Bench, given: Input, took: Ours, spark: SparkSeconds | None) -> 
         seconds(took.write.wall),
         steps(took.write.wall, took.read_back.wall),
         *(times(spark.total / one) if spark else "-" for one in (took.write.wall, both)),
+        times((spark.load + spark.write).cpu / took.write.cpu) if spark else "-",
     )

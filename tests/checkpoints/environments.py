@@ -24,7 +24,7 @@ class SparkError(Exception):
     """A Spark did not do its jobs."""
 
 
-def run_jobs(version: str, jobs: Sequence[Mapping[str, str]], place: Path) -> list[Any]:
+def run_jobs(version: str, jobs: Sequence[Mapping[str, Any]], place: Path) -> list[Any]:
     """Has a Spark do jobs as `spark_job` knows them, and returns their results.
 
     `place` takes what it says and leaves behind.

@@ -1,12 +1,14 @@
 """Live queries of one Spark, each with a checkpoint and an output of its own."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tests.checkpoints.archive import States
 from tests.checkpoints.environments import VERSIONS, run_jobs
-from tests.checkpoints.queries import Kind, kinds_of, release, write_input
+from tests.checkpoints.queries import KINDS, Kind, able, release, write_input
 
 BATCHES = 12
 _BATCHES_OF_ANOTHER = 6
@@ -14,22 +16,26 @@ _BATCHES_OF_ANOTHER = 6
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """All queries that a version can run.
+    """All queries of a family that a version can run.
 
     Attributes:
         version: of the Spark that runs them.
         place: what they share: the input, and what Spark leaves behind.
         name: tells them from others that share it.
+        family: of which it can run some.
+        conf: what they run with from now on, besides what their kinds say.
     """
 
     version: str
     place: Path
     name: str
+    family: tuple[Kind, ...] = KINDS
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """What they are."""
-        return kinds_of(self.version)
+        return able(self.version, self.family)
 
     def root(self, kind: Kind) -> Path:
         """Returns where all that belongs to a query lies."""
@@ -64,6 +70,31 @@ def go_on(*lives: Live, batches: int) -> None:
     run_jobs(first.version, jobs, first.place)
 
 
+def copy(live: Live, name: str) -> Live:
+    """Copies all, to places that their operator metadata knows; what was live stays as it is.
+
+    Operator metadata of the second format says where its schema files lie, as a whole path, and
+    so a mere copy would read those of the original.
+    """
+    other = replace(live, name=name)
+    for kind in live.kinds:
+        shutil.copytree(live.root(kind), other.root(kind))
+        for path in other.checkpoint(kind).glob("state/*/_metadata/v2/[0-9]*"):
+            text = path.read_text()
+            path.write_text(text.replace(str(live.checkpoint(kind)), str(other.checkpoint(kind))))
+            path.with_name(f".{path.name}.crc").unlink()
+    return other
+
+
+def crash(live: Live) -> None:
+    """Forgets that the newest batch of each query was committed; its state is there."""
+    for kind in live.kinds:
+        commits = live.checkpoint(kind) / "commits"
+        newest = max(int(path.name) for path in commits.glob("[0-9]*"))
+        (commits / str(newest)).unlink()
+        (commits / f".{newest}.crc").unlink()
+
+
 def read(*lives: Live) -> list[dict[str, States]]:
     """Returns what the state of each query is after each batch still in its log, by kind.
 
@@ -81,14 +112,14 @@ def _reader_of(version: str) -> str:
 
 
 def _beginner(version: str, kind: Kind) -> str:
-    able = [one for one in VERSIONS if release(one) <= kind.begun_until]
-    return version if version in able else able[-1]
+    beginners = [one for one in VERSIONS if release(one) <= kind.begun_until]
+    return version if version in beginners else beginners[-1]
 
 
-def _runs(live: Live, kinds: Iterable[Kind]) -> Iterable[dict[str, str]]:
+def _runs(live: Live, kinds: Iterable[Kind]) -> Iterable[dict[str, Any]]:
+    shared = {"input": str(_input(live)), "conf": dict(live.conf)}
     for kind in kinds:
-        root = str(live.root(kind))
-        yield {"run": kind.name, "input": str(_input(live)), "root": root}
+        yield {"run": kind.name, "root": str(live.root(kind)), **shared}
 
 
 def _input(live: Live) -> Path:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _DELAY = "1 hour"
 _SCHEMA = "id STRING, key STRING, amount LONG, at TIMESTAMP"
-_STATE_STORE = "spark.sql.streaming.stateStore"
+STATE_STORE = "spark.sql.streaming.stateStore"
 _PAID_IN_TIME = "paid = id AND paid_at BETWEEN at AND at + INTERVAL 90 MINUTES"
 
 Query = Callable[[SparkSession, Path], DataFrame]
@@ -51,9 +51,9 @@ def release(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def kinds_of(version: str) -> tuple[Kind, ...]:
-    """Returns the kinds that a version of Spark can run."""
-    return tuple(kind for kind in KINDS if kind.since <= release(version))
+def able(version: str, kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Returns those of some kinds that a version of Spark can run."""
+    return tuple(kind for kind in kinds if kind.since <= release(version))
 
 
 def write_input(directory: Path, batches: Iterable[int]) -> None:
@@ -106,29 +106,30 @@ def _time(hour: int, minute: int) -> str:
     return (_START + timedelta(hours=hour, minutes=minute)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read(spark: SparkSession, directory: Path) -> DataFrame:
+def read_stream(spark: SparkSession, directory: Path) -> DataFrame:
+    """Returns the rows of a directory: a file each batch, and an hour for late ones."""
     reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
     return reader.json(str(directory)).withWatermark("at", _DELAY)
 
 
 def _aggregation(spark: SparkSession, directory: Path) -> DataFrame:
-    hours = _read(spark, directory / "events").groupBy(f.window("at", "1 hour"), "key")
+    hours = read_stream(spark, directory / "events").groupBy(f.window("at", "1 hour"), "key")
     return hours.agg(f.count("*").alias("events"), f.sum("amount"), f.max("id"))
 
 
 def _dedup(spark: SparkSession, directory: Path) -> DataFrame:
-    return _read(spark, directory / "events").select("id", "at").dropDuplicates(["id", "at"])
+    return read_stream(spark, directory / "events").select("id", "at").dropDuplicates(["id", "at"])
 
 
 def _dedup_within_watermark(spark: SparkSession, directory: Path) -> DataFrame:
     # Not in all the versions of PySpark that this runs in.
-    events: Any = _read(spark, directory / "events").select("id", "at")
+    events: Any = read_stream(spark, directory / "events").select("id", "at")
     unique: DataFrame = events.dropDuplicatesWithinWatermark(["id"])
     return unique
 
 
 def _session_window(spark: SparkSession, directory: Path) -> DataFrame:
-    events = _read(spark, directory / "events")
+    events = read_stream(spark, directory / "events")
     sessions = events.groupBy(f.session_window("at", "20 minutes"), "key")
     return sessions.agg(f.count("*").alias("events"), f.sum("amount"))
 
@@ -142,14 +143,14 @@ def _outer_join(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def _join(spark: SparkSession, directory: Path, how: str) -> DataFrame:
-    events = _read(spark, directory / "events").select("id", "key", "at")
-    paid = _read(spark, directory / "payments").selectExpr("id paid", "amount", "at paid_at")
+    events = read_stream(spark, directory / "events").select("id", "key", "at")
+    paid = read_stream(spark, directory / "payments").selectExpr("id paid", "amount", "at paid_at")
     return events.join(paid, f.expr(_PAID_IN_TIME), how)
 
 
 def _limit(spark: SparkSession, directory: Path) -> DataFrame:
     # Reached in the ninth batch, and then the state changes no more.
-    return _read(spark, directory / "events").select("id").limit(80)
+    return read_stream(spark, directory / "events").select("id").limit(80)
 
 
 def _pandas_state(spark: SparkSession, directory: Path) -> DataFrame:
@@ -163,7 +164,7 @@ def _pandas_state_timeout(spark: SparkSession, directory: Path) -> DataFrame:
 def _with_state(
     spark: SparkSession, directory: Path, function: Callable[..., Any], timeout: str
 ) -> DataFrame:
-    events = _read(spark, directory / "events")
+    events = read_stream(spark, directory / "events")
     # Pandas knows no time zones that Spark means; milliseconds have none.
     hourly = events.selectExpr("substr(id, 1, 3) hour", "key", "at", "unix_millis(at) ms")
     grouped: Any = hourly.groupBy("hour", "key")
@@ -207,14 +208,15 @@ def _frame(key: tuple[Any, ...], events: int) -> Any:
 
 
 def _codec(name: str) -> dict[str, str]:
-    return {f"{_STATE_STORE}.compression.codec": name}
+    return {f"{STATE_STORE}.compression.codec": name}
 
 
 def _aggregation_format(number: int) -> dict[str, str]:
     return {"spark.sql.streaming.aggregation.stateFormatVersion": str(number)}
 
 
-def _join_format(number: int) -> dict[str, str]:
+def join_format(number: int) -> dict[str, str]:
+    """Returns what keeps the state of joins in a format."""
     return {"spark.sql.streaming.join.stateFormatVersion": str(number)}
 
 
@@ -230,14 +232,14 @@ KINDS = (
     Kind(
         "aggregation2-rowchecksum",
         _aggregation,
-        _aggregation_format(2) | {f"{_STATE_STORE}.rowChecksum.enabled": "true"},
+        _aggregation_format(2) | {f"{STATE_STORE}.rowChecksum.enabled": "true"},
         since=(4, 2),
     ),
     Kind("dedup", _dedup),
     Kind("dedup-within-watermark", _dedup_within_watermark, since=(3, 5)),
     Kind("session-window", _session_window),
-    Kind("join1", _inner_join, _join_format(1), begun_until=(4, 0)),
-    Kind("join2", _outer_join, _join_format(2)),
+    Kind("join1", _inner_join, join_format(1), begun_until=(4, 0)),
+    Kind("join2", _outer_join, join_format(2)),
     Kind("pandas-state", _pandas_state, since=(3, 4)),
     Kind("pandas-state-timeout", _pandas_state_timeout, since=(3, 4)),
     Kind("limit", _limit),

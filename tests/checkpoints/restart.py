@@ -1,18 +1,20 @@
 """Proves that every Spark goes on from what we maintained as if nothing had happened.
 
-    python -m tests.checkpoints.restart [VERSION ...]
+    python -m tests.checkpoints.restart [ARCHIVE ...]
 
-For each version and kind of query: twelve batches, live; a copy, which we maintain under a tight
-policy; every retained batch of both read by Spark; two more batches of both; their outputs and
-states compared. The live state must also be the one that `tests/checkpoints` keeps. Says for each
-what was done and whether all was equal, and fails if any was not.
+An ARCHIVE is `VERSION` or `FAMILY-VERSION`, as `families` has them. For each kind of query of it:
+twelve batches, live; a copy, which we maintain under a tight policy; every retained batch of both
+read by Spark; more batches of both; their outputs and states compared. Where RocksDB keeps the
+state Spark's own maintenance runs beside those, at its most eager, and finds what ours has left.
+The live state must also be the one that `tests/checkpoints` keeps. Says for each what was done and
+whether all was equal, and fails if any was not.
 """
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -22,13 +24,38 @@ from statemaint.maintain import maintain, verify
 from statemaint.model.policy import Policy
 from statemaint.storage import open_storage
 from tests.checkpoints.archive import States, recorded
-from tests.checkpoints.environments import ROOT, VERSIONS, SparkError
-from tests.checkpoints.live import BATCHES, Live, begin, go_on, read
-from tests.checkpoints.queries import Kind
+from tests.checkpoints.environments import ROOT, SparkError
+from tests.checkpoints.families import archive_names, of_archive
+from tests.checkpoints.live import BATCHES, Live, begin, copy, go_on, read
+from tests.checkpoints.queries import KINDS, Kind
+from tests.checkpoints.rocks_queries import MAINTENANCE
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
-_MORE = 2
+_SNAPSHOTS, _DELTAS = {".snapshot", ".zip"}, {".delta", ".changelog"}
 _PLACE = ROOT / ".run" / "checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is done to the queries of a family.
+
+    Attributes:
+        policy: what we maintain under.
+        more: batches after that.
+        conf: what those run with.
+    """
+
+    policy: Policy
+    more: int
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+_HDFS_BACKED = Trial(TIGHT, 2)
+_ROCKS = Trial(
+    replace(TIGHT, min_deltas_for_snapshot=5, min_batches_to_retain=8),
+    10,
+    MAINTENANCE | {"spark.sql.streaming.minBatchesToRetain": "8"},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +63,15 @@ class Maintained:
     """What maintenance did to a checkpoint.
 
     Attributes:
-        snapshots: how many it has now.
-        deltas: how many it has lost.
+        left: the files of all versions that are there now.
+        snapshots: how many of them were not before.
+        gone: how many were there only before.
         faults: what should not be.
     """
 
+    left: frozenset[Path]
     snapshots: int
-    deltas: int
+    gone: int
     faults: tuple[str, ...]
 
 
@@ -102,71 +131,81 @@ class Proof:
         return f"{self.name:<32} {self.facts}: {verdict}"
 
 
-def prove(version: str) -> list[Proof]:
-    """Proves all kinds of a version."""
-    live = Live(version, _PLACE / version, "undisturbed")
+def prove(name: str) -> list[Proof]:
+    """Proves all kinds of an archive's family and version."""
+    family, version = of_archive(name)
+    live = Live(version, _PLACE / name, "undisturbed", family.kinds)
     try:
-        return list(_prove(live, replace(live, name="maintained")))
+        return list(_prove(live, _HDFS_BACKED if family.kinds is KINDS else _ROCKS))
     except SparkError as error:
-        return [Proof(version, f"none of {len(live.kinds)} kinds", (str(error),))]
+        return [Proof(name, f"none of {len(live.kinds)} kinds", (str(error),))]
 
 
-def _prove(live: Live, copy: Live) -> Iterator[Proof]:
+def _prove(live: Live, trial: Trial) -> Iterator[Proof]:
     shutil.rmtree(live.place, ignore_errors=True)
     begin(live)
-    for kind in live.kinds:
-        shutil.copytree(live.root(kind), copy.root(kind))
-    done = [_maintain(copy.checkpoint(kind)) for kind in copy.kinds]
-    before = _compare(live, copy)
-    go_on(live, copy, batches=BATCHES + _MORE)
-    after = _compare(live, copy)
-    for kind, maintained, then, now in zip(live.kinds, done, before, after, strict=True):
-        yield _judge(copy, kind, maintained, then, now)
+    ours = copy(live, "maintained")
+    done = [_maintain(ours.checkpoint(kind), trial.policy) for kind in ours.kinds]
+    before = _compare(live, ours)
+    twins = (replace(one, conf=trial.conf) for one in (live, ours))
+    go_on(*twins, batches=BATCHES + trial.more)
+    after = _compare(live, ours)
+    for kind, did, *both in zip(live.kinds, done, before, after, strict=True):
+        yield _judge(ours, kind, trial, did, both)
 
 
-def _maintain(checkpoint: Path) -> Maintained:
-    state = checkpoint / "state"
-    before = _deltas(state)
+def _maintain(checkpoint: Path, policy: Policy) -> Maintained:
+    before = _versions(checkpoint)
     try:
-        code = maintain(open_storage(str(checkpoint)), TIGHT).exit_code
+        code = maintain(open_storage(str(checkpoint)), policy).exit_code
     except StatemaintError as error:
-        return Maintained(0, 0, (str(error),))
-    after, snapshots = _deltas(state), [*state.rglob("[0-9]*.snapshot")]
+        return Maintained(before, 0, 0, (str(error),))
+    after = _versions(checkpoint)
     faults = [f"maintenance ended in {code}"] if code else []
     for store in sorted({path.parent for path in before}):
-        name = store.relative_to(state)
-        if store / "1.delta" in after:
-            faults.append(f"{name}: no delta went")
-        if store not in {path.parent for path in snapshots}:
+        name = store.relative_to(checkpoint)
+        if any(store.glob("1[._]*")):
+            faults.append(f"{name}: version 1 did not go")
+        if not _snapshots(path for path in after if path.parent == store):
             faults.append(f"{name}: no snapshot came")
-    return Maintained(len(snapshots), len(before - after), tuple(faults))
+    return Maintained(after, len(_snapshots(after - before)), len(before - after), tuple(faults))
 
 
-def _deltas(state: Path) -> set[Path]:
-    return set(state.rglob("[0-9]*.delta"))
+def _versions(checkpoint: Path) -> frozenset[Path]:
+    files = (checkpoint / "state").rglob("[0-9]*")
+    return frozenset(path for path in files if path.suffix in _SNAPSHOTS | _DELTAS)
 
 
-def _compare(live: Live, copy: Live) -> list[Twins]:
-    ours, theirs = read(live, copy)
+def _snapshots(files: Iterable[Path]) -> list[Path]:
+    return [path for path in files if path.suffix in _SNAPSHOTS]
+
+
+def _compare(live: Live, ours: Live) -> list[Twins]:
+    theirs, mine = read(live, ours)
     return [
-        Twins((ours[kind.name], theirs[kind.name]), (live.output(kind), copy.output(kind)))
+        Twins((theirs[kind.name], mine[kind.name]), (live.output(kind), ours.output(kind)))
         for kind in live.kinds
     ]
 
 
-def _judge(copy: Live, kind: Kind, done: Maintained, before: Twins, after: Twins) -> Proof:
+def _judge(ours: Live, kind: Kind, trial: Trial, done: Maintained, compared: list[Twins]) -> Proof:
+    before, after = compared
+    checkpoint, archive = ours.checkpoint(kind), ours.place.name
     faults = [*done.faults, *before.faults("before the restart"), *after.faults("after it")]
-    faults += _verify(copy.checkpoint(kind))
-    if before.states[0] != recorded(copy.version).get(kind.name):
+    faults += _verify(checkpoint)
+    if before.states[0] != recorded(archive).get(kind.name):
         faults.append("the state is not the one in tests/checkpoints, which may have to be remade")
     batches, rows = after.last - before.last, len(after.outputs[0])
-    if batches < _MORE:
+    if batches < trial.more:
         faults.append("the query did not go on")
+    sparks = len(_snapshots(_versions(checkpoint) - done.left))
+    if trial.conf and not sparks:
+        faults.append("Spark wrote no snapshot of its own")
     facts = (
-        f"{done.snapshots} snapshots written, {done.deltas} deltas deleted, {before.count} states; "
-        f"{batches} batches on, {rows} rows, {after.count} states"
+        f"{done.snapshots} snapshots written, {done.gone} files deleted, {before.count} states; "
+        f"{batches} batches and {sparks} snapshots on, {rows} rows, {after.count} states"
     )
-    return Proof(f"{copy.version} {kind.name}", facts, tuple(faults))
+    return Proof(f"{archive} {kind.name}", facts, tuple(faults))
 
 
 def _verify(checkpoint: Path) -> Iterator[str]:
@@ -177,18 +216,18 @@ def _verify(checkpoint: Path) -> Iterator[str]:
         yield f"after it: {error}"
 
 
-def main(versions: list[str]) -> int:
-    """Proves all, two versions at a time, and returns the exit code."""
+def main(names: list[str]) -> int:
+    """Proves all, two archives at a time, and returns the exit code."""
     failed = proved = 0
     with ThreadPoolExecutor(2) as pool:
-        for proofs in pool.map(prove, versions):
+        for proofs in pool.map(prove, names):
             for proof in proofs:
                 click.echo(proof)
                 failed += bool(proof.faults)
                 proved += not proof.faults
-    click.echo(f"{proved} queries of {len(versions)} Sparks proved, {failed} not")
+    click.echo(f"{proved} queries of {len(names)} archives proved, {failed} not")
     return 1 if failed or not proved else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or [*VERSIONS]))
+    sys.exit(main(sys.argv[1:] or archive_names()))

@@ -41,7 +41,7 @@ def rocks_store(  # noqa: PLR0913 -- what a test says of its store, all by name
     plain: int = 0,
     unreadable: Iterable[str] = (),
     written: Iterable[str] = (),
-    since: int | None = 0,
+    since: int | None = None,
 ) -> Store:
     """Returns a store that the notation describes; a table that is not in it is missing."""
     files: list[StateFile] = []
@@ -60,8 +60,10 @@ def rocks_store(  # noqa: PLR0913 -- what a test says of its store, all by name
         for path, wanted in parts.items()
         if set(wanted) - there
     }
-    rocks = Rocks(dict(ids or {}), plain, parts, unread | missing, frozenset(unread))
     ours = tuple(f"{store_id.directory}/{name}" for name in written)
+    rocks = Rocks(
+        dict(ids or {}), plain, parts, frozenset(ours), unread | missing, frozenset(unread)
+    )
     return Store(store_id, tuple(files), written=ours, rocks=rocks, since=since)
 
 

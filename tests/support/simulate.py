@@ -47,9 +47,9 @@ def _parts(
     base = action.chain.base
     old = store.rocks.parts.get(base.entry.path, {}) if base and action.reuse else {}
     rocks = store.rocks.with_parts(action.path, {**old, table.path: table.size})
-    return (SharedFile(table),), rocks
+    return (SharedFile(table),), replace(rocks, ours=rocks.ours | {action.path})
 
 
-def attest(entry: Entry, version: int) -> Attestation:
+def attest(entry: Entry, version: int, *, target: int | None = None) -> Attestation:
     """Returns an attestation of a file, with an empty digest."""
-    return Attestation(entry.path, version, entry.size, entry.modified, "", 0, 0)
+    return Attestation(entry.path, version, entry.size, entry.modified, "", 0, 0, target=target)

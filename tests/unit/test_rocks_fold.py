@@ -125,7 +125,7 @@ def puts(count: int, first: int = 0) -> list[Change]:
 
 
 @limits_
-@settings(max_examples=10)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.lists(PLAIN, max_size=20), st.booleans(), st.booleans()), max_size=3))
 def test_a_chain_of_puts_and_deletes_is_what_a_dictionary_says(
     limits: Limits, versions: list[tuple[list[Change], bool, bool]]
@@ -140,7 +140,7 @@ def test_a_chain_of_puts_and_deletes_is_what_a_dictionary_says(
 
 
 @limits_
-@settings(max_examples=10)
+@settings(max_examples=20)
 @given(
     st.sampled_from([b"", b","]),
     st.dictionaries(TAGGED_NAMES, VALUES, max_size=5),
@@ -184,13 +184,24 @@ def test_every_codec_gives_the_same(limits: Limits, codec: str) -> None:
     assert world.build(limits).digest == world.digest(2)
 
 
+LONG = [b"", b"\0", b"\0\0", b"a" * 9, b"a" * 9 + b"\0", b"a" * 8, b"\xff" * 300]
+ENDS = (b"", b"\0", b"b")
+ALIKE = [b"same start %02d %s" % (one % 7, end) for one in range(99) for end in ENDS]
+
+
 @limits_
-def test_keys_are_put_in_the_order_of_their_bytes(limits: Limits) -> None:
-    names = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a" * 9, b"a" * 9 + b"\0", b"a" * 8, b"\xff" * 300]
-    world = plain([(PUT, name, b"v") for name in (*names, *(b"z" * 200 + one for one in names))])
-    world.build(limits)
+@pytest.mark.parametrize("names", [LONG, ALIKE, [b"z" * 200 + name for name in LONG]])
+def test_keys_are_put_in_the_order_of_their_bytes(limits: Limits, names: list[bytes]) -> None:
+    world = plain([(PUT, name, b"v") for name in names])
+    assert world.build(limits).digest == world.digest(1)
     chain = Chain(1, world.snapshots[1], ())
     assert list(rows_of(world.source, chain)) == sorted(world.states[1])
+
+
+@limits_
+def test_many_keys(limits: Limits) -> None:
+    world = plain(puts(20_000), [(DELETE, b"\0key%05d" % number, None) for number in range(9000)])
+    assert world.build(limits).digest == world.digest(2)
 
 
 @limits_
@@ -390,6 +401,16 @@ def test_a_cut_zip_is_named(built: World) -> None:
     assert raised.value.path == path
 
 
+def test_a_damaged_manifest_never_reaches_rocksdb(built: World) -> None:
+    found = read_zip(built.source, built.snapshots[1])
+    (name,) = (name for name in found.members if name.startswith("MANIFEST"))
+    members = {**found.members, name: found.members[name] + b"\0"}
+    damaged(built, found.path, rocks_zip.render(members, found.metadata))
+    with pytest.raises(CodecError, match="record header cut short") as raised:
+        built.read_back(1)
+    assert raised.value.path == found.path
+
+
 def test_a_zip_without_its_manifest_is_named(built: World) -> None:
     found = read_zip(built.source, built.snapshots[1])
     kept = {name: one for name, one in found.members.items() if not name.startswith("MANIFEST")}
@@ -424,6 +445,17 @@ def test_a_stale_checksum_file_stops_the_fold(limits: Limits) -> None:
     world.source.storage.write(f"{path}.crc", [stale])
     with workdir() as place, pytest.raises(StaleChecksumError):
         state(world.source, world.chain(1, 0), workdir=place, limits=limits)
+
+
+@limits_
+@pytest.mark.parametrize("format_", [1, 2])
+def test_a_changelog_without_its_end_is_damage(limits: Limits, format_: int) -> None:
+    source = in_memory()
+    payload = b"".join(encode(Header(format_), puts(10)))[: -4 if format_ == 1 else -1]
+    delta = Delta(1, source.storage.write("1.changelog", compress(source.compression, [payload])))
+    with workdir() as place, pytest.raises(CodecError, match="ends early") as raised:
+        state(source, Chain(1, None, (delta,)), workdir=place, limits=limits)
+    assert raised.value.path == "1.changelog"
 
 
 def test_bytes_behind_the_end_of_a_changelog_are_damage() -> None:

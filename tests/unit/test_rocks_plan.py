@@ -71,9 +71,8 @@ def test_nothing_that_executors_may_need_goes_on_the_first_run_and_changelogs_go
 
 
 def test_after_twenty_quiet_versions_zips_go_and_then_what_only_they_needed() -> None:
-    store = rocks_store(f"1z:a 2c 3c 40z:a+b {versions('c', 41, 46)} 50z:c sa sb sc sd")
-    ours = replace(store, written=tuple(one.entry.path for one in store.files), since=20)
-    found = planned(ours, batches=range(49, 50))
+    store = quiet(f"1z:a 2c 3c 40z:a+b {versions('c', 41, 46)} 50z:c sa sb sc sd")
+    found = planned(store, batches=range(49, 50))
     assert deleted(found) == {
         "1.zip": "below_base",
         "2.changelog": "below_base",
@@ -89,10 +88,20 @@ def test_after_twenty_quiet_versions_zips_go_and_then_what_only_they_needed() ->
 
 
 def quiet(notation: str, **known: object) -> Store:
-    """Returns a store in which we have been alone for a hundred versions."""
+    """Returns a store in which we have been alone for a hundred versions, and proved all zips."""
     store = rocks_store(notation, since=-100, **known)  # type: ignore[arg-type]
-    there = tuple(one.entry.path for one in store.files if isinstance(one, Snapshot))
-    return replace(store, written=there)
+    return made_by_us(store, target=-100)
+
+
+def made_by_us(store: Store, *, target: int | None = None) -> Store:
+    """Returns the store with all its zips by us; with a target they were proved in its run."""
+    zips = [one for one in store.files if isinstance(one, Snapshot)]
+    there = tuple(one.entry.path for one in zips)
+    proofs = (attest(one.entry, one.version, target=target) for one in zips)
+    proved = () if target is None else tuple(proofs)
+    assert store.rocks is not None
+    rocks = replace(store.rocks, ours=frozenset(there))
+    return replace(store, written=there, attestations=proved, rocks=rocks)
 
 
 def test_a_table_that_a_kept_zip_needs_stays() -> None:
@@ -107,10 +116,16 @@ def test_a_table_that_is_young_stays_though_its_last_zip_goes() -> None:
     assert kept(found)["SSTs/a.sst"] == "orphan_too_young"
 
 
+def theirs(store: Store, name: str) -> Store:
+    """Returns the store with one zip that an executor wrote."""
+    assert store.rocks is not None
+    ours = store.rocks.ours - {f"state/0/0/{name}"}
+    return replace(store, rocks=replace(store.rocks, ours=ours))
+
+
 def test_while_executors_upload_no_zip_and_no_table_goes() -> None:
     store = quiet("1z:a 2c 3c 4z:b 5c 6c 7c 8c 9c sa sb sc 10z:c 11c 12c 13c 14c 15c sd")
-    without = tuple(path for path in store.written if not path.endswith("/10.zip"))
-    found = planned(replace(store, written=without), batches=range(11, 15))
+    found = planned(theirs(store, "10.zip"), batches=range(11, 15))
     assert set(deleted(found).values()) == {"below_base"}
     assert names(deleted(found)) == [f"{version}.changelog" for version in (2, 3, 5, 6, 7, 8, 9)]
     assert kept(found)["1.zip"] == kept(found)["SSTs/d.sst"] == "executor_may_build_on_it"
@@ -118,23 +133,32 @@ def test_while_executors_upload_no_zip_and_no_table_goes() -> None:
     assert codes(found) == [FindingCode.FOREIGN_MAINTAINER]
 
 
-def test_an_executors_zip_over_ours_tells_that_executors_upload() -> None:
+def test_an_executors_zip_over_ours_is_theirs_though_we_have_proved_it() -> None:
     store = quiet("1z:a 2c 3c 4z:b 5c 6c 7c sa sb")
-    ours = next(one.entry for one in store.files if one.entry.name == "4.zip")
-    before = attest(replace(ours, size=99), 4)
-    replaced = replace(store, attestations=(before,))
+    assert codes(planned(store, batches=range(4, 7))) == []
+    replaced = theirs(store, "4.zip")
+    assert "state/0/0/4.zip" in replaced.written
     assert codes(planned(replaced, batches=range(4, 7))) == [FindingCode.FOREIGN_MAINTAINER]
-    same = replace(store, attestations=(attest(ours, 4),))
-    assert codes(planned(same, batches=range(4, 7))) == []
+
+
+def test_a_zip_that_an_executor_may_have_loaded_stays_for_twenty_versions_of_silence() -> None:
+    store = quiet("4z:a 5c 6c 7c 8c 9c 10z:b 11c 12c 13c sa sb")
+    for target, goes in ((-6, False), (-7, True)):
+        proofs = tuple(replace(one, target=target + one.version - 10) for one in store.attestations)
+        found = planned(replace(store, attestations=proofs), batches=range(9, 13))
+        assert ("4.zip" in deleted(found)) == goes
+        assert kept(found).get("4.zip", "executor_may_build_on_it") == "executor_may_build_on_it"
+        assert "5.changelog" in deleted(found)
 
 
 def test_executors_that_snapshot_rarely_are_given_longer() -> None:
     # Their zips lie 30 versions apart, so silence takes 60.
-    store = rocks_store(f"10z:a 40z:b sa sb {versions('c', 41, 100)}", since=50)
-    theirs = replace(store, written=("state/0/0/50.zip",))
-    assert "10.zip" not in deleted(planned(theirs, batches=range(99, 100)))
-    longer = replace(theirs, since=40)
-    assert deleted(planned(longer, batches=range(99, 100)))["10.zip"] == "below_base"
+    store = rocks_store(f"10z:a 40z:b sa sb {versions('c', 41, 100)}")
+    proofs = {one.version: one.entry for one in store.files if isinstance(one, Snapshot)}
+    for target, goes in ((41, False), (40, True)):
+        proved = (attest(proofs[40], 40, target=target),)
+        known = replace(store, since=target, written=("state/0/0/50.zip",), attestations=proved)
+        assert ("10.zip" in deleted(planned(known, batches=range(99, 100)))) == goes
 
 
 def test_a_zip_a_batch_is_cleaned_up_and_nothing_is_written() -> None:

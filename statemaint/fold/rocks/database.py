@@ -100,21 +100,17 @@ class Database:
             self._db.write(batch, self._write)
         self.empty = False
 
-    def ingest(self, changes: Iterable[Change]) -> None:
-        """Carries out some changes, at least one, that come in the order of their keys.
+    def ingest(self, rows: Iterable[Change]) -> None:
+        """Fills an empty database with rows, at least one, that come in the order of their keys.
 
-        They become one file at once and take no room in memory. RocksDB puts it as deep as it can:
-        into an empty database that is where it stays, but below nothing else.
+        They become one file, which is compressed once, at the bottom, and takes no memory.
         """
         file = str(self._place / "ingest.sst")
         with _translated(self._path):
             writer = SstFileWriter(self._family)
             writer.open(file)
-            for key, value in changes:
-                if value is None:
-                    del writer[key]
-                else:
-                    writer[key] = value
+            for key, value in rows:
+                writer[key] = value
             writer.finish()
             move = IngestExternalFileOptions()
             move.set_move_files(True)

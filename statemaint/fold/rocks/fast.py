@@ -18,6 +18,8 @@ from statemaint.model.files import Delta
 
 # The payload is taken up in steps that stay in a core's cache.
 _STEP = 1024 * 1024
+# Of most states, payload for each stored byte.
+_EXPANSION = 4
 # No header is longer: its lineage's length stands in two bytes.
 _HEADER = 4 + 2 + 65535
 _WITH_LINEAGE = (3, 4)
@@ -44,6 +46,8 @@ class Fast:
             CodecError, StaleChecksumError, StorageError: as `changes.apply` does.
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
+        # Memory that is never touched costs nothing, and to move what is in it costs a lot.
+        self._segment.window.reserve(min(self._held + _STEP, _EXPANSION * self._size), 0)
         for number, delta in enumerate(deltas):
             before = self._handed + self._segment.count
             if not self._take(delta):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.codec import rocks_zip
+from statemaint.codec import rocks_log, rocks_zip
 from statemaint.codec.rocks_zip import METADATA, SstFile, ZipMetadata
 from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError
 from statemaint.fold.rocks.options import delimiter_of
@@ -16,6 +16,7 @@ from statemaint.fold.source import Source
 from statemaint.model.files import Snapshot
 
 SSTS, LOGS = "SSTs", "logs"
+_MANIFEST, _LOG = "MANIFEST-", ".log"
 _PIECE = 1024 * 1024
 
 
@@ -49,6 +50,9 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
         content = b"".join(_pieces(stream))
     try:
         found = rocks_zip.members(content)
+        for name, member in found.items():
+            if name.endswith(_LOG) or name.startswith(_MANIFEST):
+                rocks_log.check(member)
         return Zip(path, rocks_zip.parse_metadata(content), found, delimiter_of(found))
     except CodecError as error:
         raise error.at(path) from error

@@ -1,0 +1,74 @@
+"""The records of RocksDB's MANIFEST files and write-ahead logs.
+
+    file     = block*                                          of 32 KiB each, the last as it is
+    block    = record* zero{0,6}
+    record   = checksum(<I) length(<H) kind bytes(length)
+    kind     = 1 whole | 2 first | 3 middle | 4 last           a part of what was written at once
+    checksum = the CRC-32C of kind and bytes, rotated right by 15 bits, + a282ead8
+
+RocksDB knows more kinds, which Spark never turns on; it takes a file that is cut within its last
+record for one that ends before it, and of some damage it never comes back. So a file is checked
+before RocksDB gets to see it. Mirrors `log::Reader` of RocksDB.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import google_crc32c
+
+from statemaint.errors import CodecError
+
+_BLOCK = 32 * 1024
+_HEADER = struct.Struct("<IHB")
+_WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_ALONE = {False: (_WHOLE, _FIRST), True: (_MIDDLE, _LAST)}
+_ROTATED, _ADDED, _WORD = 15, 0xA282EAD8, 0xFFFFFFFF
+
+
+def check(content: bytes) -> None:
+    """Accepts a file that is whole.
+
+    Raises:
+        CodecError: at the first record that is damaged, cut, of an unknown kind, or out of place.
+    """
+    within = False
+    for offset, kind in _records(content):
+        if kind not in _ALONE[within]:
+            raise CodecError(f"record of kind {kind} is out of place", offset=offset)
+        within = kind in (_FIRST, _MIDDLE)
+    if within:
+        raise CodecError("records end within one", offset=len(content))
+
+
+def _records(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yields where each record begins, and its kind."""
+    at = 0
+    while at < len(content):
+        left = _BLOCK - at % _BLOCK
+        if left < _HEADER.size:
+            if any(content[at : at + left]):
+                raise CodecError("bytes behind the last record of a block", offset=at)
+            at += left
+            continue
+        kind, end = _record(content, at, at + left)
+        yield at, kind
+        at = end
+
+
+def _record(content: bytes, at: int, most: int) -> tuple[int, int]:
+    """Returns a record's kind and where it ends, at most at the end of its block."""
+    body = at + _HEADER.size
+    if body > len(content):
+        raise CodecError("record header cut short", offset=at)
+    stored, length, kind = _HEADER.unpack_from(content, at)
+    end = body + length
+    if end > min(most, len(content)):
+        raise CodecError(f"record of {length} bytes is cut short", offset=at)
+    if _masked(google_crc32c.value(content[body - 1 : end])) != stored:
+        raise CodecError("record does not match its checksum", offset=at)
+    return kind, end
+
+
+def _masked(checksum: int) -> int:
+    rotated = checksum >> _ROTATED | checksum << (32 - _ROTATED) & _WORD
+    return rotated + _ADDED & _WORD

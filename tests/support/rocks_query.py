@@ -1,0 +1,543 @@
+"""A model of a live query whose state RocksDB keeps, by `formats.md` section 5.
+
+What it knows beside its files is the truth: the rows of every committed version.
+
+batch       purge the commit log, write a changelog, write commits/b
+attempt     may die behind its changelog, its tables, or its zip; the batch is tried again later
+executor    has a database on its local disk, which came from the newest zip that it loaded; makes
+            a snapshot of it every few versions, holds that for a while, and uploads it late: new
+            tables, and a zip that also names tables of the zip it had begun from
+restart     another executor; what the one before still held may be uploaded all the same
+clean-up    of the executors, by Spark's rule
+structure   V1: names are versions; V2: every attempt has an id, and the commit log names one
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import UUID, uuid5
+
+from statemaint.codec import changelog, compression, rocks_zip
+from statemaint.codec.changelog import DELETE, MERGE, PUT, Change, Header
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.fold import Source
+from statemaint.fold.rocks import Built, build
+from statemaint.fold.rocks.database import opened
+from statemaint.model.chain import Chain
+from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot, StateFile
+from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import STORE, offsets_bytes
+from tests.support.rocks import PROVIDER, commit_bytes
+
+State = Mapping[bytes, bytes]
+Item = tuple[int, str]
+
+HOME = STORE.directory
+QUERY = "11111111-2222-3333-4444-555555555555"
+_OFFSETS = offsets_bytes({"providerClass": PROVIDER})
+_LZ4 = COMPRESSIONS["lz4"]
+_SPACE = UUID("00000000-5555-6666-7777-888888888888")
+_FAMILIES = {"default": 1, "list": 2}
+# Executors snapshot every ten versions, and upload within a minute. One that has loaded, or has
+# uploaded, uploads its next snapshot before so many versions are over, or never.
+LATEST = 19
+
+
+class LostError(AssertionError):
+    """A version that Spark could not load any more."""
+
+
+# -- what Spark reads
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The files that Spark reads for a version: a zip, if there is one, and changelogs above it.
+
+    `lineage` is what an executor knows of ids once it has loaded it.
+    """
+
+    version: int
+    zip: str | None
+    changelogs: tuple[str, ...]
+    lineage: tuple[Item, ...] = ()
+
+
+def path_of(version: int, unique: str | None, kind: str) -> str:
+    return f"{HOME}/{version}{f'_{unique}' if unique else ''}.{kind}"
+
+
+def loaded(files: Mapping[str, bytes], version: int, unique: str | None) -> Loaded:
+    """Mirrors `RocksDB.load` of both structures."""
+    found = _by_id(files, version, unique) if unique else _by_version(files, version)
+    for path in found.changelogs:
+        if path not in files:
+            raise LostError(f"version {version} does not load: {path} is not there")
+    return found
+
+
+def _by_version(files: Mapping[str, bytes], version: int) -> Loaded:
+    zips = [one for one in range(1, version + 1) if path_of(one, None, "zip") in files]
+    base = max(zips, default=0)
+    above = (path_of(one, None, "changelog") for one in range(base + 1, version + 1))
+    return Loaded(version, path_of(base, None, "zip") if base else None, tuple(above))
+
+
+def _by_id(files: Mapping[str, bytes], version: int, unique: str) -> Loaded:
+    mine = (version, unique)
+    if path_of(*mine, "zip") in files:
+        return Loaded(version, path_of(*mine, "zip"), (), (mine,))
+    changes = path_of(*mine, "changelog")
+    if changes not in files:
+        raise LostError(f"version {version} does not load: {changes} is not there")
+    lineage = (*lineage_of(files[changes]), mine)
+    zips = [one for one in lineage if path_of(*one, "zip") in files]
+    if not zips and lineage[0][0] != 1:
+        raise LostError(f"version {version} does not load: no zip lies on {lineage}")
+    base = max(zips, default=(0, ""))
+    above = tuple(path_of(*one, "changelog") for one in lineage if one > base)
+    return Loaded(version, path_of(*base, "zip") if zips else None, above, lineage)
+
+
+def lineage_of(content: bytes) -> tuple[Item, ...]:
+    return changelog.read_header(_decoded(content)).lineage
+
+
+def changes_of(content: bytes) -> list[Change]:
+    return list(changelog.decode(_decoded(content))[1])
+
+
+def _decoded(content: bytes) -> Iterable[bytes]:
+    return compression.decode(_LZ4, BytesIO(content))
+
+
+def tables_of(content: bytes) -> dict[str, int]:
+    """Returns the tables that a zip refers to, with their sizes."""
+    found = rocks_zip.parse_metadata(content).ssts
+    return {f"{HOME}/SSTs/{one.stored}": one.size for one in found}
+
+
+def applied(state: State, changes: Iterable[Change]) -> State:
+    """Returns what changes make of a state; a merge appends, with nothing in between."""
+    rows = dict(state)
+    for kind, key, value in changes:
+        if value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = rows[key] + value if kind == MERGE and key in rows else value
+    return rows
+
+
+# -- an executor
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A snapshot that an executor has on its disk, and nobody else has seen.
+
+    Attributes:
+        version: of which version.
+        id: of the attempt that made it.
+        zip: its file.
+        new: the tables to upload with it, by path.
+        begun: the version at which its executor had loaded, or that it had last uploaded.
+    """
+
+    version: int
+    id: str | None
+    zip: bytes
+    new: Mapping[str, bytes]
+    begun: int
+
+    @property
+    def path(self) -> str:
+        return path_of(self.version, self.id, "zip")
+
+    @property
+    def old(self) -> frozenset[str]:
+        """Returns the tables that it needs, and that are in storage already."""
+        return frozenset(tables_of(self.zip)) - frozenset(self.new)
+
+
+@dataclass(slots=True)
+class Executor:
+    """A database on a local disk: a zip and the changes since.
+
+    Attributes:
+        every: after how many versions it makes a snapshot; `None`: never.
+        families: whether its store has column families.
+        disk: copies of the files that it has read or written.
+        found: what the database is made of; `None` when it has to be loaded again.
+        last: the version of its last snapshot, uploaded or not.
+        begun: the version at which it loaded, or that it last uploaded.
+        held: the snapshot that it has not uploaded yet.
+    """
+
+    every: int | None
+    families: bool
+    disk: MemoryStorage = field(default_factory=MemoryStorage)
+    found: Loaded | None = None
+    last: int = 0
+    begun: int = 0
+    held: Held | None = None
+
+    def load(self, files: Mapping[str, bytes], version: int, unique: str | None) -> None:
+        """Loads a version, unless it is what the database holds already."""
+        if self.found and self.found.version == version and self._id() == unique:
+            return
+        found = loaded(files, version, unique)
+        self.disk = MemoryStorage({path: files[path] for path in found.changelogs})
+        if found.zip:
+            tables = tables_of(files[found.zip])
+            for path in (found.zip, *tables):
+                if path not in files:
+                    raise LostError(f"version {version} does not load: {path} is not there")
+                self.disk.write(path, [files[path]])
+        self.found, self.begun, self.last = found, version, _version_of(found.zip)
+
+    def _id(self) -> str | None:
+        return self.found.lineage[-1][1] if self.found and self.found.lineage else None
+
+    def take(self, unique: str | None, content: bytes) -> None:
+        """Carries out the changes of the next version."""
+        assert self.found
+        version = self.found.version + 1
+        path = path_of(version, unique, "changelog")
+        self.disk.write(path, [content], overwrite=True)
+        lineage = (*self.found.lineage, (version, unique)) if unique else ()
+        self.found = Loaded(version, self.found.zip, (*self.found.changelogs, path), lineage)
+
+    def due(self) -> bool:
+        assert self.found
+        return self.every is not None and self.found.version - self.last >= self.every
+
+    def snapshot(self) -> Held:
+        """Makes a snapshot of the database, and holds it; one that was held before is dropped."""
+        assert self.found
+        version = self.found.version
+        with TemporaryDirectory() as place:
+            made = build(
+                Source(self.disk, _LZ4, row_checksums=False, key=bytes(16)),
+                self._chain(self.found),
+                workdir=Path(place),
+                families_from=None,
+                reuse=True,
+            )
+            self.held = _held(made, version, self._id(), self.begun)
+        self.last = version
+        return self.held
+
+    def _chain(self, found: Loaded) -> Chain:
+        files = [_classified(self.disk, path) for path in found.changelogs]
+        deltas = tuple(one for one in files if isinstance(one, Delta))
+        base = _classified(self.disk, found.zip) if found.zip else None
+        return Chain(found.version, base if isinstance(base, Snapshot) else None, deltas)
+
+    def uploaded(self) -> None:
+        """Goes on from the snapshot that it held."""
+        held, found = self.held, self.found
+        assert held
+        self.held = None
+        for path, content in held.new.items():
+            self.disk.write(path, [content], overwrite=True)
+        self.disk.write(held.path, [held.zip], overwrite=True)
+        if found and (held.version, held.id) in _items(found):
+            above = tuple(path for path in found.changelogs if _version_of(path) > held.version)
+            lineage = tuple(one for one in found.lineage if one[0] >= held.version)
+            self.found = Loaded(found.version, held.path, above, lineage)
+            self.begun = held.version
+
+
+def _items(found: Loaded) -> set[tuple[int, str | None]]:
+    plain = ((_version_of(path), None) for path in found.changelogs)
+    return {*found.lineage, *(() if found.lineage else plain)}
+
+
+def _version_of(path: str | None) -> int:
+    return int(path.rpartition("/")[2].partition(".")[0].partition("_")[0]) if path else 0
+
+
+def _classified(storage: Storage, path: str) -> StateFile:
+    return ROCKS_NAMES.classify(storage.stat(path))
+
+
+def _held(made: Built, version: int, unique: str | None, begun: int) -> Held:
+    new = {f"{HOME}/SSTs/{one.stored}": one.local.read_bytes() for one in made.new}
+    return Held(version, unique, rocks_zip.render(made.members, made.metadata), new, begun)
+
+
+def _first(rows: State, unique: str | None) -> Held:
+    """Makes the snapshot that begins a store with column families."""
+    with TemporaryDirectory() as place:
+        with opened("new", Path(place), b"", create=True) as database:
+            database.write(rows.items())
+            database.flush()
+            database.checkpoint(Path(place, "made"))
+        files = sorted(Path(place, "made").iterdir())
+        contents = {file.name: file.read_bytes() for file in files if file.suffix != ".json"}
+    ssts = tuple(
+        SstFile(name, f"{name[:-4]}-{uuid5(_SPACE, str(rows))}.sst", len(content))
+        for name, content in contents.items()
+        if name.endswith(".sst")
+    )
+    metadata = ZipMetadata(
+        ssts,
+        keys=len(rows),
+        families=_FAMILIES,
+        internal=dict.fromkeys(_FAMILIES, False),
+        last_family=max(_FAMILIES.values()),
+        shape=Shape.FAMILIES,
+    )
+    members = {name: one for name, one in contents.items() if not name.endswith(".sst")}
+    new = {f"{HOME}/SSTs/{one.stored}": contents[one.local] for one in ssts}
+    return Held(1, unique, rocks_zip.render(members, metadata), new, 0)
+
+
+# -- the query
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a query is set up.
+
+    Attributes:
+        window: how many commits are kept beside the newest.
+        ids: whether it begins with unique ids.
+        families: whether its store has column families.
+    """
+
+    window: int = 2
+    ids: bool = False
+    families: bool = False
+
+
+class Query:
+    """The query, and what is true of it."""
+
+    def __init__(self, storage: MemoryStorage, habits: Habits) -> None:
+        self.storage, self.habits = storage, habits
+        self.ids = habits.ids
+        self.truth: list[State] = [{}]
+        self.ever: dict[int, str | None] = {}
+        self.executor = Executor(None, habits.families)
+        self.late: list[Held] = []
+        self.dead: list[tuple[int, str, bytes]] = []
+        self.batch: list[Change] | None = None
+        self._numbers = count(1)
+        storage.write("metadata", [b'{"id":"%s"}' % QUERY.encode()])
+
+    @property
+    def target(self) -> int:
+        """Returns the newest committed version."""
+        return len(self.truth) - 1
+
+    @property
+    def committed(self) -> dict[int, str | None]:
+        """Returns the id of each version whose commit is still in the log."""
+        first = max(1, self.target - self.habits.window)
+        return {version: self.ever[version] for version in range(first, self.target + 1)}
+
+    @property
+    def required(self) -> int:
+        """Returns the oldest version that somebody can ask for."""
+        return min(self.committed, default=1)
+
+    def held(self) -> list[Held]:
+        """Returns every snapshot that is not uploaded yet."""
+        mine = [self.executor.held] if self.executor.held else []
+        return [*mine, *self.late]
+
+    # -- batches
+
+    def commit(self, wanted: Iterable[tuple[int, int]]) -> None:
+        """Runs a batch to its commit: the one that failed before, if there is one."""
+        self._keep_up()
+        changes = self._batch(wanted)
+        unique = self._attempt(changes)
+        self.batch = None
+        self._note(unique, changes)
+
+    def _note(self, unique: str | None, changes: list[Change]) -> None:
+        version = self.target + 1
+        self.truth.append(applied(self.truth[-1], changes))
+        self.ever[version] = unique
+        ids = {"0": [[unique]]} if unique else None
+        self.storage.write(f"offsets/{version - 1}", [_OFFSETS], overwrite=True)
+        self.storage.write(f"commits/{version - 1}", [commit_bytes(ids)])
+        for log in ("offsets", "commits"):
+            self.storage.delete(f"{log}/{self.required - 2}")
+
+    def _keep_up(self) -> None:
+        """Lets nobody hold a snapshot for longer than anybody does."""
+        self.late = [one for one in self.late if self.target - one.begun < LATEST]
+        mine = self.executor
+        if mine.every is not None and mine.found and self.target - mine.begun >= LATEST:
+            if mine.held is None:
+                mine.snapshot()
+            self.upload()
+
+    def _batch(self, wanted: Iterable[tuple[int, int]]) -> list[Change]:
+        return self.changes(wanted) if self.batch is None else self.batch
+
+    def changes(self, wanted: Iterable[tuple[int, int]]) -> list[Change]:
+        """Returns changes with values that nothing ever had before."""
+        kinds = (PUT, PUT, DELETE, MERGE if self.habits.families else PUT)
+        return [self._change(kinds[kind], key) for kind, key in wanted]
+
+    def _change(self, kind: int, key: int) -> Change:
+        prefix = struct.pack("<h", 1 + key % 2) if self.habits.families else b""
+        value = None if kind == DELETE else b"value %d;" % next(self._numbers)
+        return kind, b"%skey %d" % (prefix, key), value
+
+    def _attempt(self, changes: list[Change]) -> str | None:
+        """Does a batch's work, as far as its commit."""
+        version, mine = self.target + 1, self.executor
+        unique = self.unique() if self.ids else None
+        if self.target:
+            mine.load(self.storage.files, self.target, self.ever[self.target])
+        else:
+            mine.found = Loaded(0, None, ())
+        assert mine.found
+        switches = self.ids and self.target > 0 and self.ever[self.target] is None
+        content = self.content(changes, mine.found.lineage)
+        mine.take(unique, content)
+        if self.habits.families and version == 1:
+            mine.held = _first(applied({}, changes), unique)
+            self.upload()
+        if switches:
+            mine.snapshot()
+            self.upload()
+        else:
+            path = path_of(version, unique, "changelog")
+            self.storage.write(path, [content], overwrite=True)
+        if mine.due():
+            mine.snapshot()
+        return unique
+
+    def content(self, changes: list[Change], lineage: tuple[Item, ...]) -> bytes:
+        """Returns a changelog."""
+        number = 1 + self.habits.families + 2 * self.ids
+        payload = changelog.encode(Header(number, lineage), changes)
+        return b"".join(compression.encode(_LZ4, payload))
+
+    def unique(self) -> str:
+        return str(uuid5(_SPACE, str(next(self._numbers))))
+
+    # -- failures
+
+    def die(self, wanted: Iterable[tuple[int, int]], how: str) -> None:
+        """An attempt fails: behind its `changelog`, its `tables`, its `zip`, or `late` with it.
+
+        Without ids the batch does the same when it is tried again, wherever a snapshot of it was.
+        """
+        self._keep_up()
+        changes = self._batch(wanted)
+        self._attempt(changes)
+        mine, version = self.executor, self.target + 1
+        if how != "changelog" and mine.every is not None and mine.held is None:
+            mine.snapshot()
+        snapshot = mine.held is not None and mine.held.version == version
+        if not self.ids and (snapshot or path_of(version, None, "zip") in self.storage.files):
+            self.batch = changes
+        if how == "tables":
+            self.fail()
+        elif how == "zip":
+            self.upload()
+        self.restart(mine.every)
+
+    def zombie(self, number: int) -> None:
+        """An attempt of long ago comes to its changelog now."""
+        if self.ids and self.dead:
+            version, unique, content = self.dead[number % len(self.dead)]
+            self.storage.write(path_of(version, unique, "changelog"), [content], overwrite=True)
+
+    def linger(self, wanted: Iterable[tuple[int, int]]) -> None:
+        """Makes a zombie of an attempt at the next version."""
+        if self.ids and self.executor.found and self.target:
+            lineage = self.executor.found.lineage
+            if lineage and lineage[-1] == (self.target, self.ever[self.target]):
+                content = self.content(self.changes(wanted), lineage)
+                self.dead.append((self.target + 1, self.unique(), content))
+
+    def restart(self, every: int | None, *, ids: bool = False) -> None:
+        """Begins anew on another executor; what the one before holds may come late."""
+        if self.executor.held:
+            self.late.append(self.executor.held)
+        self.ids = self.ids or ids
+        self.executor = Executor(every, self.habits.families)
+        if self.target:
+            self.executor.load(self.storage.files, self.target, self.ever[self.target])
+
+    # -- maintenance in the executors
+
+    def upload(self) -> None:
+        """Uploads the snapshot that the executor holds."""
+        if self.executor.held:
+            self._put(self.executor.held)
+            self.executor.uploaded()
+
+    def come_late(self, number: int) -> None:
+        """Uploads the snapshot of an executor that the query has left."""
+        if self.late:
+            self._put(self.late.pop(number % len(self.late)))
+
+    def _put(self, held: Held) -> None:
+        for path, content in held.new.items():
+            self.storage.write(path, [content], overwrite=True)
+        self.storage.write(held.path, [held.zip], overwrite=True)
+
+    def fail(self) -> None:
+        """Uploads the tables of the snapshot that the executor holds, and then drops it."""
+        if self.executor.held:
+            for path, content in self.executor.held.new.items():
+                self.storage.write(path, [content], overwrite=True)
+            self.executor.held = None
+
+    def clean_up(self, retain: int) -> bool:
+        """Mirrors `RocksDBFileManager.deleteOldVersions`, but for what would harm without us too.
+
+        That is: tables that a snapshot on some disk needs (SPARK-55892), and whatever lies below
+        the zip of an attempt that failed.
+        """
+        files = self.storage.files
+        zips = {path: tables_of(content) for path, content in files.items() if _is_zip(path)}
+        newest = max(map(_version_of, zips), default=0)
+        least = max(
+            (one for one in map(_version_of, zips) if one <= newest - retain + 1), default=0
+        )
+        gone = [path for path in zips if _version_of(path) < least]
+        if not gone or not self._counts(least):
+            return False
+        tables = self._last_used(zips, gone) | self._orphans(
+            {one for few in zips.values() for one in few}
+        )
+        if any(tables & one.old for one in self.held()):
+            return False
+        old = (path for path in files if path.endswith(".changelog") and _version_of(path) < least)
+        for path in [*tables, *gone, *old]:
+            self.storage.delete(path)
+        return True
+
+    def _counts(self, version: int) -> bool:
+        return path_of(version, self.ever.get(version), "zip") in self.storage.files
+
+    @staticmethod
+    def _last_used(zips: Mapping[str, Mapping[str, int]], gone: list[str]) -> set[str]:
+        kept = {table for path, few in zips.items() if path not in gone for table in few}
+        return {table for path in gone for table in zips[path]} - kept
+
+    def _orphans(self, tracked: set[str]) -> set[str]:
+        there = {one.path: one.modified or 0.0 for one in self.storage.list(f"{HOME}/SSTs")}
+        if not tracked or len(there) <= len(tracked):
+            return set()
+        oldest = min((there[path] for path in tracked if path in there), default=0.0)
+        return {path for path, modified in there.items() if modified < oldest}
+
+
+def _is_zip(path: str) -> bool:
+    return path.startswith(HOME) and path.endswith(".zip")
