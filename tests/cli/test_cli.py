@@ -266,8 +266,8 @@ def use_gzip(root: Path) -> None:
     (root / "offsets/24").write_bytes(offsets_bytes(codec="gzip"))
 
 
-def use_rocksdb(root: Path) -> None:
-    pinned = offsets_bytes({"providerClass": "x.RocksDBStateStoreProvider"})
+def use_a_provider_of_their_own(root: Path) -> None:
+    pinned = offsets_bytes({"providerClass": "x.OtherStateStoreProvider"})
     (root / "offsets/24").write_bytes(pinned)
 
 
@@ -287,7 +287,11 @@ def remove_logs(root: Path) -> None:
     [
         (remove_logs, 2, "NOT_A_CHECKPOINT"),
         (use_gzip, 2, "compression.codec=gzip is not supported, only lz4, lzf, snappy, zstd"),
-        (use_rocksdb, 2, "state store provider RocksDBStateStoreProvider is not supported"),
+        (
+            use_a_provider_of_their_own,
+            2,
+            "state store provider OtherStateStoreProvider is not supported",
+        ),
         (cut_commit, 3, "UNREADABLE_COMMIT"),
     ],
 )
