@@ -1,8 +1,12 @@
 """Compiles ahead what large folds use: `python -m statemaint.fold`, for instance in an image."""
 
-from statemaint.codec import records
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from statemaint.codec import changelog, records
 from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.compression import encode
+from statemaint.fold import rocks
 from statemaint.fold.fast import FastEngine
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
@@ -26,6 +30,21 @@ def main() -> None:
         for _ in FastEngine().fold(source, chain, (2, 1)):
             pass
         FastEngine().digest(source, "1.snapshot")
+    _fold_rocks()
+
+
+def _fold_rocks() -> None:
+    """Folds a small RocksDB store, with and without column families."""
+    for number in (1, 2):
+        storage = MemoryStorage()
+        source = Source(storage, COMPRESSIONS["lz4"], row_checksums=False, key=bytes(16))
+        # The first eight bytes of their keys are alike, so that further ones are compared.
+        changes = [(changelog.PUT, b"\1\0a key %d" % one, bytes(40)) for one in range(30)]
+        payload = changelog.encode(changelog.Header(number), changes)
+        entry = storage.write("1.changelog", encode(source.compression, payload))
+        chain = Chain(1, None, (Delta(1, entry),))
+        with TemporaryDirectory() as place:
+            rocks.state(source, chain, workdir=Path(place), limits=rocks.Limits(compiled=0))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ class Sums:
         parts = [part for key, value in rows
                  for part in (_pack(len(key)), key, _pack(len(value)), value)]  # fmt: skip
         parts.append(bytes(SLACK))
-        joined = np.frombuffer(b"".join(parts), np.uint8)
+        # Not joined to bytes: the loop is compiled for buffers that may be written.
+        joined = np.frombuffer(bytearray().join(parts), np.uint8)
         self._work[AT] = 0
         kernels.pick_all(joined, len(joined) - SLACK, self._work, self._sums, self._key)
 

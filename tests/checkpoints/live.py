@@ -87,28 +87,33 @@ def copy(live: Live, name: str) -> Live:
 
 
 def crash(live: Live) -> None:
-    """Forgets that the newest batch of each query was committed; its state is there."""
+    """Forgets that the newest batch of each query was committed, here and at its output.
+
+    Its state is there. Were the output still known, Spark would not run the batch again; and
+    where state has ids the query would end, for nobody would tell it any.
+    """
     for kind in live.kinds:
         commits = live.checkpoint(kind) / "commits"
         newest = max(int(path.name) for path in commits.glob("[0-9]*"))
-        (commits / str(newest)).unlink()
-        (commits / f".{newest}.crc").unlink()
+        for log in (commits, live.root(kind) / "output" / "_spark_metadata"):
+            (log / str(newest)).unlink()
+            (log / f".{newest}.crc").unlink()
 
 
 def read(*lives: Live) -> list[dict[str, States]]:
     """Returns what the state of each query is after each batch still in its log, by kind.
 
-    Sparks before 4.0 cannot read state; the newest reads theirs as well.
+    Sparks before 4.0 cannot read state, nor 4.0 what has ids; the newest reads theirs as well.
     """
     first, *_ = lives
     jobs = [{"read": str(live.checkpoint(kind))} for live in lives for kind in live.kinds]
-    results = iter(run_jobs(_reader_of(first.version), jobs, first.place))
+    results = iter(run_jobs(_reader_of(first), jobs, first.place))
     return [{kind.name: next(results) for kind in live.kinds} for live in lives]
 
 
-def _reader_of(version: str) -> str:
-    """Returns the Spark that reads the state of a version."""
-    return version if release(version) >= (4, 0) else VERSIONS[-1]
+def _reader_of(live: Live) -> str:
+    able_since = (4, 1) if any(kind.has_ids for kind in live.family) else (4, 0)
+    return live.version if release(live.version) >= able_since else VERSIONS[-1]
 
 
 def _beginner(version: str, kind: Kind) -> str:

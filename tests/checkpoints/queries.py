@@ -21,6 +21,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 _DELAY = "1 hour"
 _SCHEMA = "id STRING, key STRING, amount LONG, at TIMESTAMP"
 STATE_STORE = "spark.sql.streaming.stateStore"
+IDS = f"{STATE_STORE}.checkpointFormatVersion"
 _PAID_IN_TIME = "paid = id AND paid_at BETWEEN at AND at + INTERVAL 90 MINUTES"
 
 Query = Callable[[SparkSession, Path], DataFrame]
@@ -43,6 +44,11 @@ class Kind:
     conf: Mapping[str, str] = field(default_factory=dict)
     since: tuple[int, int] = (3, 3)
     begun_until: tuple[int, int] = (9, 9)
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether each version of the state has an id, which its commit knows."""
+        return self.conf.get(IDS) == "2"
 
 
 def release(version: str) -> tuple[int, int]:

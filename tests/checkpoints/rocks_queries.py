@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tests.checkpoints.queries import KINDS, STATE_STORE, Kind, join_format, read_stream
+from tests.checkpoints.queries import IDS, KINDS, STATE_STORE, Kind, join_format, read_stream
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PAID_SOON = "paid = key AND paid_at BETWEEN at AND at + INTERVAL 30 MINUTES"
@@ -168,8 +168,7 @@ def _rocks(name: str, kind: Kind, conf: Mapping[str, str] | None = None) -> Kind
 
 
 def _with_ids(kind: Kind) -> Kind:
-    """Names each version of the state by an id, which its commit knows."""
-    conf = {**kind.conf, f"{STATE_STORE}.checkpointFormatVersion": "2"}
+    conf = {**kind.conf, IDS: "2"}
     return replace(kind, name=f"{kind.name}-ids", conf=conf, since=max(kind.since, (4, 0)))
 
 

@@ -21,10 +21,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from tests.checkpoints.queries import IDS, STATE_STORE
+
 _READING = {
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
 }
-_WITH_IDS = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 # By default `to_json` drops nulls and all below a millisecond.
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 # When a value expires depends on when the query ran.
@@ -74,7 +75,7 @@ def _described(checkpoint: Path) -> Iterator[Path]:
 def _session(spark: SparkSession, checkpoint: Path) -> SparkSession:
     session = spark.newSession()
     newest = checkpoint / "commits" / str(_batches(checkpoint)[-1])
-    ids = _WITH_IDS if "stateUniqueIds" in newest.read_text() else {}
+    ids = {IDS: "2"} if "stateUniqueIds" in newest.read_text() else {}
     for key, value in (_READING | ids).items():
         session.conf.set(key, value)
     return session

@@ -347,10 +347,13 @@ class Query:
         """Returns the oldest version that somebody can ask for."""
         return min(self.committed, default=1)
 
-    def held(self) -> list[Held]:
-        """Returns every snapshot that is not uploaded yet."""
-        mine = [self.executor.held] if self.executor.held else []
-        return [*mine, *self.late]
+    def needed(self) -> set[str]:
+        """Returns the tables in storage that a zip may name that is not there yet."""
+        mine = self.executor
+        held = [mine.held] if mine.held else []
+        builds_on = mine.found.zip if mine.found and mine.every is not None else None
+        tables = set(tables_of(mine.disk.read(builds_on))) if builds_on else set[str]()
+        return tables.union(*(one.old for one in (*held, *self.late)))
 
     # -- batches
 
@@ -516,7 +519,7 @@ class Query:
         tables = self._last_used(zips, gone) | self._orphans(
             {one for few in zips.values() for one in few}
         )
-        if any(tables & one.old for one in self.held()):
+        if tables & self.needed():
             return False
         old = (path for path in files if path.endswith(".changelog") and _version_of(path) < least)
         for path in [*tables, *gone, *old]:

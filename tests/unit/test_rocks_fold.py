@@ -188,9 +188,11 @@ LONG = [b"", b"\0", b"\0\0", b"a" * 9, b"a" * 9 + b"\0", b"a" * 8, b"\xff" * 300
 ENDS = (b"", b"\0", b"b")
 ALIKE = [b"same start %02d %s" % (one % 7, end) for one in range(99) for end in ENDS]
 
+FEW_ALIKE = [b"%08d" % number for number in range(999)] + [b"00000007" + end for end in LONG]
+
 
 @limits_
-@pytest.mark.parametrize("names", [LONG, ALIKE, [b"z" * 200 + name for name in LONG]])
+@pytest.mark.parametrize("names", [LONG, ALIKE, FEW_ALIKE, [b"z" * 200 + name for name in LONG]])
 def test_keys_are_put_in_the_order_of_their_bytes(limits: Limits, names: list[bytes]) -> None:
     world = plain([(PUT, name, b"v") for name in names])
     assert world.build(limits).digest == world.digest(1)

@@ -34,7 +34,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
-from tests.support.faults import Clock, Crash, CrashingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, PausingStorage
 from tests.support.rocks_query import (
     HOME,
     QUERY,
@@ -135,6 +135,7 @@ def _digest(state: State) -> StateDigest:
 
 BATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=4)
 EVERY = st.sampled_from([None, 1, 3, 8])
+MEANWHILE = ("commit", "upload", "late", "clean up")
 NUMBERS = st.integers(0, 3)
 POLICIES = st.builds(
     Policy,
@@ -244,7 +245,7 @@ class Machine(RuleBasedStateMachine):
             self.query.commit(batch)
             self._run(policy, self.storage)
 
-    def _run(self, policy: Policy, storage: MemoryStorage) -> Report:
+    def _run(self, policy: Policy, storage: MemoryStorage, *, moving: bool = False) -> Report:
         run = f"run-{self.runs}"
         self.runs += 1
         if policy.trash_for:
@@ -253,12 +254,14 @@ class Machine(RuleBasedStateMachine):
         TALLY["runs"] += 1
         TALLY["snapshots"] += report.snapshots_written
         TALLY["deletions"] += report.files_deleted.total()
-        self._sound(report)
+        self._sound(report, moving=moving)
         return report
 
-    def _sound(self, report: Report) -> None:
+    def _sound(self, report: Report, *, moving: bool) -> None:
         """Nothing is ever damaged, so nothing may be called so."""
         allowed = {FindingCode.FOREIGN_MAINTAINER}
+        if moving:
+            allowed.add(FindingCode.SUPERSEDED)
         if path_of(self.query.target + 1, None, "zip") in self.storage.files:
             allowed.add(FindingCode.SNAPSHOT_ABOVE_TARGET)
         assert {one.code for one in report.findings} <= allowed, report.findings
@@ -272,6 +275,27 @@ class Machine(RuleBasedStateMachine):
         except Crash:
             TALLY["crashes"] += 1
         self._passes(_LEASE)
+
+    @rule(policy=POLICIES, at=st.integers(0, 60), what=st.sampled_from(MEANWHILE), batch=BATCH)
+    def ambush(self, policy: Policy, at: int, what: str, batch: list[tuple[int, int]]) -> None:
+        """Something happens in the middle of a run."""
+        storage = PausingStorage(
+            {}, clock=self.clock, pauses={at: lambda _: self._meanwhile(what, batch)}
+        )
+        storage._files = self.storage._files
+        self._run(policy, storage, moving=True)
+
+    def _meanwhile(self, what: str, batch: list[tuple[int, int]]) -> None:
+        TALLY["ambushes"] += 1
+        match what:
+            case "commit":
+                self.query.commit(batch)
+            case "upload":
+                self.query.upload()
+            case "late":
+                self.query.come_late(0)
+            case _:
+                self.query.clean_up(self.query.habits.window + 2)
 
     @precondition(lambda self: self.trashed)
     @rule()
