@@ -44,7 +44,11 @@ Options = Mapping[str, str]
 
 
 def read(spark: SparkSession, checkpoint: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns `{STORE: {BATCH: {rows, digest}}}` of all batches in the commit log."""
+    """Returns `{STORE: {BATCH: {rows, digest}}}` of all batches in the commit log.
+
+    But those that Spark's own maintenance has made unreadable: of RocksDB it keeps as many
+    versions as it is told to keep batches, and in the log is one batch more.
+    """
     session = _session(spark, checkpoint)
     with _described(checkpoint) as place:
         return {
@@ -83,7 +87,15 @@ def _session(spark: SparkSession, checkpoint: Path) -> SparkSession:
 
 def _batches(checkpoint: Path) -> list[int]:
     names = (path.name for path in (checkpoint / "commits").iterdir())
-    return sorted(int(name) for name in names if name.isdigit())
+    batches = sorted(int(name) for name in names if name.isdigit())
+    stores = {path.parent for path in (checkpoint / "state").rglob("[0-9]*.zip")}
+    oldest = max(map(_oldest_version, stores), default=1)
+    return [batch for batch in batches if batch + 1 >= oldest]
+
+
+def _oldest_version(store: Path) -> int:
+    zips = (path.name.partition(".")[0] for path in store.glob("[0-9]*.zip"))
+    return 1 if any(store.glob("1[._]*")) else min(int(name.partition("_")[0]) for name in zips)
 
 
 def _stores(checkpoint: Path) -> Iterator[tuple[str, Options]]:
