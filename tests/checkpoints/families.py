@@ -42,6 +42,11 @@ def archive_names() -> list[str]:
     return [archive_name(name, one) for name, family in FAMILIES.items() for one in family.versions]
 
 
+def provable() -> list[str]:
+    """Returns the names of those whose queries nobody else maintains."""
+    return [name for name in archive_names() if not of_archive(name)[0].crashes]
+
+
 def of_archive(name: str) -> tuple[Family, str]:
     """Returns the family and the version of an archive."""
     family, _, version = name.rpartition("-")

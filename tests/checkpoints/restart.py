@@ -25,7 +25,7 @@ from statemaint.model.policy import Policy
 from statemaint.storage import open_storage
 from tests.checkpoints.archive import States, recorded
 from tests.checkpoints.environments import ROOT, SparkError
-from tests.checkpoints.families import archive_names, of_archive
+from tests.checkpoints.families import of_archive, provable
 from tests.checkpoints.live import BATCHES, Live, begin, copy, go_on, read
 from tests.checkpoints.queries import KINDS, Kind
 from tests.checkpoints.rocks_queries import MAINTENANCE
@@ -166,7 +166,8 @@ def _maintain(checkpoint: Path, policy: Policy) -> Maintained:
     faults = [f"maintenance ended in {code}"] if code else []
     for store in sorted({path.parent for path in before}):
         name = store.relative_to(checkpoint)
-        if any(store.glob("1[._]*")):
+        # A zip of version 1, which Spark writes where there are column families, may be the floor.
+        if any(store.glob("1[._]*")) and not any(store.glob("1[._]*zip")):
             faults.append(f"{name}: version 1 did not go")
         if not _snapshots(path for path in after if path.parent == store):
             faults.append(f"{name}: no snapshot came")
@@ -244,4 +245,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or archive_names()))
+    sys.exit(main(sys.argv[1:] or provable()))
