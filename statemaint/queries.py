@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import yaml
@@ -29,6 +29,7 @@ from pydantic import (
     Field,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -37,6 +38,7 @@ from statemaint.model.policy import PRESETS, Policy, seconds
 
 # Airflow's own limit on the instances of one mapped task is 1024, beyond which `plan` would fail.
 _MOST_TASKS = 1024
+_BUCKETS = ("s3", "s3a", "s3n")
 _SCHEDULES = ("@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 _CRON = r"\S+( +\S+){4,5}"
 _MERGE = "tag:yaml.org,2002:merge"  # the key `<<`, which may stand more than once
@@ -168,6 +170,10 @@ class Query(_Strict):
     checkpoint: Annotated[str, AfterValidator(_absolute)] = Field(
         min_length=1, description="The query's checkpointLocation: an absolute path or an address."
     )
+    connection: Annotated[str, Field(min_length=1, max_length=250)] | None = Field(
+        default=None,
+        description="The Airflow connection, of type aws, that reaches an S3 checkpoint.",
+    )
     schedule: Annotated[str, AfterValidator(_scheduled)] | None = Field(
         default=None,
         description="A cron expression or a name such as @hourly; by hand only by default.",
@@ -190,6 +196,14 @@ class Query(_Strict):
     tags: tuple[Tag, ...] = Field(
         default=(), strict=False, description="More tags for the DAG, beside `statemaint`."
     )
+
+    @model_validator(mode="after")
+    def _connected(self) -> Self:
+        if self.connection and self.checkpoint.partition("://")[0] not in _BUCKETS:
+            raise ValueError(
+                f"a connection is for S3 only, and not for {self.checkpoint}; take `connection` out"
+            )
+        return self
 
 
 class QueriesFile(_Strict):

@@ -53,6 +53,7 @@ def _settings(file: QueriesFile, name: str, environ: Mapping[str, str]) -> Setti
         query=name,
         checkpoint=query.checkpoint,
         policy=file.policy_of(name),
+        connection=query.connection,
         max_tasks=query.max_tasks,
         gateway=environ.get(GATEWAY_VARIABLE) or file.pushgateway,
         textfile=Path(file.textfile) if file.textfile else None,

@@ -21,13 +21,13 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from statemaint.airflow import view
+from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.names import QUERIES_FILE, QUERIES_VARIABLE, dag_id, query_of
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import scan_checkpoint
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.queries import QueriesFile, load_queries
 from statemaint.report.to_json import scan_json
-from statemaint.storage import open_storage
 
 _HEADERS = {
     # The page is all there is: no scripts, nothing from elsewhere, framed by Airflow only.
@@ -91,7 +91,8 @@ def _query(dag: str) -> tuple[str, QueriesFile]:
 
 
 def _scan(file: QueriesFile, name: str) -> Checkpoint:
-    return scan_checkpoint(open_storage(file.queries[name].checkpoint))
+    query = file.queries[name]
+    return scan_checkpoint(open_checkpoint(query.checkpoint, query.connection))
 
 
 def _file() -> QueriesFile:

@@ -13,13 +13,14 @@ from typing import Any
 
 from statemaint.airflow import texts
 from statemaint.airflow.bundles import Bundle, bundles
+from statemaint.airflow.connections import open_checkpoint
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
 from statemaint.maintain import end_run, maintain, plan_checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
 from statemaint.report import Halted, Report, summarize
-from statemaint.storage import open_storage
+from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Settings:
         query: its name.
         checkpoint: the address of its checkpoint.
         policy: when to snapshot and what to keep.
+        connection: the id of the Airflow connection that reaches it; `None`: the environment does.
         max_tasks: how many tasks may share the partitions.
         gateway: the Pushgateway's address; `None` without one.
         textfile: where metrics files go; `None` for nowhere.
@@ -40,6 +42,7 @@ class Settings:
     query: str
     checkpoint: str
     policy: Policy
+    connection: str | None = None
     max_tasks: int = 64
     gateway: str | None = None
     textfile: Path | None = None
@@ -175,9 +178,13 @@ def finish(
     }
 
 
+def _storage(settings: Settings) -> Storage:
+    return open_checkpoint(settings.checkpoint, settings.connection)
+
+
 def _end_run(settings: Settings, run: str, *, sound: bool) -> None:
     try:
-        end_run(open_storage(settings.checkpoint), run, sound=sound)
+        end_run(_storage(settings), run, sound=sound)
     except StatemaintError as error:
         _log.warning("the lease ends by itself: %s", error)
 
@@ -185,12 +192,12 @@ def _end_run(settings: Settings, run: str, *, sound: bool) -> None:
 def _plan(settings: Settings, options: Options) -> Plan:
     request = Request(force_snapshot=options.force_snapshot)
     policy = options.change(settings.policy)
-    return plan_checkpoint(open_storage(settings.checkpoint), policy, request=request)[1]
+    return plan_checkpoint(_storage(settings), policy, request=request)[1]
 
 
 def _unmapped(settings: Settings, plan: Plan) -> Report:
     """Returns the report of the partitions that no task sees: all, where the logs are damaged."""
-    now = open_storage(settings.checkpoint).now()
+    now = _storage(settings).now()
     mapped = set() if plan.halted else set(plan.units)
     idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
     outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
@@ -207,7 +214,7 @@ def _maintain(settings: Settings, bundle: Bundle, options: Options, run: str) ->
         operators=frozenset({bundle.operator}),
         partitions=frozenset(bundle.partitions),
     )
-    storage = open_storage(settings.checkpoint)
+    storage = _storage(settings)
     policy = options.change(settings.policy)
     return maintain(
         storage, policy, request=request, dry_run=options.dry_run, run=run, keep_lease=True

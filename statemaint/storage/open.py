@@ -5,11 +5,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from statemaint.errors import ConfigError, UnsupportedError
-from statemaint.storage import s3
 from statemaint.storage.base import Storage
 from statemaint.storage.hadoop import FORCED, HadoopStorage
 from statemaint.storage.local import LocalStorage
-from statemaint.storage.s3_options import options_from
+from statemaint.storage.s3 import SCHEMES, S3Storage
+from statemaint.storage.s3_options import S3Options, options_from
 
 _SUPPORTED = "local disk (a path, or file:), S3 (s3:, s3a:, s3n:) and what Hadoop reaches"
 # What only Hadoop reaches; `hadoop+SCHEME:` sends any other scheme through it.
@@ -18,12 +18,16 @@ _HADOOP = frozenset(
 )
 
 
-def open_storage(uri: str) -> Storage:
+def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     """Returns the storage that an address names.
 
     A path, `file:` with one, a bucket of S3, or an address that Hadoop reaches (`hdfs://`,
     `abfss://`, `gs://`, ..., and `hadoop+SCHEME:` for every other scheme of the user's Hadoop
     configuration).
+
+    Args:
+        uri: the address.
+        s3: how S3 is reached; as the environment says by default.
 
     Raises:
         ConfigError: when the address is empty or names another machine's files, or the settings
@@ -32,8 +36,8 @@ def open_storage(uri: str) -> Storage:
     """
     if not uri.strip():
         raise ConfigError("the checkpoint's address is empty")
-    if uri.partition("://")[0] in s3.SCHEMES:
-        return s3.S3Storage(uri, options_from(os.environ))
+    if uri.partition("://")[0] in SCHEMES:
+        return S3Storage(uri, s3 or options_from(os.environ))
     parts = urlsplit(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):

@@ -62,7 +62,7 @@ def options_from(environment: Mapping[str, str]) -> S3Options:
     if key and not (sse or "").startswith("aws:kms"):
         raise ConfigError(f"{_VARIABLE}SSE_KMS_KEY_ID needs {_VARIABLE}SSE=aws:kms")
     return S3Options(
-        endpoint=_endpoint(environment),
+        endpoint=checked_endpoint(f"{_VARIABLE}ENDPOINT", environment.get(f"{_VARIABLE}ENDPOINT")),
         path_style=_flag(environment, "PATH_STYLE"),
         sse=sse,
         sse_kms_key_id=key,
@@ -87,9 +87,13 @@ def _flag(environment: Mapping[str, str], name: str) -> bool | None:
     return _FLAGS[value.lower()]
 
 
-def _endpoint(environment: Mapping[str, str]) -> str | None:
-    value = environment.get(f"{_VARIABLE}ENDPOINT") or None
-    if value is None:
+def checked_endpoint(name: str, value: str | None) -> str | None:
+    """Returns the address of a server, or nothing for none.
+
+    Raises:
+        ConfigError: naming where it is from, when it is no such address; it is never shown.
+    """
+    if not value:
         return None
     try:
         parts = urlsplit(value)
@@ -97,5 +101,5 @@ def _endpoint(environment: Mapping[str, str]) -> str | None:
     except ValueError:
         good, parts = False, urlsplit("")
     if not good or "@" in parts.netloc:  # never shown: a password may be in it
-        raise ConfigError(f"{_VARIABLE}ENDPOINT must be http(s)://host or http(s)://host:port")
+        raise ConfigError(f"{name} must be http(s)://host or http(s)://host:port")
     return value

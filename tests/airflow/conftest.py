@@ -22,6 +22,7 @@ from tests.airflow.support import (
     uncommitted,
     unreadable,
 )
+from tests.support.s3 import Place, moto
 
 USERS = {"admin": "admin", "viewer": "viewer", "paula": "viewer", "nobody": ""}
 
@@ -36,17 +37,19 @@ queries:
   fresh: {{checkpoint: {folder}/fresh}}
   unreadable: {{checkpoint: {folder}/unreadable}}
   gone: {{checkpoint: "{folder}/<gone>"}}
+  lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The Airflow, its checkpoints by the query's name, and what was pushed."""
+    """The Airflow, its checkpoints by the query's name, what was pushed, and a server of S3."""
 
     airflow: Airflow
     folder: Path
     pushed: Takings
     admin: Client
+    s3: Place
 
     def checkpoint(self, query: str) -> Path:
         """Returns where a query's checkpoint lies."""
@@ -95,12 +98,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         pytest.skip("Airflow is not installed; it is in the extra `airflow`")
     folder = tmp_path_factory.mktemp("airflow")
     _fill(folder)
-    with takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
+    with moto() as s3, takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
         admin = running.client()
-        for query in ("good", "damaged", "dry", "flaky", "wide", "fresh", "unreadable"):
+        for query in ("good", "damaged", "dry", "flaky", "wide", "fresh", "unreadable", "lake"):
             admin.wait_for_dag(f"statemaint__{query}")
             admin.unpause(f"statemaint__{query}")
-        yield Scene(running, folder, pushed, admin)
+        yield Scene(running, folder, pushed, admin, s3)
     assert not any(alive(part) for part in running.parts.values())
 
 

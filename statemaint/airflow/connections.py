@@ -1,0 +1,105 @@
+"""From a query's address, and the Airflow connection it may name, to its storage."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
+
+from statemaint.errors import ConfigError
+from statemaint.storage import S3Options, Storage, open_storage
+from statemaint.storage.s3_options import checked_endpoint, options_from
+
+if TYPE_CHECKING:
+    from boto3 import Session
+
+_TYPE = "aws"
+_SESSION = ("aws_session_token", "region_name", "profile_name")
+_EXTRAS = (*_SESSION, "endpoint_url")
+
+
+def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
+    """Returns the storage of a checkpoint, reached with what an Airflow connection says.
+
+    Without a connection the environment says it all, as on the command line. With one, of Airflow's
+    type `aws`, keys, region and endpoint are the connection's; the other `STATEMAINT_S3_...`
+    variables hold all the same.
+
+    Raises:
+        ConfigError: when the connection is not there, or says what we do not take; its secrets are
+            never named.
+        UnsupportedError: for a scheme that this version cannot reach.
+    """
+    if connection is None:
+        return open_storage(checkpoint)
+    return open_storage(checkpoint, s3=s3_options(_found(connection), os.environ))
+
+
+def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:
+    """Returns how S3 is reached with a connection.
+
+    Raises:
+        ConfigError: when it says what we do not take.
+    """
+    name = f"the Airflow connection {connection.conn_id}"
+    if connection.conn_type != _TYPE:
+        raise ConfigError(f"{name} is of type {connection.conn_type!r}; S3 takes type {_TYPE!r}")
+    extra = _extra(connection, name)
+    endpoint = checked_endpoint(f"{name}: endpoint_url", extra.get("endpoint_url"))
+    options = options_from(environment)
+    session = _session(connection, extra, name)
+    return replace(options, session=session, endpoint=endpoint or options.endpoint)
+
+
+def _found(connection: str) -> Connection:
+    try:
+        found: Connection = Connection.get(connection)
+    except (AirflowException, AirflowRuntimeError):
+        raise ConfigError(
+            f"the Airflow connection {connection} is not defined, or not for this task; make one "
+            f"of type {_TYPE!r} with that id"
+        ) from None
+    return found
+
+
+def _extra(connection: Connection, name: str) -> dict[str, str]:
+    found: dict[str, Any] = {key: one for key, one in _json(connection, name).items() if one}
+    for key, value in found.items():
+        if key not in _EXTRAS:
+            raise ConfigError(
+                f"{name}: the extra {key!r} is none that statemaint takes, which are "
+                f"{', '.join(_EXTRAS)}; take it out, or name no connection and leave it to a "
+                "profile of boto3's"
+            )
+        if not isinstance(value, str):
+            raise ConfigError(f"{name}: the extra {key!r} must be text")
+    return found
+
+
+def _json(connection: Connection, name: str) -> dict[str, Any]:
+    # Airflow's own `extra_dejson` takes what it cannot read for nothing.
+    try:
+        found = json.loads(connection.extra or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{name}: its extra is no JSON object")
+    return found
+
+
+def _session(connection: Connection, extra: Mapping[str, str], name: str) -> "Session":
+    # The plugin and the DAGs are imported where nothing of S3 is needed.
+    import boto3  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+
+    key, secret = connection.login or None, connection.password or None
+    if bool(key) != bool(secret):
+        raise ConfigError(f"{name}: has an access key or a secret, and not both; give both, or none")
+    settings = {one: extra[one] for one in _SESSION if one in extra}
+    try:
+        return boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret, **settings)
+    except BotoCoreError as error:
+        raise ConfigError(f"{name}: {error}") from None
