@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from boto3 import Session
 
 _TYPE = "aws"
-_SESSION = ("aws_session_token", "region_name", "profile_name")
-_EXTRAS = (*_SESSION, "endpoint_url")
+_EXTRAS = ("aws_session_token", "endpoint_url", "profile_name", "region_name")
 
 
 def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
@@ -97,9 +96,14 @@ def _session(connection: Connection, extra: Mapping[str, str], name: str) -> "Se
 
     key, secret = connection.login or None, connection.password or None
     if bool(key) != bool(secret):
-        raise ConfigError(f"{name}: has an access key or a secret, and not both; give both, or none")
-    settings = {one: extra[one] for one in _SESSION if one in extra}
+        raise ConfigError(f"{name}: has half a pair of access key and secret; give both, or none")
     try:
-        return boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret, **settings)
+        return boto3.Session(
+            aws_access_key_id=key,
+            aws_secret_access_key=secret,
+            aws_session_token=extra.get("aws_session_token"),
+            region_name=extra.get("region_name"),
+            profile_name=extra.get("profile_name"),
+        )
     except BotoCoreError as error:
         raise ConfigError(f"{name}: {error}") from None

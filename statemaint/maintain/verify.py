@@ -21,7 +21,7 @@ from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose
 from statemaint.storage import ReadOnly, Storage
 
@@ -74,6 +74,7 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
         rebuilt, found = _rebuild(source, engine, store, checkpoint, deep=deep)
         checked += rebuilt
         findings += found
+        findings += _purged(store, checkpoint)
         findings += _orphans(store)
         findings += _deep(source, engine, store) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
@@ -152,6 +153,22 @@ class _Rebuild:
         if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
             raise TypeError(chain)
         return chain
+
+
+def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields which batches of the commit log Spark's own clean-up has left without state."""
+    required, target = checkpoint.required, checkpoint.target
+    if required is None or target is None:
+        return
+    oldest = store.oldest(required, target)
+    if oldest == required:
+        return
+    detail = (
+        f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, and what "
+        f"Spark's own clean-up has left with batch {batch_of(oldest)}: a restart is as ever, but "
+        "nobody can go back to a batch before that"
+    )
+    yield Finding(FindingCode.PURGED_BY_SPARK, detail, store.id, required)
 
 
 def _orphans(store: Store) -> Iterator[Finding]:

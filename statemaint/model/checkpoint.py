@@ -130,6 +130,20 @@ class Store:
         """Returns its deltas and snapshots by version: those that count, and can be loaded."""
         return Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
 
+    def oldest(self, required: int, target: int) -> int:
+        """Returns the oldest version that must load of those that the commit log has.
+
+        Mirrors `RocksDBFileManager.deleteOldVersions`, which keeps as many versions as Spark keeps
+        batches, while the commit log has one batch more: its oldest may be gone. Then a zip is all
+        that is left below the next version, and nothing lies beneath it.
+        """
+        if self.rocks is None:
+            return required
+        files = (file for file in self.files if isinstance(file, Delta | Snapshot))
+        first = min((file.version for file in files), default=0)
+        gone = required < first <= target and first in self.versions.snapshots
+        return first if gone else required
+
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
         """Returns the snapshots that somebody else wrote since we first wrote one, ascending."""
@@ -152,7 +166,7 @@ class Store:
         """Tells whether every batch of a closed range of versions wrote a zip and no changelog."""
         if self.rocks is None or first >= last:
             return self.rocks is not None and not any(isinstance(x, Delta) for x in self.files)
-        versions, wanted = self.versions, range(first, last + 1)
+        versions, wanted = self.versions, range(self.oldest(first, last), last + 1)
         return all(one in versions.snapshots and one not in versions.deltas for one in wanted)
 
     def snapshot_path(self, version: int) -> str:

@@ -30,6 +30,7 @@ class FindingCode(StrEnum):
     LINEAGE_BROKEN = "LINEAGE_BROKEN"
     MISSING_SST = "MISSING_SST"
     UNSUPPORTED = "UNSUPPORTED"
+    PURGED_BY_SPARK = "PURGED_BY_SPARK"
 
 
 _NOTICES = frozenset(
@@ -37,6 +38,7 @@ _NOTICES = frozenset(
         FindingCode.NO_COMMITTED_BATCH,
         FindingCode.UNKNOWN_FILE,
         FindingCode.ORPHAN_FILE,
+        FindingCode.PURGED_BY_SPARK,
         FindingCode.SUPERSEDED,
         FindingCode.FOREIGN_MAINTAINER,
         FindingCode.CLOCK_SKEW,

@@ -18,7 +18,8 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     found = [*store.findings, *_unknown(store)]
     required, target = checkpoint.required, checkpoint.target
     if required is not None and target is not None:
-        found += tuple(_unsound(store, required, target)) or _broken(store, required, target)
+        oldest = store.oldest(required, target)
+        found += tuple(_unsound(store, required, target)) or _broken(store, oldest, target)
         found += _above(store, required, target)
     return tuple(found)
 

@@ -328,6 +328,7 @@ class Query:
         self.late: list[Held] = []
         self.dead: list[tuple[int, str, bytes]] = []
         self.batch: list[Change] | None = None
+        self.purged = 0
         self._numbers = count(1)
         storage.write("metadata", [b'{"id":"%s"}' % QUERY.encode()])
 
@@ -344,8 +345,13 @@ class Query:
 
     @property
     def required(self) -> int:
-        """Returns the oldest version that somebody can ask for."""
+        """Returns the oldest version whose commit is still in the log."""
         return min(self.committed, default=1)
+
+    @property
+    def retained(self) -> dict[int, str | None]:
+        """Returns the id of each version that somebody can ask for: executors keep one less."""
+        return {one: unique for one, unique in self.committed.items() if one >= self.purged}
 
     def needed(self) -> set[str]:
         """Returns the tables in storage that a zip may name that is not there yet."""
@@ -521,6 +527,7 @@ class Query:
         )
         if tables & self.needed():
             return False
+        self.purged = max(self.purged, least)
         old = (path for path in files if path.endswith(".changelog") and _version_of(path) < least)
         for path in [*tables, *gone, *old]:
             self.storage.delete(path)

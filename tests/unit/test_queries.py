@@ -125,7 +125,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("queries: {a: {checkpoint: ''}}", 'queries.a.checkpoint: must not be empty, not ""'),
         (
             "queries: {a: {checkpoint: /x, rules: {}}}",
-            "queries.a.rules: no such key; known are checkpoint, schedule, policy, max_tasks, ret",
+            "queries.a.rules: no such key; known are checkpoint, connection, schedule, policy, max",
         ),
         (
             "queries: {a: {checkpoint: /x, policy: {grce: 1h}}}",
@@ -163,6 +163,10 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("queries: {a: {checkpoint: /x, retries: -1}}", "queries.a.retries: must be greater than"),
         ("queries: {a: {checkpoint: /x, tags: x}}", 'queries.a.tags: must be a list, not "x"'),
         ("queries: {a: {checkpoint: /x, tags: [1]}}", "queries.a.tags.0: must be text"),
+        (
+            "queries: {a: {checkpoint: /x, connection: lake}}",
+            "queries.a: a connection is for S3 only, and not for /x; take `connection` out",
+        ),
         ("queries: {}\npushgateway: host:9091", "pushgateway: not a web address; write it like"),
         ("queries: {}\ntextfile: here", "textfile: 'here' is not an absolute path"),
         ("queries:\n  ? [a]\n  : 1", "line 2, column 5: found unhashable key"),

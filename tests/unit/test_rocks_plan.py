@@ -221,6 +221,36 @@ def test_a_gap_in_the_lineage_is_said_to_be_one() -> None:
     assert codes(plain) == [FindingCode.BROKEN_CHAIN]
 
 
+def test_the_oldest_batch_may_have_lost_its_state_to_sparks_own_clean_up() -> None:
+    """It keeps as many versions as batches, and the commit log has one batch more."""
+    for notation in ("17z 18z 19z 20z", "17z 18c 19c 20c", "18z 19c 20z"):
+        found = planned(rocks_store(notation), batches=range(15, 20))
+        assert found.all_findings == ()
+        assert deleted(found) == {}
+
+
+def test_with_unique_ids_it_may_have_too() -> None:
+    ids = {17: "a", 18: "b"}
+    found = planned(rocks_store("17_az 18_bc", ids=ids), batches=range(15, 18))
+    assert found.all_findings == ()
+
+
+def test_what_lies_below_a_gap_says_that_no_clean_up_made_it() -> None:
+    for notation in ("14c 17z 18z", "15z 17z 18c", "1c 17z 18c"):
+        found = planned(rocks_store(notation), batches=range(15, 18))
+        assert FindingCode.BROKEN_CHAIN in codes(found) or "15z" in notation
+        assert deleted(found) == {}
+    above = planned(rocks_store("19z"), batches=range(15, 18))
+    assert FindingCode.BROKEN_CHAIN in codes(above)
+
+
+def test_a_store_that_lost_its_oldest_zip_may_still_have_one_for_each_batch() -> None:
+    store = rocks_store("17z 18z 19z 20z")
+    assert store.snapshot_per_batch(16, 20)
+    assert not rocks_store("17z 18z 20z").snapshot_per_batch(16, 20)
+    assert not rocks_store("").snapshot_per_batch(16, 20)
+
+
 def test_a_zip_in_the_window_that_lacks_a_table_halts_the_store() -> None:
     found = planned(rocks_store("4z:a 5c 6z:b 7c 8c sa"), batches=range(4, 8))
     assert codes(found) == [FindingCode.MISSING_SST]
