@@ -1,11 +1,13 @@
 """Looking and deciding, twice where a single look may have deceived."""
 
+from collections.abc import Callable
 from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
+from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
 from statemaint.scan import scan
@@ -15,23 +17,27 @@ from statemaint.storage import ReadOnly, Storage
 _MOST_SCANS = 5
 
 
-def scan_checkpoint(storage: Storage) -> Checkpoint:
+def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed (S3).
 
     A query goes on while we look: it purges its log and cleans up below it, so that one listing
     may be older than another. What is really broken is still broken at the next look.
+
+    Args:
+        storage: where it lives.
+        only: tells which stores to read; all of them by default.
 
     Raises:
         NotACheckpointError: when there is none.
         UnsupportedError: when it is of a kind that cannot be maintained.
         StorageError: when anything could not be listed or read.
     """
-    checkpoint = scan(storage)
+    checkpoint = scan(storage, only)
     for _ in range(_MOST_SCANS):
         before = _damage(checkpoint)
         if not before:
             break
-        checkpoint = scan(storage)
+        checkpoint = scan(storage, only)
         if _damage(checkpoint) <= before:
             break
     return checkpoint
@@ -66,9 +72,10 @@ def plan_checkpoint(
         ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
     """
     reading = ReadOnly(storage)
+    only = request.covers if request else None
 
     def look() -> tuple[Checkpoint, Plan]:
-        checkpoint, now = scan_checkpoint(reading), reading.now()
+        checkpoint, now = scan_checkpoint(reading, only), reading.now()
         ages = now if as_of is None else as_of
         return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
 

@@ -209,6 +209,7 @@ class Checkpoint:
         stores: every store, ascending by id.
         findings: what concerns the whole checkpoint.
         unclassified: files under `state/` that belong to no store: kept, never touched.
+        left_out: how many more stores there are, which nobody asked for.
     """
 
     root: str
@@ -221,6 +222,7 @@ class Checkpoint:
     stores: tuple[Store, ...] = ()
     findings: tuple[Finding, ...] = ()
     unclassified: tuple[Entry, ...] = field(default=())
+    left_out: int = 0
 
     @property
     def committed(self) -> int | None:

@@ -85,7 +85,7 @@ def _asked_for(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
     found = tuple(
         sorted((one for one in checkpoint.stores if request.covers(one.id)), key=lambda one: one.id)
     )
-    if checkpoint.stores and not found:
+    if (checkpoint.stores or checkpoint.left_out) and not found:
         raise ConfigError(
             f"{checkpoint.root}: no store matches the operators {sorted(request.operators)}, "
             f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"

@@ -1,7 +1,7 @@
 """From a storage to a `Checkpoint`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.codec import logs, schema
@@ -38,11 +38,15 @@ def must_be_checkpoint(storage: Storage) -> None:
         raise NotACheckpointError(storage.root, "offsets/")
 
 
-def scan(storage: Storage) -> Checkpoint:
+def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
     """Returns everything that maintenance needs to know of a checkpoint.
 
     The commit log is read before the state is listed: every version that a commit promises has
     been written by then, whatever a running query adds meanwhile.
+
+    Args:
+        storage: where it lives.
+        only: tells which stores to read; all of them by default.
 
     Raises:
         NotACheckpointError: when there is no offset log or commit log.
@@ -65,7 +69,8 @@ def scan(storage: Storage) -> Checkpoint:
     operators = tuple(_operators(storage, layout, notes))
     _check_schemas(storage, layout, notes)
     expected = expected_stores(layout, operators, _partitions(conf, notes))
-    stores = tuple(_stores(storage, layout, expected))
+    asked = tuple(one for one in expected if only is None or only(one))
+    stores = tuple(_stores(storage, layout, asked))
     if provider is Provider.ROCKSDB:
         named = _Named(ids, expected)
         stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
@@ -78,6 +83,7 @@ def scan(storage: Storage) -> Checkpoint:
         row_checksums=row_checksums,
         operators=operators,
         stores=stores,
+        left_out=len(expected) - len(asked),
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )
@@ -264,9 +270,9 @@ def _check_schemas(storage: Storage, layout: Layout, notes: _Notes) -> None:
             notes.add(FindingCode.UNREADABLE_METADATA, str(error.at(entry.path)))
 
 
-def _stores(storage: Storage, layout: Layout, expected: tuple[StoreId, ...]) -> Iterator[Store]:
+def _stores(storage: Storage, layout: Layout, asked: tuple[StoreId, ...]) -> Iterator[Store]:
     attested = {entry.path for entry in storage.list(FOLDER)}
-    for store in expected:
+    for store in asked:
         path = attestation_path(store)
         known = _known(storage, path) if path in attested else Known()
         files = layout.stores.get(store, ())

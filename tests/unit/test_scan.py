@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -254,6 +255,22 @@ def test_reads_the_attestations_of_a_store(storage: MemoryStorage) -> None:
     storage.write(attestation_path(StoreId(0, 0)), [content])
     assert scan(storage).stores[0].attestations == (ATTESTATION,)
     assert scan(storage).stores[1].attestations == ()
+
+
+def test_reads_no_attestations_of_stores_that_nobody_asked_for(storage: MemoryStorage) -> None:
+    for partition in (0, 1):
+        content = render_attestations([ATTESTATION])
+        storage.write(attestation_path(StoreId(0, partition)), [content])
+    before = Counter(storage.requests)
+    whole = scan(storage)
+    mine, theirs = (one.id for one in whole.stores[:2])
+    both = Counter(storage.requests)
+    found = scan(storage, lambda store: store == mine)
+    one = Counter(storage.requests) - both
+    assert found.stores == whole.stores[:1]
+    assert (whole.left_out, found.left_out) == (0, len(whole.stores) - 1)
+    assert (both - before)["read"] - one["read"] == 1
+    assert theirs != mine
 
 
 @pytest.mark.parametrize(
