@@ -14,6 +14,8 @@ Edit = Callable[[bytearray, Random], None]
 _INTS = (0, 1, 2, 255, 0x7FFF, 0xFFFF, 1 << 20, 1 << 27, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1)
 _LZ4_HEADER = struct.Struct("<8sBiii")
 _LENGTH = struct.Struct(">i")
+_LOG_HEADER = struct.Struct("<IHB")
+_LOG_BLOCK = 32 * 1024
 
 
 def mutated(content: bytes, random: Random) -> bytes:
@@ -166,3 +168,27 @@ def _length(payload: bytearray, at: int) -> int:
 def _seal(payload: bytearray, at: int, covered: bytes) -> None:
     if at + 4 <= len(payload):
         struct.pack_into("<I", payload, at, google_crc32c.value(covered))
+
+
+def log_record(kind: int, body: bytes) -> bytes:
+    """Returns a record of RocksDB's log with the checksum that it has to have."""
+    value = google_crc32c.value(bytes([kind]) + body)
+    masked = ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return _LOG_HEADER.pack(masked, len(body), kind) + body
+
+
+def seal_log(content: bytes) -> bytes:
+    """Returns the content with checksums that fit, as far as it can be taken for records."""
+    sealed, at = bytearray(content), 0
+    while at + _LOG_HEADER.size <= len(content):
+        left = _LOG_BLOCK - at % _LOG_BLOCK
+        if left < _LOG_HEADER.size:
+            at += left
+            continue
+        _, length, kind = _LOG_HEADER.unpack_from(content, at)
+        end = at + _LOG_HEADER.size + length
+        if end > len(content):
+            break
+        sealed[at:end] = log_record(kind, content[at + _LOG_HEADER.size : end])
+        at = end
+    return bytes(sealed)

@@ -20,6 +20,7 @@ from statemaint.codec import (
     logs,
     records,
     rocks_checksum,
+    rocks_log,
     rocks_zip,
     schema,
 )
@@ -32,11 +33,19 @@ from statemaint.codec.zstd import Zstd
 from statemaint.errors import CodecError
 from statemaint.model.checkpoint import Attestation
 from statemaint.scan.attestations import parse_attestations, render_attestations
-from tests.fuzz.mutate import mutated, mutated_json, seal_lz4_blocks, seal_rows
+from tests.fuzz.mutate import (
+    log_record,
+    mutated,
+    mutated_json,
+    seal_log,
+    seal_lz4_blocks,
+    seal_rows,
+)
 from tests.support import rocks_files
 from tests.support.checkpoints import COMMIT, changes, offsets_bytes, state_at
 
 _SMALL = 4096
+_BLOCK = 32 * 1024
 
 
 @dataclass(frozen=True)
@@ -209,6 +218,23 @@ def _text_target(parse: Callable[[bytes], Iterable[str]], *seeds: bytes) -> Targ
     return Target(check, lambda: seeds, change=mutated_json)
 
 
+# The second goes over three blocks, and ends in a block that has room for no more than zeros.
+_LOGS = (
+    b"".join(log_record(1, body) for body in (b"one", b"", b"three")),
+    log_record(2, bytes(_BLOCK - 7)) + log_record(3, bytes(_BLOCK - 7)) + log_record(4, b"end"),
+    log_record(1, bytes(_BLOCK - 10)) + bytes(3) + log_record(1, b"more"),
+)
+
+
+def _check_log(data: bytes) -> None:
+    try:
+        rocks_log.check(data)
+    except CodecError as error:
+        _must_be_inside(error, data)
+    else:
+        assert len(data) < 7 or data == seal_log(data), "accepted with a checksum that is wrong"
+
+
 _CONTENT = bytes(range(256)) * 3
 _SPARK_SIDE = {"algorithm": "CRC32C", "value": -2093388049, "mainFileSize": 119, "creator": {}}
 _OPERATOR = (
@@ -287,6 +313,7 @@ TARGETS = {
     ),
     "query_id": _text_target(logs.parse_query_id, b'{"id":"11111111-2222-3333-4444-555555555555"}'),
     "changelog": Target(_check_changelog, _changelogs),
+    "rocks_log": Target(_check_log, lambda: _LOGS, seal_log),
     "rocks_zip": Target(_check_zip, lambda: [rocks_files.ZIP], change=_changed_zip),
     "commit": _text_target(_commit, COMMIT, rocks_files.COMMIT_2),
     "offsets": _text_target(_conf, offsets_bytes(row_checksums=True)),
