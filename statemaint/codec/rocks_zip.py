@@ -50,6 +50,12 @@ _MOST_METADATA = 4 * 1024 * 1024  # 30,000 files
 _MOST_PER_BYTE = 1032  # what DEFLATE can expand to
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
+_SUMS_FOLLOW = 8
+# Behind the signature: version, flags, method, time and date, CRC, two sizes, two lengths.
+_LOCAL = struct.Struct("<HHHIIIIHH")
+_LOCAL_SIZE = 4 + _LOCAL.size
+_SUMS = struct.Struct("<4sIII")
+_SUMS_SIGNATURE = b"PK\x07\x08"
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -169,11 +175,11 @@ def _unpack(content: bytes, only: str | None = None) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = _checked(archive.infolist())
-            return {
-                entry.filename: _content(archive, entry)
-                for entry in entries
-                if only in (None, entry.filename)
-            }
+            wanted = (entry for entry in entries if only in (None, entry.filename))
+            found = {entry.filename: _content(archive, entry) for entry in wanted}
+            for entry in entries:
+                _check_local(content, entry)
+            return found
     except _BROKEN as error:
         raise CodecError(f"not a sound zip: {error!r}"[:300], offset=0) from error
 
@@ -206,6 +212,24 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
     if entry.file_size > min(most, entry.compress_size * _MOST_PER_BYTE):
         text = f"member of {entry.compress_size} bytes cannot hold {entry.file_size}"
         raise CodecError(text, offset=where)
+
+
+def _check_local(content: bytes, entry: zipfile.ZipInfo) -> None:
+    """Compares a member's own header with the zip's directory.
+
+    Java reads a zip from its beginning, by these headers; Python by the directory at its end.
+    """
+    where = entry.header_offset
+    _, flags, method, _, *sums, length, extra = _LOCAL.unpack_from(content, where + 4)
+    body = where + _LOCAL_SIZE + length + extra
+    wanted = [entry.CRC, entry.compress_size, entry.file_size]
+    if flags & _SUMS_FOLLOW and sums == [0, 0, 0]:
+        signature, *sums = _SUMS.unpack_from(content, body + entry.compress_size)
+        sums = sums if signature == _SUMS_SIGNATURE else []
+    name = content[where + _LOCAL_SIZE : where + _LOCAL_SIZE + length]
+    listed = (entry.filename.encode(), entry.compress_type, entry.flag_bits, wanted)
+    if (name, method, flags, sums) != listed:
+        raise CodecError(f"header of {entry.filename} differs from the zip's list", offset=where)
 
 
 def _member(name: str) -> str:

@@ -11,6 +11,7 @@ from statemaint.errors import (
     ConfigError,
     DamagedError,
     NotFoundError,
+    StaleChecksumError,
     Superseded,
     UnsupportedError,
 )
@@ -22,7 +23,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import diagnose
+from statemaint.plan import batches_through, diagnose, diagnose_logs
 from statemaint.storage import ReadOnly, Storage
 
 
@@ -67,7 +68,7 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
     checkpoint = scan_checkpoint(reading)
     engine = _engine(checkpoint)
     checked = 0
-    findings = list(checkpoint.findings)
+    findings = [*checkpoint.findings, *_logs(reading, checkpoint)]
     for store in checkpoint.stores:
         source = Source.of(reading, store, checkpoint)
         findings += diagnose(store, checkpoint)
@@ -76,8 +77,15 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
         findings += found
         findings += _purged(store, checkpoint)
         findings += _orphans(store)
-        findings += _deep(source, engine, store) if deep else ()
+        findings += _deep(source, engine, store, checkpoint) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
+
+
+def _logs(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields what a second look at the logs finds missing as well: a query goes on meanwhile."""
+    if found := diagnose_logs(checkpoint):
+        again = {one.path for one in diagnose_logs(scan_checkpoint(reading))}
+        yield from (one for one in found if one.path in again)
 
 
 def _engine(checkpoint: Checkpoint) -> Engine:
@@ -98,7 +106,7 @@ def _rebuild(
         for version in _Rebuild(source, engine, versions).all(begin, last):
             checked += version >= first
     except (CheckpointError, UnsupportedError) as error:
-        return checked, [_finding(store, error)]
+        return checked, [_finding(store, error, checkpoint)]
     except (NotFoundError, Superseded) as error:
         detail = f"{error.path} went away or was replaced while it was read; run again"
         return checked, [Finding(FindingCode.SUPERSEDED, detail, store.id)]
@@ -176,10 +184,10 @@ def _orphans(store: Store) -> Iterator[Finding]:
     temps = [file.entry for file in store.files if isinstance(file, TempFile)]
     for entry in lone + temps:
         detail = f"{entry.path}: left behind by a write or a deletion that was cut short"
-        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id)
+        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
     for entry in _unreferenced(store):
         detail = f"{entry.path}: no snapshot refers to it; an upload was cut short, or is going on"
-        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id)
+        yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
 
 
 def _unreferenced(store: Store) -> Iterator[Entry]:
@@ -191,7 +199,9 @@ def _unreferenced(store: Store) -> Iterator[Entry]:
     yield from (entry for entry in shared if entry.path not in used)
 
 
-def _deep(source: Source, engine: Engine, store: Store) -> Iterator[Finding]:
+def _deep(
+    source: Source, engine: Engine, store: Store, checkpoint: Checkpoint
+) -> Iterator[Finding]:
     lone = {side.entry.path for side in lone_side_files(store.files)}
     for file in store.files:
         try:
@@ -205,7 +215,7 @@ def _deep(source: Source, engine: Engine, store: Store) -> Iterator[Finding]:
                 case _:
                     continue
         except (CheckpointError, UnsupportedError) as error:
-            yield _finding(store, error)
+            yield _finding(store, error, checkpoint)
         except NotFoundError:
             continue  # cleaned up by the query since it was listed
 
@@ -223,11 +233,29 @@ def _stale(storage: Storage, store: Store, side: SideFile) -> Iterator[Finding]:
         detail = (
             f"{side.entry.path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
         )
-        yield Finding(FindingCode.STALE_CHECKSUM, detail, store.id, side.version)
+        path = side.entry.path
+        yield Finding(FindingCode.STALE_CHECKSUM, detail, store.id, side.version, path=path)
 
 
-def _finding(store: Store, error: CheckpointError | UnsupportedError) -> Finding:
-    return Finding(FindingCode(error.code), str(error), store.id)
+def _finding(
+    store: Store, error: CheckpointError | UnsupportedError, checkpoint: Checkpoint
+) -> Finding:
+    code, path = FindingCode(error.code), getattr(error, "path", None)
+    offset = error.offset if isinstance(error, CodecError) else None
+    read = error.owner if isinstance(error, StaleChecksumError) else path
+    batches = tuple(_spoiled(store, read, checkpoint)) if read else ()
+    return Finding(code, str(error), store.id, path=path, offset=offset, batches=batches)
+
+
+def _spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
+    """Yields the batches of the commit log that are loaded from a file."""
+    required, target = checkpoint.required, checkpoint.target
+    if required is None or target is None:
+        return
+    parts = store.rocks.parts if store.rocks else {}
+    through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
+    batches = (batches_through(store.versions, one, required, target) for one in through)
+    yield from sorted({batch for found in batches for batch in found})
 
 
 def digest_stores(

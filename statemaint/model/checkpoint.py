@@ -202,6 +202,9 @@ class Checkpoint:
         root: the address it was read from.
         query_id: from `metadata`; empty when that file is missing.
         batches: the committed batches still in `commits/`, ascending.
+        offsets: the batches still in `offsets/`, ascending; the last may not be committed.
+        lacks: the directories of the schema files that the operators' metadata promise and that
+            are not there.
         provider: the state store provider of every operator.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
@@ -223,6 +226,8 @@ class Checkpoint:
     findings: tuple[Finding, ...] = ()
     unclassified: tuple[Entry, ...] = field(default=())
     left_out: int = 0
+    offsets: tuple[int, ...] = ()
+    lacks: tuple[str, ...] = ()
 
     @property
     def committed(self) -> int | None:

@@ -1,6 +1,6 @@
 """What may be wrong with a checkpoint, by stable code; `docs/runbook.md` has a heading for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
 from statemaint.model.ids import StoreId
@@ -31,6 +31,9 @@ class FindingCode(StrEnum):
     MISSING_SST = "MISSING_SST"
     UNSUPPORTED = "UNSUPPORTED"
     PURGED_BY_SPARK = "PURGED_BY_SPARK"
+    MISSING_COMMIT = "MISSING_COMMIT"
+    MISSING_OFFSET = "MISSING_OFFSET"
+    MISSING_SCHEMA = "MISSING_SCHEMA"
 
 
 _NOTICES = frozenset(
@@ -55,12 +58,18 @@ class Finding:
         detail: what, where and what to do, for a person.
         store: the store it stands in; `None` when it concerns the whole checkpoint.
         version: the state version that it spoils, where there is one.
+        path: the file that is wrong or missing, where it is one.
+        offset: the byte of that file, from its start.
+        batches: those of the commit log that cannot be loaded because of it, ascending.
     """
 
     code: FindingCode
     detail: str
     store: StoreId | None = None
     version: int | None = None
+    path: str | None = None
+    offset: int | None = None
+    batches: tuple[int, ...] = field(default=(), compare=False)  # a live query moves them on
 
     @property
     def damage(self) -> bool:

@@ -14,7 +14,8 @@ from statemaint.plan.actions import (
     StorePlan,
     WriteSnapshot,
 )
-from statemaint.plan.health import diagnose
+from statemaint.plan.health import batches_through, diagnose
+from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.store import RELY_ON_BASE
 
@@ -33,6 +34,8 @@ __all__ = [
     "SnapshotReason",
     "StorePlan",
     "WriteSnapshot",
+    "batches_through",
     "diagnose",
+    "diagnose_logs",
     "plan",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from statemaint.model.chain import Gap, Versions
+from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
@@ -39,9 +39,10 @@ def _broken(store: Store, required: int, target: int) -> Iterator[Finding]:
         f"{_named(store, gap)} is missing ({gap.count} in all), so version {version}"
         f" (batch {batch_of(version)}){more} not load; restore it, nothing is deleted until then"
     )
+    lost = tuple(batch_of(one) for one in range(required, target + 1) if one not in loads)
     by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
     code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
-    yield Finding(code, detail, store.id, version)
+    yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)
 
 
 def _named(store: Store, gap: Gap) -> str:
@@ -65,7 +66,16 @@ def _unsound(store: Store, required: int, target: int) -> Iterator[Finding]:
             unreadable = path in store.rocks.unreadable
             code = FindingCode.CORRUPT_FILE if unreadable else FindingCode.MISSING_SST
             detail = f"{store.rocks.unsound[path]}; nothing is deleted until it is whole again"
-            yield Finding(code, detail, store.id, version)
+            batches = tuple(batches_through(listed, path, required, target))
+            yield Finding(code, detail, store.id, version, path=path, batches=batches)
+
+
+def batches_through(versions: Versions, path: str, required: int, target: int) -> Iterator[int]:
+    """Yields each batch whose version is loaded from a file, of a closed range of versions."""
+    for version in sorted(versions.loadable(required, target)):
+        chain = versions.chain(version)
+        if isinstance(chain, Chain) and path in chain.paths:
+            yield batch_of(version)
 
 
 def _above(store: Store, required: int, target: int) -> Iterator[Finding]:
@@ -79,7 +89,8 @@ def _above(store: Store, required: int, target: int) -> Iterator[Finding]:
             " one; Spark would load it although its batch runs again. Move it away if the query"
             " was rewound; it is kept, and this store stands still"
         )
-        yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version)
+        path = snapshots[version].entry.path
+        yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
 
 
 def _unknown(store: Store) -> Iterator[Finding]:
@@ -88,4 +99,5 @@ def _unknown(store: Store) -> Iterator[Finding]:
             stops = store.rocks is None and disables_spark(file.entry)
             harm = "; it stops Spark's own maintenance" if stops else ""
             detail = f"{file.entry.path}: no file that Spark writes{harm}; it is kept"
-            yield Finding(FindingCode.UNKNOWN_FILE, detail, store.id)
+            path = file.entry.path
+            yield Finding(FindingCode.UNKNOWN_FILE, detail, store.id, path=path)

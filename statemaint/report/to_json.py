@@ -192,11 +192,13 @@ def id_json(store: StoreId) -> Json:
 
 
 def findings_json(findings: Iterable[Finding]) -> list[Json]:
-    """Returns findings, each with the store and version it concerns where there is one."""
+    """Returns findings, each with what it concerns as far as there is one."""
     return [_finding_json(one) for one in findings]
 
 
 def _finding_json(finding: Finding) -> Json:
     where = id_json(finding.store) if finding.store else {}
-    version = {} if finding.version is None else {"version": finding.version}
-    return {"code": finding.code.value, "detail": finding.detail, **where, **version}
+    facts = {name: getattr(finding, name) for name in ("version", "path", "offset")}
+    known = {name: value for name, value in facts.items() if value is not None}
+    batches = {"batches": list(finding.batches)} if finding.batches else {}
+    return {"code": finding.code.value, "detail": finding.detail, **where, **known, **batches}

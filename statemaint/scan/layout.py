@@ -34,6 +34,7 @@ _ROCKS_FILE = re.compile(
 )
 _OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/(?:metadata|v2/{_NUMBER})")
 _SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
+_FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/([A-Za-z][A-Za-z0-9-]*)/[^/.][^/]*")
 _KNOWN = re.compile(
     rf"state/{_NUMBER}/(?:_metadata|_stateSchema|0/_metadata|0/[A-Za-z][A-Za-z0-9-]*/_metadata)/.*"
 )
@@ -47,12 +48,14 @@ class Layout:
         stores: the files of each store.
         operators: each operator's metadata file.
         schemas: the schema file of each operator's store, which lies under partition 0.
+        families: the stores whose column families have schema files, as if in partition 0.
         unclassified: the rest, with whether its place is one that Spark uses.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
     operators: Mapping[int, Entry]
     schemas: Mapping[StoreId, Entry]
+    families: frozenset[StoreId]
     unclassified: tuple[tuple[Entry, bool], ...]
 
 
@@ -62,6 +65,7 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
     schemas: dict[StoreId, Entry] = {}
+    families: set[StoreId] = set()
     rest: list[tuple[Entry, bool]] = []
     for entry in sorted(entries):
         if in_store := sort(entry):
@@ -73,9 +77,15 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
             operators[int(found[1])] = max((known or entry, entry), key=_written_by)
         elif found := _SCHEMA.fullmatch(entry.path):
             schemas[StoreId(int(found[1]), 0, found[2] or DEFAULT_STORE)] = entry
+        elif found := _FAMILIES.fullmatch(entry.path):
+            families.add(StoreId(int(found[1]), 0, found[2]))
         rest.append((entry, _KNOWN.fullmatch(entry.path) is not None))
     return Layout(
-        {key: tuple(files) for key, files in stores.items()}, operators, schemas, tuple(rest)
+        {key: tuple(files) for key, files in stores.items()},
+        operators,
+        schemas,
+        frozenset(families),
+        tuple(rest),
     )
 
 
@@ -108,6 +118,16 @@ def _in_place(file: StateFile, folder: str | None) -> bool:
             return (file.version == 0) == bool(folder)
         case _:
             return not folder
+
+
+def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str, ...]:
+    """Returns where the schema file of a declared store should be, and is not.
+
+    Operators whose metadata Spark did not write (before 4.0) declare none.
+    """
+    there = layout.schemas.keys() | layout.families
+    declared = (StoreId(one.id, 0, name) for one in operators for name in one.stores)
+    return tuple(f"{one.directory}/_metadata/schema" for one in declared if one not in there)
 
 
 def _store(found: re.Match[str]) -> StoreId:

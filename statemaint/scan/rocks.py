@@ -10,6 +10,7 @@ from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Rocks, Store
 from statemaint.model.files import Delta, SharedFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import batch_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
 from statemaint.storage import Storage
 
@@ -144,11 +145,14 @@ class _Reading:
     def _broken(self, lost: Lost) -> None:
         version, unique = lost.item
         directory = self.store.id.directory
+        commit = f"commits/{batch_of(version)}" if self.committed.get(version) == unique else None
+        named = f", which {commit} names" if commit else ""
         detail = (
-            f"{directory}: the lineage breaks at version {version}, id {unique}: {lost.detail}; "
-            "nothing is deleted until it is whole again"
+            f"{directory}: the lineage breaks at version {version}, id {unique}{named}: "
+            f"{lost.detail}; nothing is deleted until it is whole again"
         )
-        self.findings.append(Finding(FindingCode.LINEAGE_BROKEN, detail, self.store.id, version))
+        code = FindingCode.LINEAGE_BROKEN
+        self.findings.append(Finding(code, detail, self.store.id, version, path=commit))
 
 
 def shared_paths(directory: str, metadata: rocks_zip.ZipMetadata) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from statemaint.codec import logs, schema
@@ -12,7 +13,7 @@ from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.scan.attestations import FOLDER, Known, attestation_path, parse_attestations
-from statemaint.scan.layout import Layout, expected_stores, sort_out
+from statemaint.scan.layout import Layout, expected_stores, schemas_lacking, sort_out
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
@@ -23,8 +24,15 @@ _STATE = "spark.sql.streaming.stateStore"
 class _Notes:
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, code: FindingCode, detail: str) -> None:
-        self.findings.append(Finding(code, detail))
+    def add(
+        self,
+        code: FindingCode,
+        detail: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.findings.append(Finding(code, detail, path=path, offset=offset))
 
 
 def must_be_checkpoint(storage: Storage) -> None:
@@ -84,6 +92,8 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         operators=operators,
         stores=stores,
         left_out=len(expected) - len(asked),
+        offsets=tuple(sorted(offsets)),
+        lacks=schemas_lacking(layout, operators),
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )
@@ -122,9 +132,17 @@ def _newest_conf(
     try:
         return logs.parse_conf(storage.read(newest))
     except CodecError as error:
-        detail = f"{error.at(newest)}; codec and provider are unknown, so nothing is touched"
-        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
-        return {}
+        detail = f"{error.at(newest)}; codec and provider are uncertain, so nothing is touched"
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail, path=newest, offset=error.offset)
+    return _older_conf(storage, [offsets[one].path for one in sorted(offsets, reverse=True)[1:]])
+
+
+def _older_conf(storage: Storage, paths: Iterable[str]) -> Mapping[str, str]:
+    """Returns the newest settings that can be read: all that is left to name the files by."""
+    for path in paths:
+        with suppress(CodecError, NotFoundError):
+            return logs.parse_conf(storage.read(path))
+    return {}
 
 
 def _check_repartition(
@@ -209,7 +227,8 @@ def _committed(
             continue  # purged by the query since it was listed: it only lowers what we keep
         except CodecError as error:
             detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
-            notes.add(FindingCode.UNREADABLE_COMMIT, detail)
+            at = error.offset
+            notes.add(FindingCode.UNREADABLE_COMMIT, detail, path=path, offset=at)
     if not commits:
         notes.add(FindingCode.NO_COMMITTED_BATCH, "no batch is committed yet: nothing to do")
     return found
@@ -257,7 +276,8 @@ def _operators(storage: Storage, layout: Layout, notes: _Notes) -> Iterator[Oper
         try:
             found = logs.parse_operator(storage.read(entry.path))
         except CodecError as error:
-            notes.add(FindingCode.UNREADABLE_METADATA, str(error.at(entry.path)))
+            detail, at = str(error.at(entry.path)), error.offset
+            notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
             continue
         yield Operator(number, found.name, found.stores, found.partitions)
 
@@ -267,7 +287,8 @@ def _check_schemas(storage: Storage, layout: Layout, notes: _Notes) -> None:
         try:
             schema.parse_schema(storage.read(entry.path))
         except CodecError as error:
-            notes.add(FindingCode.UNREADABLE_METADATA, str(error.at(entry.path)))
+            detail, at = str(error.at(entry.path)), error.offset
+            notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
 
 
 def _stores(storage: Storage, layout: Layout, asked: tuple[StoreId, ...]) -> Iterator[Store]:

@@ -18,9 +18,10 @@ from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.scan import attestation_path, scan
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import UUID, state_at
+from tests.support.checkpoints import UUID, offsets_bytes, state_at
 from tests.support.faults import Clock, Crash, CrashingStorage
 from tests.support.rocks import (
+    PROVIDER,
     commit_bytes,
     parts_of,
     rocks_changes,
@@ -75,10 +76,11 @@ def grow(storage: MemoryStorage, first: int, last: int, *, with_ids: bool = Fals
     for version in range(first, last + 1):
         write_changelog(storage, STORE, version, rocks_changes(version), with_ids=with_ids)
         ids = {"0": [[unique_id(STORE, version)]]} if with_ids else None
+        storage.write(f"offsets/{version - 1}", [offsets_bytes({"providerClass": PROVIDER})])
         storage.write(f"commits/{version - 1}", [commit_bytes(ids)])
     for path in list(storage.files):
         folder, _, batch = path.rpartition("/")
-        if folder == "commits" and int(batch) < last - 3:
+        if folder in ("offsets", "commits") and int(batch) < last - 3:
             storage.delete(path)
 
 

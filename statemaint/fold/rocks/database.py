@@ -4,6 +4,7 @@ It is opened without automatic compactions, so that nothing happens behind our b
 filled; `settle` lets RocksDB do at the end what it would do in Spark.
 """
 
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ _BATCH, _PIECE, _SAMPLE = 4096, 1024 * 1024, 16
 _PAUSE = 0.002
 _BUSY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
 # What RocksDB says of bytes that cannot be; and of a file that a zip should have had.
+_FOLDER = re.compile(r"\S*/(?=[0-9A-Za-z-]+(?:\.\w+)?)")
 _DAMAGE = (
     "Corruption",
     "Not implemented",
@@ -207,7 +209,8 @@ def _translated(path: str) -> Iterator[None]:
         # `rocksdict` raises nothing but plain `Exception`, with RocksDB's own words.
         if type(error) is not Exception:
             raise
-        text = str(error)
+        # It names its own copies, which are gone when anybody could look.
+        text = _FOLDER.sub("", str(error))
         if text.startswith(_DAMAGE):
             raise CodecError(f"RocksDB refuses it: {text}", offset=0, path=path) from error
         raise StorageError("the temporary directory", text) from error

@@ -4,6 +4,7 @@ Mirrors `RocksDBFileManager.loadCheckpointFromDfs`.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -77,6 +78,19 @@ def fetch(source: Source, found: Zip, target: Path) -> None:
         raise _refused(error) from error
     for sst in found.metadata.ssts:
         _fetch(source, found.path, sst, target / sst.local)
+
+
+@contextmanager
+def blaming(found: Zip | None) -> Iterator[None]:
+    """Names the SST file that RocksDB complains of, where it is one of a zip's."""
+    try:
+        yield
+    except CodecError as error:
+        for sst in found.metadata.ssts if found else ():
+            if found and error.path == found.path and sst.local in error.detail:
+                at = stored_at(found.path, sst.stored)
+                raise CodecError(error.detail, offset=error.offset, path=at) from error
+        raise
 
 
 def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:

@@ -11,7 +11,7 @@ from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
 from statemaint.errors import StorageError, UnsupportedError
 from statemaint.fold.rocks.changes import Pending, apply, named
 from statemaint.fold.rocks.database import Database, opened
-from statemaint.fold.rocks.fetch import Zip, fetch, read_zip
+from statemaint.fold.rocks.fetch import Zip, blaming, fetch, read_zip
 from statemaint.fold.rocks.sums import LIMITS, Found, Known, Limits, count_all, digest_all
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
@@ -152,7 +152,10 @@ def folded(
     last = chain.paths[-1] if chain.paths else ""
     stored = chain.size + (sum(sst.size for sst in base.metadata.ssts) if base else 0)
     delimiter = like.delimiter if like else None
-    with opened(base.path if base else last, workdir, delimiter, create=base is None) as database:
+    with (
+        blaming(base),
+        opened(base.path if base else last, workdir, delimiter, create=base is None) as database,
+    ):
         pending = Pending(database, like, held=limits.held)
         known = _apply(source, chain.deltas, pending, database, limits)
         compiled = stored >= limits.compiled
