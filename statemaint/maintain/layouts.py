@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from statemaint.codec import logs, schema
 from statemaint.codec.data_type import StructType, UnknownTypeError, parse_struct
@@ -32,8 +34,29 @@ _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the schema files say of a store, or of one of its column families.
+
+    Attributes:
+        key: the columns of its keys, as Spark's own JSON.
+        layout: how its rows are laid out.
+    """
+
+    key: Mapping[str, Any]
+    layout: RowLayout
+
+
 def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
-    """Returns how the rows of a store are laid out at a version.
+    """Returns how the rows of a store are laid out at a version; raises as `schemas_of` does."""
+    found = schemas_of(storage, checkpoint, store, version)
+    return {name: one.layout for name, one in found.items()}
+
+
+def schemas_of(
+    storage: Storage, checkpoint: Checkpoint, store: Store, version: int
+) -> Mapping[str | None, Stored]:
+    """Returns the schema of each column family of a store at a version, of `None` without any.
 
     Schema files are found by their names in the checkpoint: the metadata of operators name the
     place where it was begun, which a copy has left.
@@ -50,13 +73,14 @@ def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: 
     if path is not None:
         with _reading(storage, path):
             families = schema.parse_families(storage.read(path))
-            return {one.name: _of_family(one, metadata) for one in families}
+            return {one.name: Stored(one.key, _of_family(one, metadata)) for one in families}
     # All partitions share the schema that lies under the first.
     path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
     with _reading(storage, path):
         found = schema.parse_schema(storage.read(path))
         key, value = parse_struct(found.key), parse_struct(found.value)
-        return {None: RowLayout(key, value, _encoder(store, key, metadata))}
+        layout = RowLayout(key, value, _encoder(store, key, metadata))
+        return {None: Stored(found.key, layout)}
 
 
 def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
