@@ -1,16 +1,20 @@
 """What a person reads: the same facts as the JSON, as tables on stdout."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
 
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from statemaint.cli.rows import columns, group
 from statemaint.codec.digest import StateDigest
-from statemaint.maintain import Run, Undone, Verification
+from statemaint.maintain import Run, StateRow, Undone, Verification
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
@@ -182,6 +186,29 @@ def digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Non
     for store, one in digests:
         table.add_row(escape(str(store)), str(version), str(one.rows), one.digest)
     _console().print(table)
+
+
+def state(version: int, rows: Iterable[StateRow]) -> None:
+    """Prints rows of state, a table for each kind of row."""
+    console = _console()
+    for (operator, store, family), some in groupby(sorted(rows, key=group), key=group):
+        title = " / ".join(one for one in (f"op {operator}", store, family) if one)
+        found = [columns(one) for one in some]
+        table = _table(*(escape(_printable(name)) for name in found[0]))
+        for row in found:
+            table.add_row(*(escape(_cell(value)) for value in row.values()))
+        noun = "row" if len(found) == 1 else "rows"
+        console.print(f"{escape(title)}: {len(found)} {noun} at version {version}")
+        console.print(table)
+
+
+def _cell(value: Any) -> str:
+    return _printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _printable(text: str) -> str:
+    """Returns a text without what would move the cursor or change the terminal's colours."""
+    return text if text.isprintable() else json.dumps(text)[1:-1]
 
 
 def queries(config: str, listed: Mapping[str, str], *, full: bool) -> None:

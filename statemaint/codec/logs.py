@@ -46,6 +46,21 @@ class OperatorMetadata:
     virtual_column_families: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StateMetadata:
+    """What an operator says of the rows in its stores.
+
+    Attributes:
+        prefixes: how many columns of the keys of each store come apart, in front.
+        lists: the state variables whose values are any number of entries.
+        schemas: the names, without their folders, of each store's schema files, oldest first.
+    """
+
+    prefixes: Mapping[str, int]
+    lists: frozenset[str]
+    schemas: Mapping[str, tuple[str, ...]]
+
+
 def parse_query_id(content: bytes) -> str:
     """Returns the query's id from the checkpoint's `metadata`."""
     found = _object(_text(content), 0).get("id")
@@ -117,6 +132,36 @@ def parse_operator(content: bytes) -> OperatorMetadata:
         raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
     virtual = _properties(fields).get("useVirtualColumnFamilies") is True
     return OperatorMetadata(number, name, names, check_partitions(partitions), virtual)
+
+
+def parse_state_metadata(content: bytes) -> StateMetadata:
+    """Returns what an operator's metadata say of its rows.
+
+    Of the places of schema files only the names count: the places are those of the checkpoint
+    where it was begun, and it may have been copied since.
+
+    Raises:
+        CodecError: when the metadata are cut, or of a format this version does not know.
+    """
+    fields = _body(content, known=(1, 2))
+    variables = _properties(fields).get("stateVariables", [])
+    try:
+        stores = {_store_name(one["storeName"]): one for one in fields["stateStoreInfo"]}
+        prefixes = {name: int(one["numColsPrefixKey"]) for name, one in stores.items()}
+        lists = [one["stateName"] for one in variables if one["stateVariableType"] == "ListState"]
+        schemas = {name: _file_names(one) for name, one in stores.items()}
+        return StateMetadata(prefixes, frozenset(map(str, lists)), schemas)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CodecError(f"not an operator's metadata: {error!r}", offset=0) from error
+
+
+def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns names that become part of paths."""
+    names = [str(one).rpartition("/")[2] for one in store.get("stateSchemaFilePaths") or []]
+    for name in names:
+        if not re.fullmatch(r"\d{1,18}_[A-Za-z0-9-]{1,80}", name):
+            raise CodecError(f"schema file {name[:80]!r} cannot be", offset=0)
+    return tuple(names)
 
 
 def _properties(fields: dict[str, Any]) -> dict[str, Any]:

@@ -40,10 +40,13 @@ def encode(records: Iterable[Record], *, row_checksums: bool = False) -> Iterato
     yield bytes(pending) + _END
 
 
-def decode(chunks: Iterable[bytes], *, row_checksums: bool = False) -> Iterator[Record]:
+def decode(
+    chunks: Iterable[bytes], *, row_checksums: bool = False, removals: bool = True
+) -> Iterator[Record]:
     """Yields the records of a payload that arrives in pieces.
 
     With row checksums each is checked; a value keeps its own, the key of a removal comes bare.
+    Without removals a negative value length is refused in Spark's words, as in a snapshot.
 
     Raises:
         CodecError: when the payload ends early, goes on after its end, or holds a length that
@@ -57,6 +60,8 @@ def decode(chunks: Iterable[bytes], *, row_checksums: bool = False) -> Iterator[
         start = reader.offset - _INT.size
         key = reader.take(length)
         size = reader.length()
+        if size < 0 and not removals:
+            raise CodecError(f"value size cannot be {size}", offset=reader.offset)
         record = key, (reader.take(size) if size >= 0 else None)
         yield row_checksum.verify(record, offset=start) if row_checksums else record
     reader.finish()

@@ -5,6 +5,7 @@ from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.maintain import end_run, maintain, new_run_id
 from statemaint.maintain.planning import plan_checkpoint, scan_checkpoint
+from statemaint.maintain.show import StateRow, StateSelection, read_state, select_state
 from statemaint.maintain.undo import Undone, undo
 from statemaint.maintain.verify import Verification, digest_stores, verify
 
@@ -12,6 +13,8 @@ __all__ = [
     "PlanFile",
     "Restored",
     "Run",
+    "StateRow",
+    "StateSelection",
     "Undone",
     "Verification",
     "apply",
@@ -22,7 +25,9 @@ __all__ = [
     "new_run_id",
     "parse_plan",
     "plan_checkpoint",
+    "read_state",
     "scan_checkpoint",
+    "select_state",
     "undo",
     "verify",
 ]

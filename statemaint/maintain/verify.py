@@ -17,6 +17,7 @@ from statemaint.errors import (
 )
 from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
 from statemaint.listing import Entry
+from statemaint.maintain.invariants import check_rows
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -55,9 +56,10 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
 
     Args:
         storage: where the checkpoint lives.
-        deep: also compare the snapshots below the retained versions with the log below them, read
-            the files that no retained version needs, and compare every checksum file with the file
-            beside it.
+        deep: also look at every row of the newest version: whether it lies in the partition of its
+            key, and whether the stores of a join agree; compare the snapshots below the retained
+            versions with the log below them, read the files that no retained version needs, and
+            compare every checksum file with the file beside it.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -78,6 +80,7 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
         findings += _purged(store, checkpoint)
         findings += _orphans(store)
         findings += _deep(source, engine, store, checkpoint) if deep else ()
+    findings += check_rows(reading, checkpoint) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
 
 

@@ -16,7 +16,9 @@ from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 
-VERBS = ["scan", "plan", "apply", "maintain", "undo", "runs", "verify", "digest", "queries"]
+VERBS = [
+    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "digest", "show", "queries",
+]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
 
@@ -281,7 +283,7 @@ def remove_logs(root: Path) -> None:
     (root / "metadata").unlink()
 
 
-@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "digest"])
+@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "digest", "show"])
 @pytest.mark.parametrize(
     ("spoil", "code", "text"),
     [
@@ -321,6 +323,10 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["maintain", "CK", "--partition", "9"], "no store matches"),
         (["maintain", "CK", "--target-version", "99"], "cannot be the target"),
         (["digest", "CK", "--version", "99"], "version 99 does not load"),
+        (["show", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
+        (["show", "CK", "--version", "0"], "0 is not in the range x>=1"),
+        (["show", "CK", "--operator", "7"], "no operator 7, partition (any), store (any)"),
+        (["show", "CK", "--json", "--csv"], "--csv and --json cannot be had at once"),
         (["undo", "CK", "no-such-run"], "nothing of run 'no-such-run' is in the trash"),
         (["apply", "CK/metadata"], "not a plan (checkpoint: Field required)"),
         (["apply", "CK/offsets/24"], "not a plan (the file: Invalid JSON"),

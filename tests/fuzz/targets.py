@@ -295,6 +295,13 @@ def _operator(data: bytes) -> Iterable[str]:
     return [found.name, *found.stores]
 
 
+def _state_metadata(data: bytes) -> Iterable[str]:
+    found = logs.parse_state_metadata(data)
+    names = [name for names in found.schemas.values() for name in names]
+    assert not any("/" in name or name.startswith(".") for name in names)
+    return [*names, *found.prefixes, *found.lists]
+
+
 def _check_hadoop(data: bytes) -> None:
     with suppress(CodecError):
         assert checksum.hadoop_matches(data, io.BytesIO(_CONTENT)) in (True, False)
@@ -318,6 +325,7 @@ TARGETS = {
     "commit": _text_target(_commit, COMMIT, rocks_files.COMMIT_2),
     "offsets": _text_target(_conf, offsets_bytes(row_checksums=True)),
     "operator": _text_target(_operator, _OPERATOR, rocks_files.OPERATOR_2),
+    "state_metadata": _text_target(_state_metadata, _OPERATOR, rocks_files.OPERATOR_2),
     "schema": _text_target(lambda data: [str(schema.parse_schema(data))], *_SCHEMAS),
     "families": Target(_check_families, lambda: [rocks_files.SCHEMA_3]),
     "attestations": Target(

@@ -1,5 +1,7 @@
 """Commit log, offset log, operator metadata."""
 
+import json
+
 import pytest
 
 from statemaint.codec import logs
@@ -158,3 +160,50 @@ def test_an_operator_may_have_other_properties_or_none(properties: str) -> None:
 def test_malformed_operator_metadata_is_an_error(content: bytes) -> None:
     with pytest.raises(CodecError):
         logs.parse_operator(content)
+
+
+def test_an_operator_says_what_its_rows_are() -> None:
+    found = logs.parse_state_metadata(OPERATOR.replace(b'Key":0', b'Key":3'))
+    assert found == logs.StateMetadata({"default": 3}, frozenset(), {"default": ()})
+
+
+def test_of_the_places_of_schema_files_the_names_count() -> None:
+    found = logs.parse_state_metadata(rocks_files.OPERATOR_2)
+    (names,) = found.schemas.values()
+    assert [name.partition("_")[0] for name in names] == ["0"]
+
+
+def with_properties(variables: object, paths: str = '["file:/a/b/0_12-ab"]') -> bytes:
+    return (
+        f'v2\n{{"operatorInfo":{{}},"stateStoreInfo":[{{"storeName":"default","numColsPrefixKey":0,'
+        f'"stateSchemaFilePaths":{paths}}}],'
+        f'"operatorPropertiesJson":{json.dumps(json.dumps({"stateVariables": variables}))}}}'
+    ).encode()
+
+
+def test_lists_are_told_from_other_state_variables() -> None:
+    kinds = {"a": "ListState", "b": "ValueState", "c": "MapState", "d": "ListState"}
+    variables = [{"stateName": name, "stateVariableType": kind} for name, kind in kinds.items()]
+    found = logs.parse_state_metadata(with_properties(variables))
+    assert found.lists == {"a", "d"}
+    assert found.schemas == {"default": ("0_12-ab",)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"v1\n{}",
+        b"v3" + OPERATOR[2:],
+        OPERATOR.replace(b"0,", b'"x",'),
+        with_properties(5),
+        with_properties([{"stateVariableType": "ListState"}]),
+        with_properties([], '["file:/a/b/.."]'),
+        with_properties([], '["0_12/"]'),
+        with_properties([], '"0_12-ab"'),
+        with_properties([], "7"),
+    ],
+)
+def test_malformed_metadata_of_rows_are_an_error(content: bytes) -> None:
+    with pytest.raises(CodecError):
+        logs.parse_state_metadata(content)

@@ -1,21 +1,18 @@
 """What seven Sparks made, kept in `tests/checkpoints`: we read and maintain all of it."""
 
 import re
-from collections import Counter
 
 import pytest
 
-from statemaint.codec.digest import StateDigest
-from statemaint.maintain import digest_stores, maintain, verify
-from statemaint.model.ids import StoreId
+from statemaint.maintain import maintain, verify
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
 from tests.checkpoints.environments import VERSIONS
+from tests.support.archived import archived, digests, loadable_batches, row_counts
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 EVERY = [(version, kind) for version in VERSIONS for kind in recorded(version)]
-Digests = dict[tuple[StoreId, int], StateDigest]
 
 
 @pytest.fixture(params=EVERY, ids="/".join)
@@ -26,8 +23,7 @@ def name(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 @pytest.fixture
 def storage(name: tuple[str, str]) -> MemoryStorage:
-    version, kind = name
-    return MemoryStorage(contents(version)[kind])
+    return archived(name)
 
 
 def test_all_that_is_kept_is_said_by_spark_too() -> None:
@@ -37,12 +33,12 @@ def test_all_that_is_kept_is_said_by_spark_too() -> None:
 def test_spark_wrote_nothing_that_we_find_damaged(storage: MemoryStorage) -> None:
     found = verify(storage, deep=True)
     assert found.findings == ()
-    assert found.versions_checked >= len(retained_batches(storage)) > 0
+    assert found.versions_checked >= len(loadable_batches(storage)) > 0
 
 
 def test_we_count_the_rows_that_spark_counts(storage: MemoryStorage, name: tuple[str, str]) -> None:
     version, kind = name
-    for batch in retained_batches(storage):
+    for batch in loadable_batches(storage):
         assert row_counts(storage, batch) == {
             store: batches[str(batch)]["rows"] for store, batches in recorded(version)[kind].items()
         }
@@ -67,23 +63,3 @@ def test_a_second_run_finds_nothing_to_do(storage: MemoryStorage) -> None:
     report = maintain(storage, TIGHT)
     assert (report.exit_code, report.snapshots_written, report.files_deleted) == (0, 0, {})
     assert storage.files == before
-
-
-def retained_batches(storage: MemoryStorage) -> list[int]:
-    return [int(path[8:]) for path in storage.files if re.fullmatch(r"commits/\d+", path)]
-
-
-def digests(storage: MemoryStorage) -> Digests:
-    return {
-        (store, batch): found
-        for batch in retained_batches(storage)
-        for store, found in digest_stores(storage, version=batch + 1)[1]
-    }
-
-
-def row_counts(storage: MemoryStorage, batch: int) -> dict[str, int]:
-    """The rows of a store in all its partitions, by `operator/name`."""
-    rows: Counter[str] = Counter()
-    for store, found in digest_stores(storage, version=batch + 1)[1]:
-        rows[f"{store.operator}/{store.store}"] += found.rows
-    return dict(rows)

@@ -5,19 +5,17 @@ from collections import Counter
 
 import pytest
 
-from statemaint.codec.digest import StateDigest
 from statemaint.codec.rocks_zip import parse_metadata
-from statemaint.maintain import digest_stores, maintain, verify
-from statemaint.model.ids import StoreId
+from statemaint.maintain import maintain, verify
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
+from tests.support.archived import archived, digests, loadable_batches, row_counts
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, orphan_age=0)
 ARCHIVES = ["rocks-3.5.9", "rocks-4.0.5", "rocks-4.3.0"]
 EVERY = [(archive, kind) for archive in ARCHIVES for kind in recorded(archive)]
-Digests = dict[tuple[StoreId, int], StateDigest]
 
 
 @pytest.fixture(params=EVERY, ids="/".join)
@@ -28,8 +26,7 @@ def name(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 @pytest.fixture
 def storage(name: tuple[str, str]) -> MemoryStorage:
-    archive, kind = name
-    return MemoryStorage(contents(archive)[kind])
+    return archived(name)
 
 
 def test_all_that_is_kept_is_said_by_spark_too() -> None:
@@ -98,34 +95,3 @@ def missing_tables(files: dict[str, bytes]) -> set[str]:
         for path, content in zips.items()
         for table in parse_metadata(content).ssts
     } - files.keys()
-
-
-def loadable_batches(storage: MemoryStorage) -> list[int]:
-    """All of the commit log but the oldest, when Spark has deleted what it was made of."""
-    found = sorted(int(path[8:]) for path in storage.files if re.fullmatch(r"commits/\d+", path))
-    stores = {path.rpartition("/")[0] for path in storage.files if path.endswith(".zip")}
-    oldest = max((oldest_version(storage, store) for store in stores), default=1)
-    return [batch for batch in found if batch + 1 >= oldest]
-
-
-def oldest_version(storage: MemoryStorage, store: str) -> int:
-    names = [path.rpartition("/")[2] for path in storage.files if path.startswith(f"{store}/")]
-    if any(re.match(r"1[._]", name) for name in names):
-        return 1
-    return min(int(re.split(r"[._]", name)[0]) for name in names if name.endswith(".zip"))
-
-
-def digests(storage: MemoryStorage) -> Digests:
-    return {
-        (store, batch): found
-        for batch in loadable_batches(storage)
-        for store, found in digest_stores(storage, version=batch + 1)[1]
-    }
-
-
-def row_counts(storage: MemoryStorage, batch: int) -> dict[str, int]:
-    """The rows of a store in all its partitions, by `operator/name`."""
-    rows: Counter[str] = Counter()
-    for store, found in digest_stores(storage, version=batch + 1)[1]:
-        rows[f"{store.operator}/{store.store}"] += found.rows
-    return dict(rows)

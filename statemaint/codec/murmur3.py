@@ -1,0 +1,205 @@
+"""Which partition a row belongs to: Spark's `hash()` of its columns, modulo the partitions.
+
+Murmur3 (x86, 32 bit) with seed 42. The hash of each column is the seed of the next, and a null
+leaves it as it is. Booleans and what has up to 32 bits are hashed as an int, what has 64 as a long;
+a float by its bits, -0.0 as 0.0; strings, binary and decimals beyond 18 digits by their bytes,
+where each of the last one to three is mixed in as a whole signed word, which other Murmur3s do not
+do. Structs, arrays and maps are hashed value by value. Mirrors `Murmur3HashFunction`,
+`Murmur3_x86_32.hashUnsafeBytes` and `HashPartitioning.partitionIdExpression`.
+"""
+
+import math
+import struct
+from typing import assert_never
+
+from statemaint.codec.sql_types import (
+    Array,
+    Bytes,
+    Decimal,
+    Fixed,
+    Json,
+    Map,
+    Struct,
+    Type,
+    Void,
+    parse_struct,
+)
+from statemaint.codec.unsafe_write import RowWriter, Values, pointed
+from statemaint.errors import CodecError
+
+SEED = 42
+
+_32_BITS = 0xFFFFFFFF
+_LONG = struct.Struct("<q")
+_WORD = 8
+_MOST_ELEMENTS = 1 << 31
+
+
+def hash_values(values: Values, schema: Json) -> int:
+    """Returns Spark's `hash(column, ...)` of a row that Python holds; a signed 32-bit number.
+
+    Raises:
+        CodecError: when the schema has a type that cannot be written.
+        ConfigError: when a value is not of its type.
+    """
+    writer = RowWriter(schema)
+    return hash_row(writer.write(values), writer.struct)
+
+
+def partition_of(values: Values, schema: Json, num_partitions: int) -> int:
+    """Returns the partition that Spark shuffles a row to, by all of its columns.
+
+    Raises:
+        CodecError: when the schema has a type that cannot be written.
+        ConfigError: when a value is not of its type.
+    """
+    return pmod(hash_values(values, schema), num_partitions)
+
+
+def partition_of_row(row: bytes, schema: Json, num_partitions: int) -> int:
+    """Returns the same of `UnsafeRow` bytes.
+
+    Raises:
+        CodecError: when the row is cut or points beyond its end.
+    """
+    return pmod(hash_row(row, parse_struct(schema)), num_partitions)
+
+
+def pmod(number: int, divisor: int) -> int:
+    """Returns what Spark's `pmod` does for a positive divisor: never less than 0."""
+    return number % divisor
+
+
+def hash_row(row: bytes, kind: Struct, *, columns: int | None = None) -> int:
+    """Returns the hash of the columns of an `UnsafeRow`, or of the first so many.
+
+    Raises:
+        CodecError: when the row is cut or points beyond its end.
+    """
+    try:
+        found = _struct(row, 0, kind, SEED, columns=columns)
+    except (struct.error, IndexError) as error:
+        raise CodecError(f"row of {len(row)} bytes is cut short", offset=len(row)) from error
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _struct(row: bytes, base: int, kind: Struct, seed: int, *, columns: int | None = None) -> int:
+    start = base + (len(kind.fields) + 63) // 64 * _WORD
+    for number, field in enumerate(kind.fields[:columns]):
+        if not row[base + number // 8] >> number % 8 & 1:
+            seed = _value(row, base, start + _WORD * number, field.type, seed)
+    return seed
+
+
+def _value(row: bytes, base: int, at: int, kind: Type, seed: int) -> int:
+    """Returns the hash of the value at a place, whose offset, if it has one, counts from base."""
+    match kind:
+        case Fixed():
+            return _fixed(row, at, kind, seed)
+        case Decimal() if kind.long:
+            return hash_long(_LONG.unpack_from(row, at)[0], seed)
+        case Void():
+            return seed
+        case _:
+            return _varied(pointed(row, base, at), kind, seed)
+
+
+def _varied(content: bytes, kind: Decimal | Bytes | Array | Map | Struct, seed: int) -> int:
+    match kind:
+        case Bytes() | Decimal():
+            return hash_bytes(content, seed)
+        case Struct():
+            return _struct(content, 0, kind, seed)
+        case Array():
+            return _array(content, kind, seed)
+        case Map():
+            return _map(content, kind, seed)
+        case _:
+            assert_never(kind)
+
+
+def _fixed(row: bytes, at: int, kind: Fixed, seed: int) -> int:
+    value = kind.layout.unpack_from(row, at)[0]
+    match kind.name:
+        case "float":
+            return hash_int(_bits(value, "f", "i"), seed)
+        case "double":
+            return hash_long(_bits(value, "d", "q"), seed)
+        case _:
+            whole = hash_long if kind.layout.size == _WORD else hash_int
+            return whole(int(value), seed)
+
+
+def _bits(value: float, layout: str, whole: str) -> int:
+    """Returns the bits of a float, with one NaN and one zero."""
+    plain = math.nan if math.isnan(value) else value + 0.0
+    found: int = struct.unpack(f"<{whole}", struct.pack(f"<{layout}", plain))[0]
+    return found
+
+
+def _array(array: bytes, kind: Array, seed: int) -> int:
+    for at in _places(array, kind.element):
+        seed = seed if at is None else _value(array, 0, at, kind.element, seed)
+    return seed
+
+
+def _map(content: bytes, kind: Map, seed: int) -> int:
+    split = _WORD + _LONG.unpack_from(content)[0]
+    if not _WORD <= split <= len(content):
+        raise CodecError("map points beyond its row", offset=0)
+    keys, values = content[_WORD:split], content[split:]
+    for key, value in zip(_places(keys, kind.key), _places(values, kind.value), strict=False):
+        seed = seed if key is None else _value(keys, 0, key, kind.key, seed)
+        seed = seed if value is None else _value(values, 0, value, kind.value, seed)
+    return seed
+
+
+def _places(array: bytes, kind: Type) -> list[int | None]:
+    """Returns where each element of an array lies, `None` for a null."""
+    count = _LONG.unpack_from(array)[0]
+    width = kind.layout.size if isinstance(kind, Fixed) else _WORD
+    start = _WORD + (count + 63) // 64 * _WORD
+    if not 0 <= count < _MOST_ELEMENTS or start + width * count > len(array):
+        raise CodecError(f"array of {count} elements in {len(array)} bytes", offset=0)
+    nulls = array[_WORD:start]
+    return [
+        None if nulls[number // 8] >> number % 8 & 1 else start + width * number
+        for number in range(count)
+    ]
+
+
+# -- Murmur3 itself: hashes are unsigned here
+
+
+def hash_int(value: int, seed: int) -> int:
+    """Returns the hash of an int, unsigned."""
+    return _finish(_mix(seed, value), 4)
+
+
+def hash_long(value: int, seed: int) -> int:
+    """Returns the hash of a long, unsigned."""
+    return _finish(_mix(_mix(seed, value), value >> 32), 8)
+
+
+def hash_bytes(value: bytes, seed: int) -> int:
+    """Returns the hash of bytes of any length, unsigned."""
+    whole = len(value) // 4
+    for word in struct.unpack_from(f"<{whole}i", value):
+        seed = _mix(seed, word)
+    for byte in value[4 * whole :]:
+        seed = _mix(seed, byte - 256 if byte > 127 else byte)  # noqa: PLR2004 -- a signed byte
+    return _finish(seed, len(value))
+
+
+def _mix(state: int, word: int) -> int:
+    word = word * 0xCC9E2D51 & _32_BITS
+    word = (word << 15 | word >> 17) * 0x1B873593 & _32_BITS
+    state = (state ^ word) & _32_BITS
+    return ((state << 13 | state >> 19) * 5 + 0xE6546B64) & _32_BITS
+
+
+def _finish(state: int, length: int) -> int:
+    state ^= length
+    state = (state ^ state >> 16) * 0x85EBCA6B & _32_BITS
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _32_BITS
+    return state ^ state >> 16

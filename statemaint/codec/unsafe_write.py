@@ -1,0 +1,308 @@
+"""Rows written as `UnsafeRow`, the bytes of every key and value of a state store.
+
+    row   = nulls word{n} tail               nulls: a bit a column, in whole words; word: 8 bytes
+    array = count(<q) nulls element{count}   elements in their own width, together in whole words,
+            tail                             where it varies a word each
+    map   = size(<q) array array             size of the array of keys in bytes; keys, then values
+    word  = the value, zero-padded | (offset << 32 | size)    of what lies in the tail
+    tail  = what words point to, each zero-padded to 8 bytes; offsets count from the row or array
+
+All little-endian, but for the big-endian bytes of a decimal beyond 18 digits: in a row such a
+decimal takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`,
+`UnsafeArrayWriter` and the code of `UnsafeProjection`.
+"""
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal as Number
+from typing import Any, assert_never
+
+from statemaint.codec.sql_types import (
+    Array,
+    Bytes,
+    Decimal,
+    Fixed,
+    Json,
+    Map,
+    Struct,
+    Type,
+    Void,
+    parse_struct,
+)
+from statemaint.errors import CodecError, ConfigError
+
+Values = Sequence[Any] | Mapping[str, Any]
+"""One row: its columns in order, or by name."""
+
+_LONG = struct.Struct("<q")
+_WORD = 8
+_BIG_DECIMAL = 16
+_MOST_EXPONENT = 1000  # far beyond any decimal; 10 ** 10 ** 9 would never be done
+_EPOCH = {
+    "timestamp": datetime(1970, 1, 1, tzinfo=UTC),
+    "timestamp_ntz": datetime(1970, 1, 1),  # noqa: DTZ001 -- the type that has no time zone
+}
+
+
+class RowWriter:
+    """Writes rows of one schema.
+
+    Attributes:
+        struct: the columns.
+    """
+
+    __slots__ = ("_normalize", "struct")
+
+    def __init__(self, schema: Json, *, normalize: bool = False) -> None:
+        """Prepares for a schema.
+
+        Args:
+            schema: Spark's JSON of a `StructType`, parsed.
+            normalize: write -0.0 as 0.0 and every NaN alike, as Spark does in keys that rows are
+                grouped by (`NormalizeFloatingNumbers`).
+
+        Raises:
+            CodecError: when it has a type that cannot be written.
+        """
+        self.struct = parse_struct(schema)
+        self._normalize = normalize
+
+    def write(self, values: Values) -> bytes:
+        """Returns a row's bytes.
+
+        Python's own types stand for Spark's: `datetime` with a time zone for a timestamp, without
+        one for timestamp_ntz; `date`; `Decimal`; `str`; `bytes`; a list; a dictionary, in its
+        order, or pairs for a map. Dates and timestamps may be given as Spark keeps them, too: days
+        and microseconds since 1970.
+
+        Raises:
+            ConfigError: naming the column, when a value is not of its type.
+        """
+        return self._row(values, self.struct)
+
+    def _row(self, values: Values, kind: Struct) -> bytes:
+        columns = _columns(values, kind)
+        parts = _Parts(bytearray(_bitset(len(columns)) + _WORD * len(columns)), 0)
+        start = _bitset(len(columns))
+        for number, (value, field) in enumerate(zip(columns, kind.fields, strict=True)):
+            try:
+                if value is None:
+                    _must_be_nullable(field.nullable)
+                    parts.null(number)
+                self._word(parts, start + _WORD * number, value, field.type)
+            except (ConfigError, struct.error, TypeError, ValueError, OverflowError) as error:
+                raise ConfigError(f"column {field.name!r}: {error}") from error
+        return parts.whole()
+
+    def _word(self, parts: "_Parts", at: int, value: Any, kind: Type) -> None:
+        """Writes a column's word, and what it points to."""
+        if isinstance(kind, Decimal) and not kind.long:
+            found = b"" if value is None else _big_endian(_unscaled(value, kind))
+            parts.point(at, found, room=_BIG_DECIMAL)
+        elif value is not None:
+            self._element(parts, at, value, kind)
+
+    def _element(self, parts: "_Parts", at: int, value: Any, kind: Type) -> None:
+        match kind:
+            case Fixed():
+                kind.layout.pack_into(parts.head, at, self._fixed(value, kind.name))
+            case Decimal() if kind.long:
+                _LONG.pack_into(parts.head, at, _unscaled(value, kind))
+            case Void():
+                raise ConfigError("void has no value but None")
+            case _:
+                parts.point(at, self._varied(value, kind))
+
+    def _varied(self, value: Any, kind: Decimal | Bytes | Array | Map | Struct) -> bytes:
+        match kind:
+            case Bytes():
+                return _encoded(value, kind)
+            case Decimal():
+                return _big_endian(_unscaled(value, kind))
+            case Struct():
+                return self._row(value, kind)
+            case Array():
+                return self._array(list(value), kind.element, nullable=kind.nullable)
+            case Map():
+                return self._map(value, kind)
+            case _:
+                assert_never(kind)
+
+    def _array(self, values: list[Any], kind: Type, *, nullable: bool) -> bytes:
+        width = _width(kind)
+        start = _WORD + _bitset(len(values))
+        parts = _Parts(bytearray(start + _padded(width * len(values))), _WORD)
+        _LONG.pack_into(parts.head, 0, len(values))
+        for number, value in enumerate(values):
+            if value is None:
+                _must_be_nullable(nullable)
+                parts.null(number)
+            else:
+                self._element(parts, start + width * number, value, kind)
+        return parts.whole()
+
+    def _map(self, value: Any, kind: Map) -> bytes:
+        pairs = list(value.items() if isinstance(value, Mapping) else value)
+        keys = self._array([key for key, _ in pairs], kind.key, nullable=False)
+        values = self._array([one for _, one in pairs], kind.value, nullable=kind.nullable)
+        return _LONG.pack(len(keys)) + keys + values
+
+    def _fixed(self, value: Any, name: str) -> int | float | bool:
+        match name:
+            case "boolean":
+                return bool(_instance(value, bool))
+            case "float" | "double":
+                return self._float(value)
+            case "date" if isinstance(value, date):
+                return (value - date(1970, 1, 1)).days
+            case "timestamp" | "timestamp_ntz" if isinstance(value, datetime):
+                return (value - _EPOCH[name]) // timedelta(microseconds=1)
+            case _:
+                return int(_instance(value, int))
+
+    def _float(self, value: Any) -> float:
+        number = float(_instance(value, (float, int)))
+        if not self._normalize:
+            return number
+        return math.nan if math.isnan(number) else number + 0.0  # -0.0 + 0.0 is 0.0
+
+
+class _Parts:
+    """A row or an array while it is written: what has a fixed place, and the tail."""
+
+    __slots__ = ("_nulls", "head", "tail")
+
+    def __init__(self, head: bytearray, nulls: int) -> None:
+        self.head, self._nulls, self.tail = head, nulls, bytearray()
+
+    def null(self, number: int) -> None:
+        self.head[self._nulls + number // 8] |= 1 << number % 8
+
+    def point(self, at: int, content: bytes, *, room: int = 0) -> None:
+        offset = len(self.head) + len(self.tail)
+        _LONG.pack_into(self.head, at, offset << 32 | len(content))
+        self.tail += content.ljust(room or _padded(len(content)), b"\0")
+
+    def whole(self) -> bytes:
+        return bytes(self.head + self.tail)
+
+
+def encode_row(values: Values, schema: Json) -> bytes:
+    """Returns one row as `UnsafeRow` bytes; see `RowWriter`, which many rows should share.
+
+    Raises:
+        CodecError: when the schema has a type that cannot be written.
+        ConfigError: naming the column, when a value is not of its type.
+    """
+    return RowWriter(schema).write(values)
+
+
+def prefix_of(row: bytes, kind: Struct, columns: int) -> bytes:
+    """Returns the row of the first columns of a row, as Spark's projection would write it.
+
+    Raises:
+        CodecError: when the row is cut or points beyond its end.
+    """
+    old = _bitset(len(kind.fields))
+    start = _bitset(columns)
+    parts = _Parts(bytearray(start + _WORD * columns), 0)
+    for number, field in enumerate(kind.fields[:columns]):
+        word = row[old + _WORD * number :][:_WORD]
+        if len(word) < _WORD:
+            raise CodecError(f"row of {len(row)} bytes is too short", offset=0)
+        at, big = start + _WORD * number, isinstance(field.type, Decimal) and not field.type.long
+        null = row[number // 8] >> number % 8 & 1
+        if null:
+            parts.null(number)
+        if big or not (null or is_fixed(field.type)):
+            content = b"" if null else pointed(row, 0, _WORD * number + old)
+            parts.point(at, bytes(content), room=_BIG_DECIMAL if big else 0)
+        else:
+            parts.head[at : at + _WORD] = word
+    return parts.whole()
+
+
+def is_fixed(kind: Type) -> bool:
+    """Tells whether a word holds the value itself."""
+    return isinstance(kind, Fixed | Void) or (isinstance(kind, Decimal) and kind.long)
+
+
+def pointed(row: bytes, base: int, at: int) -> bytes:
+    """Returns what a word at a place points to, from the base that its offset counts from.
+
+    Raises:
+        CodecError: when it points beyond the end.
+    """
+    if not 0 <= at <= len(row) - _WORD:
+        raise CodecError("row cut short", offset=min(at, len(row)))
+    offset, size = divmod(_LONG.unpack_from(row, at)[0], 1 << 32)
+    if offset < 0 or base + offset + size > len(row):
+        raise CodecError(f"column points to {size} bytes beyond its row", offset=at)
+    return row[base + offset : base + offset + size]
+
+
+def _columns(values: Values, kind: Struct) -> list[Any]:
+    names = [field.name for field in kind.fields]
+    if isinstance(values, Mapping):
+        if set(values) != set(names):
+            raise ConfigError(f"columns {sorted(values)} are not {sorted(names)}")
+        return [values[name] for name in names]
+    columns = list(values)
+    if isinstance(values, str | bytes) or len(columns) != len(names):
+        raise ConfigError(f"{len(columns)} values for the columns {', '.join(names)}")
+    return columns
+
+
+def _must_be_nullable(nullable: bool) -> None:  # noqa: FBT001 -- what it asks for
+    if not nullable:
+        raise ConfigError("null, where the schema allows none")
+
+
+def _instance(value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{value!r} is not of its type")
+    return value
+
+
+def _encoded(value: Any, kind: Bytes) -> bytes:
+    if kind.text:
+        return str(_instance(value, str)).encode()
+    return bytes(_instance(value, (bytes, bytearray, memoryview)))
+
+
+def _unscaled(value: Any, kind: Decimal) -> int:
+    """Returns a decimal without its point, exactly: a value is never rounded."""
+    number = Number(_instance(value, (Number, int)))
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or abs(exponent) > _MOST_EXPONENT:
+        raise ConfigError(f"{value} is no decimal number of Spark's")
+    whole: int = int("".join(map(str, digits)))
+    shift = kind.scale + exponent
+    found, rest = divmod(whole * _power(shift), _power(-shift))
+    if rest or found >= 10**kind.precision:
+        raise ConfigError(f"{value} does not fit decimal({kind.precision},{kind.scale})")
+    return -found if sign else found
+
+
+def _power(exponent: int) -> int:
+    return int(10 ** max(exponent, 0))
+
+
+def _big_endian(number: int) -> bytes:
+    """Returns what Java's `BigInteger.toByteArray` does: as few bytes as hold the sign, too."""
+    magnitude = number if number >= 0 else ~number
+    return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+
+
+def _width(kind: Type) -> int:
+    return kind.layout.size if isinstance(kind, Fixed) else _WORD
+
+
+def _bitset(count: int) -> int:
+    return (count + 63) // 64 * _WORD
+
+
+def _padded(size: int) -> int:
+    return (size + 7) // 8 * 8

@@ -1,0 +1,157 @@
+"""State as a table of Arrow, for whoever has `pyarrow`; this package does not bring it."""
+
+from types import ModuleType
+from typing import Any, assert_never
+
+from statemaint.codec.data_type import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+)
+from statemaint.codec.readable import field_names
+from statemaint.codec.state_row import RowLayout
+from statemaint.codec.unsafe_row import Row
+from statemaint.errors import CodecError, ConfigError
+from statemaint.maintain.show import DecodedRow, StateSelection, select_state
+from statemaint.storage import Storage
+
+# Months, days and nanoseconds, which is as long as Arrow's calendar intervals go.
+_NANOSECONDS = 1000
+
+
+def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
+    """Returns the rows of one store or column family at a version as a `pyarrow.Table`.
+
+    Its columns are `partition`, `key` and `value`, the last two of structs with the columns that
+    the state is stored with; where a value is any number of entries, `value` is a list of them.
+
+    Args:
+        storage: where the checkpoint lives, or its address.
+        operator: the stateful operator.
+        where: `partition`, `store`, `family` and `version` as in `read_state`.
+
+    Raises:
+        ConfigError: when `pyarrow` is not installed, or several stores or families are asked for,
+            whose rows have different columns; else as `read_state` does.
+        CodecError: when a value is larger than Arrow's type for it; else as `read_state` does.
+    """
+    arrow = _pyarrow()
+    found = select_state(storage, operator, **where)
+    layout = _layout(found)
+    schema = _schema(arrow, layout)
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    for row in found.decoded():
+        for name, value in _columns(layout, row).items():
+            columns[name].append(value)
+    try:
+        return arrow.table(columns, schema=schema)
+    except (arrow.ArrowException, OverflowError) as error:
+        raise CodecError(f"a value has no place in Arrow: {error}", offset=0) from error
+
+
+def _pyarrow() -> ModuleType:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ConfigError("pyarrow is not installed; `pip install pyarrow`") from error
+    found: ModuleType = pa
+    return found
+
+
+def _layout(found: StateSelection) -> RowLayout:
+    layouts = {
+        (part.store.id.store, family or ""): layout
+        for part in found.parts
+        for family, layout in part.layouts.items()
+    }
+    if len(layouts) > 1:
+        names = ", ".join(" / ".join(filter(None, one)) for one in sorted(layouts))
+        raise ConfigError(f"a table has rows of one kind: name the store or family, of {names}")
+    return next(iter(layouts.values()))
+
+
+def _schema(arrow: ModuleType, layout: RowLayout) -> Any:
+    value = _type(arrow, layout.value)
+    fields = {
+        "partition": arrow.int32(),
+        "key": _type(arrow, layout.key),
+        "value": arrow.list_(value) if layout.many else value,
+    }
+    return arrow.schema(list(fields.items()))
+
+
+def _columns(layout: RowLayout, row: DecodedRow) -> dict[str, Any]:
+    entries = [_value(layout.value, entry) for entry in row.entries]
+    return {
+        "partition": row.store.partition,
+        "key": _value(layout.key, row.key),
+        "value": entries if layout.many else entries[0],
+    }
+
+
+def _type(arrow: ModuleType, kind: DataType) -> Any:
+    match kind:
+        case StructType(fields):
+            pairs = zip(field_names(kind), fields, strict=True)
+            return arrow.struct([(name, _type(arrow, field.type)) for name, field in pairs])
+        case ArrayType(element):
+            return arrow.list_(_type(arrow, element))
+        case MapType(key, value):
+            return arrow.map_(_type(arrow, key), _type(arrow, value))
+        case DecimalType(precision, scale):
+            return arrow.decimal128(precision, scale)
+        case AtomicType(name):
+            return _atomic(arrow, name)
+        case _:
+            assert_never(kind)
+
+
+def _atomic(arrow: ModuleType, name: str) -> Any:
+    return {
+        "void": arrow.null(),
+        "boolean": arrow.bool_(),
+        "byte": arrow.int8(),
+        "short": arrow.int16(),
+        "integer": arrow.int32(),
+        "long": arrow.int64(),
+        "float": arrow.float32(),
+        "double": arrow.float64(),
+        "string": arrow.string(),
+        "binary": arrow.binary(),
+        "date": arrow.date32(),
+        "timestamp": arrow.timestamp("us", tz="UTC"),
+        "timestamp_ntz": arrow.timestamp("us"),
+        # Arrow has no interval of months alone.
+        "year-month": arrow.int32(),
+        "day-time": arrow.duration("us"),
+        "interval": arrow.month_day_nano_interval(),
+    }[name]
+
+
+def _value(kind: DataType, value: Any) -> Any:
+    """Returns a value as Arrow takes it: structs by name, and intervals with nanoseconds."""
+    if value is None:
+        return None
+    match kind:
+        case StructType():
+            return _struct(kind, value)
+        case ArrayType(element):
+            return [_value(element, one) for one in value]
+        case MapType(key, other):
+            return [(_value(key, one), _value(other, two)) for one, two in value]
+        case AtomicType("interval"):
+            months, days, micros = value
+            return (months, days, micros * _NANOSECONDS)
+        case _:
+            return value
+
+
+def _struct(kind: StructType, row: Row) -> dict[str, Any]:
+    names = field_names(kind)
+    return {
+        name: _value(field.type, value)
+        for name, field, value in zip(names, kind.fields, row, strict=True)
+    }

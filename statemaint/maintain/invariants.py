@@ -1,0 +1,214 @@
+"""What must hold among the rows of a version: where they lie, and the stores of a join.
+
+    partition   the Murmur3 hash of the shuffle key, modulo the number of partitions
+    formats 1-3 of a join, each side: keyToNumValues has n > 0 for exactly the keys of
+                keyWithIndexToValue, and those have the indexes 0 to n - 1
+    format 4    keyWithTsToValues and tsWithKey have the same keys at the same times
+
+Old faults of Spark itself have broken these in real checkpoints. They are told, never repaired.
+Mirrors `SymmetricHashJoinStateManager`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemaint.codec.state_row import Wrapping, key_reader, value_reader
+from statemaint.codec.unsafe_row import Row
+from statemaint.errors import CheckpointError, CodecError, ConfigError, NotFoundError, Superseded
+from statemaint.fold import Source
+from statemaint.fold.state import State, opened_state
+from statemaint.maintain.keys import ShuffleKey, shuffle_key
+from statemaint.maintain.layouts import Stored, schemas_of
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId, UnitId, batch_of
+from statemaint.storage import Storage
+
+_NUMBER = 2  # bytes of a column family's number, in front of a key
+_COUNTS, _ENTRIES = "keyToNumValues", "keyWithIndexToValue"
+_BY_KEY, _BY_TIME = "keyWithTsToValues", "tsWithKey"
+
+
+@dataclass(slots=True)
+class _Side:
+    """One side of a join in one partition, while its rows are read.
+
+    Attributes:
+        counts: how many entries each key should have.
+        entries: how many it has, and the highest index of them.
+        by_key: a hash of each key and time in the one order.
+        by_time: and in the other.
+    """
+
+    counts: dict[bytes, int] = field(default_factory=dict)
+    entries: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    by_key: set[tuple[bytes, Any]] = field(default_factory=set)
+    by_time: set[tuple[bytes, Any]] = field(default_factory=set)
+
+    def faults(self) -> Iterator[str]:
+        alone = self.counts.keys() - self.entries.keys()
+        if alone:
+            yield f"{len(alone)} keys are counted and have no rows"
+        orphans = self.entries.keys() - self.counts.keys()
+        if orphans:
+            yield f"{len(orphans)} keys have rows and are not counted"
+        both = self.counts.keys() & self.entries.keys()
+        holes = sum((self.counts[key], self.counts[key] - 1) != self.entries[key] for key in both)
+        if holes:
+            yield f"{holes} keys have other indexes than 0 to their count"
+        if differ := len(self.by_key ^ self.by_time):
+            yield f"{differ} keys and times are only in one of {_BY_KEY} and {_BY_TIME}"
+
+
+def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields what is wrong with the rows of the newest committed version; reads all of them.
+
+    What cannot be read is not said here, nor what is of a kind whose rules are not known.
+
+    Raises:
+        StorageError: when anything could not be listed or read.
+    """
+    if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
+        return
+    sides: dict[tuple[int, int, str], _Side] = defaultdict(_Side)
+    broken: set[UnitId] = set()
+    for store in checkpoint.stores:
+        try:
+            yield from _check(storage, checkpoint, store, sides)
+        except (CheckpointError, ConfigError, NotFoundError, Superseded):
+            broken.add(store.id.unit)
+    yield from _joins(checkpoint, sides, broken)
+
+
+def _check(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    store: Store,
+    sides: dict[tuple[int, int, str], _Side],
+) -> Iterator[Finding]:
+    version = checkpoint.target or 0
+    chain = store.versions.chain(version)
+    if not isinstance(chain, Chain) or not chain.paths:
+        return
+    schemas = schemas_of(storage, checkpoint, store, version)
+    astray: dict[int, int] = defaultdict(int)
+    with opened_state(Source.of(storage, store, checkpoint), store, chain) as state:
+        look = _Looking(checkpoint, store, schemas, state, sides, astray)
+        for number, (key, value) in enumerate(state.rows, 1):
+            try:
+                look.at(key, value)
+            except CodecError as error:
+                detail = f"{store.id.directory}: row {number} of version {version}: {error.detail}"
+                yield Finding(FindingCode.CORRUPT_FILE, detail, store.id, version)
+                raise
+    if astray:
+        rows, places = sum(astray.values()), ", ".join(map(str, sorted(astray)[:5]))
+        detail = (
+            f"{store.id.directory}: {rows} rows of version {version} belong to other partitions "
+            f"(such as {places}) by the hash of their keys; files may have been swapped between "
+            "partitions. The query finds such rows never again; restore them from a copy"
+        )
+        batches = (batch_of(version),)
+        code = FindingCode.WRONG_PARTITION
+        yield Finding(code, detail, store.id, version, path=store.id.directory, batches=batches)
+
+
+class _Looking:
+    """Looks at the rows of one store, and notes what it sees."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        store: Store,
+        schemas: Mapping[str | None, Stored],
+        state: State,
+        sides: dict[tuple[int, int, str], _Side],
+        astray: dict[int, int],
+    ) -> None:
+        self._store, self._sides, self._astray = store, sides, astray
+        siblings = [one for one in checkpoint.stores if one.id.operator == store.id.operator]
+        self._partitions = 1 + max(one.id.partition for one in siblings)
+        self._numbers = _NUMBER if state.families else 0
+        wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
+        operators = {one.id: one for one in checkpoint.operators}
+        self._known: dict[str | None, _Known | None] = {}
+        for name, stored in schemas.items():
+            called = name or store.id.store
+            key = shuffle_key(operators.get(store.id.operator), called, stored, self._numbers)
+            self._known[name] = _Known.of(called, key, stored, wrapping) if key else None
+        self._families = state.families
+
+    def at(self, key: bytes, value: bytes) -> None:
+        name = None
+        if self._numbers:
+            name = self._families.get(int.from_bytes(key[:_NUMBER], "little", signed=True), "")
+        known = self._known.get(name)
+        if known is None:
+            return
+        place = known.key.partition(key, self._partitions)
+        if place != self._store.id.partition:
+            self._astray[place] += 1
+        if known.note:
+            one = self._store.id
+            known.note(self._sides[one.operator, one.partition, known.side], key, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of the rows of a store, or of a column family."""
+
+    key: ShuffleKey
+    side: str
+    note: Callable[[_Side, bytes, bytes], None] | None
+
+    @classmethod
+    def of(cls, name: str, key: ShuffleKey, stored: Stored, wrapping: Wrapping) -> "_Known":
+        side, _, kind = name.partition("-")
+        columns, values = key_reader(stored.layout, wrapping), value_reader(stored.layout, wrapping)
+
+        def count(side: _Side, raw: bytes, value: bytes) -> None:
+            side.counts[key.bytes_of(raw)] = _long(values(raw, value)[0])
+
+        def entry(side: _Side, raw: bytes, _: bytes) -> None:
+            at = key.bytes_of(raw)
+            number, most = side.entries.get(at, (0, -1))
+            side.entries[at] = number + 1, max(most, _long(columns(raw)))
+
+        def by_key(side: _Side, raw: bytes, _: bytes) -> None:
+            side.by_key.add((key.bytes_of(raw), columns(raw)[-1]))
+
+        def by_time(side: _Side, raw: bytes, _: bytes) -> None:
+            side.by_time.add((key.bytes_of(raw), columns(raw)[-1]))
+
+        notes = {_COUNTS: count, _ENTRIES: entry, _BY_KEY: by_key, _BY_TIME: by_time}
+        return cls(key, side, notes.get(kind))
+
+
+def _long(row: Row) -> int:
+    """Returns the last column of a row, which counts."""
+    if not row or not isinstance(row[-1], int):
+        raise CodecError("a count or an index is not a number", offset=0)
+    return row[-1]
+
+
+def _joins(
+    checkpoint: Checkpoint,
+    sides: Mapping[tuple[int, int, str], _Side],
+    broken: set[UnitId],
+) -> Iterator[Finding]:
+    version = checkpoint.target or 0
+    for (operator, partition, name), side in sorted(sides.items()):
+        if UnitId(operator, partition) in broken:
+            continue  # what was not read cannot be missed
+        for fault in side.faults():
+            place = f"state/{operator}/{partition}"
+            detail = (
+                f"{place}, {name} side of the join at version {version}: {fault}. Old faults of "
+                "Spark did this, and so do files of another version; nothing is repaired here, "
+                "see the runbook"
+            )
+            store = StoreId(operator, partition)
+            yield Finding(FindingCode.JOIN_MISMATCH, detail, store, version, path=place)

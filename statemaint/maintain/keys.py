@@ -1,0 +1,122 @@
+"""The columns that the rows of a store are shuffled by, as the bytes that Spark hashes."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from statemaint.codec.murmur3 import hash_row, pmod
+from statemaint.codec.sql_types import Struct, parse_struct
+from statemaint.codec.state_row import (
+    Bare,
+    KeyEncoder,
+    NoPrefix,
+    PrefixScan,
+    TimestampFirst,
+    TimestampLast,
+)
+from statemaint.codec.unsafe_write import prefix_of
+from statemaint.errors import CodecError
+from statemaint.maintain.layouts import Stored
+from statemaint.model.checkpoint import Operator
+
+_INT, _MOMENT = struct.Struct("<i"), 8
+_SESSION_START = "sessionStartTime"
+# Their state lies where their rows are shuffled to: by the whole key.
+_WHOLE_KEY = (
+    "stateStoreSave",
+    "dedupe",
+    "dedupeWithinWatermark",
+    "flatMapGroupsWithState",
+    "applyInPandasWithState",
+)
+_SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
+_WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleKey:
+    """How to find the columns by which rows are shuffled in the keys of a store.
+
+    Attributes:
+        row: the row within a key, of all the columns of `kind`.
+        kind: what they are.
+        columns: so many of them, from the first on, decide on the partition.
+    """
+
+    row: Callable[[bytes], bytes]
+    kind: Struct
+    columns: int
+
+    def bytes_of(self, key: bytes) -> bytes:
+        """Returns the deciding columns as a row of their own."""
+        row = self.row(key)
+        whole = self.columns == len(self.kind.fields)
+        return row if whole else prefix_of(row, self.kind, self.columns)
+
+    def partition(self, key: bytes, partitions: int) -> int:
+        """Returns the partition that a key belongs to. Mirrors `HashPartitioning`."""
+        return pmod(hash_row(self.row(key), self.kind, columns=self.columns), partitions)
+
+
+def shuffle_key(
+    operator: Operator | None, name: str, stored: Stored, families: int
+) -> ShuffleKey | None:
+    """Returns how the rows of a store are shuffled, where that is known.
+
+    Args:
+        operator: what its metadata say; Sparks before 4.0 write none.
+        name: of the column family, or of the store where it has none.
+        stored: its schema.
+        families: the bytes of the column family's number in front of each key.
+    """
+    try:
+        kind = parse_struct(stored.key)
+    except CodecError:
+        return None  # of a type that hashes in another way, such as text with a collation
+    columns = _columns(operator, name, kind)
+    found = _row_in(stored.layout.encoder, families, kind)
+    if not columns or found is None:
+        return None
+    row, within = found
+    return ShuffleKey(row, within, columns) if columns <= len(within.fields) else None
+
+
+def _columns(operator: Operator | None, name: str, kind: Struct) -> int:
+    """Returns how many columns of a key decide; 0 where that is unknown."""
+    side, _, rest = name.partition("-")
+    if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
+        return len(kind.fields) - (rest in _WITH_LAST)
+    session = bool(kind.fields) and kind.fields[-1].name == _SESSION_START
+    if session and (operator is None or operator.name == _SESSIONS):
+        return len(kind.fields) - 1
+    whole = operator is None or operator.name in _WHOLE_KEY
+    return len(kind.fields) if whole and not session else 0
+
+
+def _row_in(
+    encoder: KeyEncoder, families: int, kind: Struct
+) -> tuple[Callable[[bytes], bytes], Struct] | None:
+    """Returns what cuts the row with the first columns out of a key, and its columns."""
+    first, but_last = families + 1, Struct(kind.fields[:-1])
+    match encoder:
+        case Bare():
+            return (lambda key: key), kind
+        case NoPrefix():
+            return (lambda key: key[first:]), kind
+        case PrefixScan(columns):
+            begin = families + _INT.size
+            front = Struct(kind.fields[:columns])
+            return (lambda key: key[begin + 1 : begin + _size(key, families)]), front
+        case TimestampFirst():
+            return (lambda key: key[first + _MOMENT :]), but_last
+        case TimestampLast():
+            return (lambda key: key[first:-_MOMENT]), but_last
+        case _:
+            return None
+
+
+def _size(key: bytes, at: int) -> int:
+    if len(key) < at + _INT.size:
+        raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
+    found: int = _INT.unpack_from(key, at)[0]
+    return found

@@ -1,0 +1,162 @@
+"""How the rows of a store are laid out at a version, from the checkpoint's own schema files."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.codec import logs, schema
+from statemaint.codec.data_type import StructType, UnknownTypeError, parse_struct
+from statemaint.codec.logs import StateMetadata
+from statemaint.codec.schema import ColumnFamily
+from statemaint.codec.state_row import (
+    Bare,
+    KeyEncoder,
+    NoPrefix,
+    PrefixScan,
+    RowLayout,
+    TimestampFirst,
+    TimestampLast,
+    parse_encoder,
+)
+from statemaint.errors import CodecError, DamagedError, NotFoundError, UnsupportedError
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import StoreId, batch_of
+from statemaint.storage import Storage
+
+Layouts = Mapping[str | None, RowLayout]
+"""Of each column family by its name; of `None` in a store without any."""
+
+_UNKNOWN = StateMetadata({}, frozenset(), {})
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+_UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the schema files say of a store, or of one of its column families.
+
+    Attributes:
+        key: the columns of its keys, as Spark's own JSON.
+        layout: how its rows are laid out.
+    """
+
+    key: Mapping[str, Any]
+    layout: RowLayout
+
+
+def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
+    """Returns how the rows of a store are laid out at a version; raises as `schemas_of` does."""
+    found = schemas_of(storage, checkpoint, store, version)
+    return {name: one.layout for name, one in found.items()}
+
+
+def schemas_of(
+    storage: Storage, checkpoint: Checkpoint, store: Store, version: int
+) -> Mapping[str | None, Stored]:
+    """Returns the schema of each column family of a store at a version, of `None` without any.
+
+    Schema files are found by their names in the checkpoint: the metadata of operators name the
+    place where it was begun, which a copy has left.
+
+    Raises:
+        DamagedError: when there is no schema, or it cannot be read.
+        UnsupportedError: when rows are not encoded as UnsafeRow, or a column is of a type that
+            cannot be read.
+        StorageError: when a file cannot be read.
+    """
+    _must_be_unsafe_rows(storage, checkpoint)
+    metadata = _metadata(storage, store.id.operator, batch_of(version))
+    path = _families_path(storage, store.id, metadata)
+    if path is not None:
+        with _reading(storage, path):
+            families = schema.parse_families(storage.read(path))
+            return {one.name: Stored(one.key, _of_family(one, metadata)) for one in families}
+    # All partitions share the schema that lies under the first.
+    path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
+    with _reading(storage, path):
+        found = schema.parse_schema(storage.read(path))
+        key, value = parse_struct(found.key), parse_struct(found.value)
+        layout = RowLayout(key, value, _encoder(store, key, metadata))
+        return {None: Stored(found.key, layout)}
+
+
+def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
+    try:
+        conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
+    except NotFoundError:
+        return  # purged meanwhile; every Spark before 4.0 has nothing else
+    found = conf.get(_ENCODING, _UNSAFE_ROW)
+    if found.strip().lower() != _UNSAFE_ROW:
+        raise UnsupportedError(storage.root, f"{_ENCODING}={found}", _UNSAFE_ROW)
+
+
+@contextmanager
+def _reading(storage: Storage, path: str) -> Iterator[None]:
+    """Says which file it is that cannot be read, or is not there."""
+    code = FindingCode.UNREADABLE_METADATA.value
+    try:
+        yield
+    except UnknownTypeError as error:
+        raise UnsupportedError(
+            storage.root, f"{path}: {error.detail}", "those of Spark's types that state can have"
+        ) from error
+    except CodecError as error:
+        raise DamagedError(path, error.detail, code=code) from error
+    except NotFoundError as error:
+        text = "it says what the rows of this state are, and is not there"
+        raise DamagedError(path, text, code=code) from error
+
+
+def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
+    """Returns what counted at a batch; Sparks before 4.0 write none."""
+    entries = list(storage.list(f"state/{operator}/_metadata"))
+    newer = _by_batch(entry for entry in entries if entry.path.endswith(f"/v2/{entry.name}"))
+    older = [entry.path for entry in entries if entry.name == "metadata"]
+    path = _at(newer, batch) or next(iter(older), None)
+    if path is None:
+        return _UNKNOWN
+    with _reading(storage, path):
+        return logs.parse_state_metadata(storage.read(path))
+
+
+def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) -> str | None:
+    """Returns where the schemas of a store's column families are; `None` where it has none."""
+    folder = f"state/{store.operator}/_stateSchema/{store.store}"
+    if named := metadata.schemas.get(store.store):
+        return f"{folder}/{named[-1]}"
+    listed = _by_batch(storage.list(folder))
+    return listed[max(listed)] if listed else None
+
+
+def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
+    """Returns the paths of files whose names are those of batches, with a unique id or without."""
+    numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
+    return {int(name): path for name, path in numbers if name.isascii() and name.isdecimal()}
+
+
+def _at(paths: Mapping[int, str], batch: int) -> str | None:
+    """Returns what counted at a batch: the newest up to it, or what is left above."""
+    below = [number for number in paths if number <= batch]
+    found = max(below, default=min(paths, default=None))
+    return None if found is None else paths[found]
+
+
+def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
+    encoder = parse_encoder(family.encoder)
+    # Rows of a join that have key and time in common lie together, as the entries of a list do.
+    many = family.name in metadata.lists or isinstance(encoder, TimestampFirst | TimestampLast)
+    return RowLayout(parse_struct(family.key), parse_struct(family.value), encoder, many)
+
+
+def _encoder(store: Store, key: StructType, metadata: StateMetadata) -> KeyEncoder:
+    if store.rocks is None:
+        return Bare()
+    columns = metadata.prefixes.get(store.id.store)
+    if columns is None:
+        # Only sessions have a prefix where Spark 3.5 says nothing of it: all but their start.
+        sessions = bool(key.fields) and key.fields[-1].name == _SESSION_START
+        columns = len(key.fields) - 1 if sessions else 0
+    return PrefixScan(columns) if columns else NoPrefix()

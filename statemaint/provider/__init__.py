@@ -1,0 +1,26 @@
+"""State stores under Spark's own method names, for work on state while its query stands still."""
+
+from statemaint.provider.bootstrap import Bootstrapped, LiveCheckpointError, bootstrap
+from statemaint.provider.conf import StateStoreConf
+from statemaint.provider.files import CannotLoadStateStoreError, StoreFile
+from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
+from statemaint.provider.store import (
+    HDFSBackedReadStateStore,
+    HDFSBackedStateStore,
+    StateStoreMetrics,
+    StoreState,
+)
+
+__all__ = [
+    "Bootstrapped",
+    "CannotLoadStateStoreError",
+    "HDFSBackedReadStateStore",
+    "HDFSBackedStateStore",
+    "HDFSBackedStateStoreProvider",
+    "LiveCheckpointError",
+    "StateStoreConf",
+    "StateStoreMetrics",
+    "StoreFile",
+    "StoreState",
+    "bootstrap",
+]

@@ -1,0 +1,309 @@
+"""State that no query has computed: rows of one's own, as one more committed batch.
+
+A query must have run to its first commit and be stopped: then its checkpoint has metadata, schemas,
+offsets and commits that we need not invent. What is committed is never rewritten. The next batch
+is written instead, in the order in which Spark writes one:
+
+    offsets/<b+1>      a copy of offsets/<b>: the batch reads no input. Whoever makes this file
+                       first owns the batch, Spark's `HDFSMetadataLog` included
+    state/.../<b+2>.delta    of every partition of every store, empty where nothing is edited
+    commits/<b+1>      a copy of commits/<b>, so that the watermark is what it was
+
+A restarted query finds the batch committed, skips no input, and begins with batch b+2, which sees
+the watermarks that batch b+1 would have seen. After a crash before the commit it runs batch b+1
+itself, over no input, and replaces our deltas: the state is then what it was before.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+from statemaint.codec.murmur3 import hash_row, pmod
+from statemaint.codec.records import Record
+from statemaint.codec.schema import StateSchema, parse_schema
+from statemaint.codec.unsafe_write import RowWriter, Values
+from statemaint.errors import (
+    AlreadyExistsError,
+    CheckpointError,
+    ConfigError,
+    DamagedError,
+    NotFoundError,
+    StatemaintError,
+    UnsupportedError,
+)
+from statemaint.execute import Lease, leased
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
+from statemaint.model.files import spark_checksums
+from statemaint.model.ids import DEFAULT_STORE, StoreId, version_of
+from statemaint.plan import diagnose
+from statemaint.provider.conf import StateStoreConf
+from statemaint.provider.hdfs import HDFSBackedStateStoreProvider
+from statemaint.scan import scan
+from statemaint.storage import Storage
+
+KeyValue = tuple[Values, Values | None]
+"""The columns of a key and of its value; `None` removes the key."""
+
+# Their state is shuffled by the whole key. A session's key has a column more than it is shuffled
+# by, and the four stores of a join must agree with each other.
+_WHOLE_KEY = ("stateStoreSave", "dedupe", "dedupeWithinWatermark")
+
+
+class LiveCheckpointError(StatemaintError):
+    """The checkpoint is in use, or a batch of it is unfinished."""
+
+    code = "LIVE_CHECKPOINT"
+    exit_code = 6
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(path, detail)
+        self.path, self.detail = path, detail
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}; stop the query once its batch is committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """The batch that was written.
+
+    Attributes:
+        batch: its number; the query goes on with the next one.
+        version: the state version that it made.
+        rows: how many changes it holds, by partition of the operator.
+    """
+
+    batch: int
+    version: int
+    rows: Mapping[int, int]
+
+
+def bootstrap(
+    storage: Storage, rows: Iterable[KeyValue], *, operator: int = 0, run: str | None = None
+) -> Bootstrapped:
+    """Commits one more batch that puts these rows into an operator's state, and removes others.
+
+    All rows are held in memory, and the state of the operator, one partition at a time. Each key
+    that the state already has is hashed to its partition as a check of our own arithmetic.
+
+    The checkpoint's lease is held meanwhile, which only other runs of ours respect. What cannot be
+    known, and is yours to make sure:
+
+    * that no query runs. One that only waits for input looks like one that is stopped. It finds
+      its next batch taken, and fails (CONCURRENT_STREAM_LOG_UPDATE); started while this runs, it
+      is noticed as long as it has written anything by then.
+    * that what the rows stand for is not in the input that the query has still to read: it would
+      be counted twice.
+    * that values mean what the query means by them; only their types are compared.
+    * that the rows are not behind the watermark: the next batch drops those, as it does any state.
+
+    Args:
+        storage: where the checkpoint lives.
+        rows: keys and values, by the schemas of the operator's state; of equal keys the last one
+            counts.
+        operator: a streaming aggregation or a deduplication.
+        run: the run's id in the lease and the ledger; a new one by default.
+
+    Raises:
+        ConfigError: naming the row, when one does not fit the schema; or when nothing is committed.
+        UnsupportedError: for state of another provider or kind of operator.
+        LiveCheckpointError: when a batch is unfinished, or something changes meanwhile.
+        CheckpointError: when the state is damaged, or shuffled in a way that we do not know.
+        LeaseHeldError: when another run maintains the checkpoint.
+        StorageError: when the storage fails.
+    """
+    name = run or f"bootstrap-{uuid4().hex[:8]}"
+    with leased(storage, name) as lease:
+        surgery = _Surgery.on(storage, operator, lease)
+        changes = surgery.sorted_out(rows)
+        surgery.check_partitions()
+        claimed = surgery.claim(name)
+        written = [surgery.write(store, changes) for store in surgery.checkpoint.stores]
+        surgery.commit(written, claimed)
+        counts = {partition: len(found) for partition, found in sorted(changes.items())}
+        return Bootstrapped(surgery.batch, version_of(surgery.batch), counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surgery:
+    """One batch while it is written.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        lease: that is held.
+        checkpoint: as it was found.
+        operator: whose state is edited.
+        schema: of that state.
+        logs: the entries of both logs.
+    """
+
+    storage: Storage
+    lease: Lease
+    checkpoint: Checkpoint
+    operator: Operator
+    schema: StateSchema
+    logs: frozenset[Entry]
+
+    @classmethod
+    def on(cls, storage: Storage, number: int, lease: Lease) -> "_Surgery":
+        logs = _logs(storage)
+        checkpoint = scan(storage)
+        _must_stand_still(checkpoint, logs)
+        operator = _supported(checkpoint, number)
+        _must_be_sound(checkpoint)
+        return cls(storage, lease, checkpoint, operator, _schema(storage, number), logs)
+
+    @property
+    def batch(self) -> int:
+        return 1 + (self.checkpoint.committed or 0)
+
+    def sorted_out(self, rows: Iterable[KeyValue]) -> dict[int, list[Record]]:
+        """Returns the rows as changes of each partition."""
+        keys = RowWriter(self.schema.key, normalize=True)
+        values = RowWriter(self.schema.value)
+        found: dict[int, list[Record]] = defaultdict(list)
+        for number, (key, value) in enumerate(rows):
+            try:
+                written = keys.write(key)
+                record = written, None if value is None else values.write(value)
+            except ConfigError as error:
+                raise ConfigError(f"row {number}: {error}") from error
+            found[pmod(hash_row(written, keys.struct), self.operator.partitions)].append(record)
+        return found
+
+    def check_partitions(self) -> None:
+        """Makes sure that every key that is there lies where we would have put it."""
+        struct = RowWriter(self.schema.key).struct
+        for store in self._edited():
+            for key, _ in self._provider(store).get_read_store(self.batch).iterator():
+                place = pmod(hash_row(key, struct), self.operator.partitions)
+                if place != store.id.partition:
+                    text = f"a key that belongs to partition {place} by our arithmetic lies here"
+                    raise CheckpointError(store.id.directory, text)
+
+    def _edited(self) -> Iterator[Store]:
+        return (one for one in self.checkpoint.stores if one.id.operator == self.operator.id)
+
+    def claim(self, run: str) -> frozenset[Entry]:
+        """Takes the next batch, unless a query has it, and returns what the logs are then."""
+        self._must_be_unchanged(self.logs)
+        self.lease.must_hold()
+        line = {"run": run, "fence": self.lease.number, "action": "bootstrap"}
+        stamped = {**line, "time": self.storage.now(), "batch": self.batch}
+        self.storage.append("_statemaint/ledger/bootstrap.jsonl", _json_line(stamped))
+        size = self._log("offsets")
+        claimed = _logs(self.storage)
+        if {(one.path, one.size) for one in claimed ^ self.logs} != {
+            (f"offsets/{self.batch}", size)
+        }:
+            raise LiveCheckpointError(f"offsets/{self.batch}", "changed as soon as it was written")
+        return claimed
+
+    def write(self, store: Store, changes: Mapping[int, list[Record]]) -> Entry:
+        """Writes a store's next version."""
+        self.lease.check()
+        provider = self._provider(store)
+        edits = changes.get(store.id.partition) if store.id.operator == self.operator.id else None
+        path = f"{store.id.directory}/{version_of(self.batch)}.delta"
+        if edits:
+            target = provider.get_store(self.batch)
+            for key, value in edits:
+                if value is None:
+                    target.remove(key)
+                else:
+                    target.put(key, value)
+            target.commit()
+        else:
+            provider.write_empty(version_of(self.batch))
+        return self.storage.stat(path)
+
+    def commit(self, written: Iterable[Entry], claimed: frozenset[Entry]) -> None:
+        """Commits the batch, once nobody else has touched what was written for it."""
+        self.lease.must_hold()
+        for entry in written:
+            if self.storage.stat(entry.path) != entry:
+                raise LiveCheckpointError(entry.path, "was replaced while the batch was written")
+        self._must_be_unchanged(claimed)
+        self._log("commits")
+
+    def _must_be_unchanged(self, logs: frozenset[Entry]) -> None:
+        if changed := sorted(entry.path for entry in _logs(self.storage) ^ logs):
+            raise LiveCheckpointError(changed[0], "appeared, changed or went meanwhile")
+
+    def _log(self, folder: str) -> int:
+        """Copies the newest entry of a log to the batch, and returns its bytes."""
+        content = self.storage.read(f"{folder}/{self.batch - 1}")
+        path = f"{folder}/{self.batch}"
+        # Left behind by a batch that was rewound: Hadoop would compare it with our file.
+        self.storage.delete(f"{folder}/.{self.batch}.crc")
+        try:
+            return self.storage.write(path, [content]).size
+        except AlreadyExistsError as error:
+            raise LiveCheckpointError(path, "a query was first to write it") from error
+
+    def _provider(self, store: Store) -> HDFSBackedStateStoreProvider:
+        conf = StateStoreConf(
+            compression_codec=self.checkpoint.codec,
+            row_checksum_enabled=self.checkpoint.row_checksums,
+            file_checksum_enabled=bool(spark_checksums(store.files)),
+            max_versions_to_retain_in_memory=0,
+        )
+        return HDFSBackedStateStoreProvider(store.id, self.storage, conf)
+
+
+def _json_line(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(dict(fields)).encode() + b"\n"
+
+
+def _logs(storage: Storage) -> frozenset[Entry]:
+    """Returns the entries of the offset log and the commit log."""
+    found = (entry for folder in ("offsets", "commits") for entry in storage.list(folder))
+    return frozenset(entry for entry in found if entry.name.isdecimal())
+
+
+def _must_stand_still(checkpoint: Checkpoint, logs: frozenset[Entry]) -> None:
+    offsets = [int(entry.name) for entry in logs if entry.path.startswith("offsets/")]
+    newest = max(offsets, default=None)
+    if newest is not None and newest != checkpoint.committed:
+        text = f"batch {newest} has begun, and the newest committed one is {checkpoint.committed}"
+        raise LiveCheckpointError(f"offsets/{newest}", text)
+    if checkpoint.committed is None:
+        text = "no batch is committed; let the query run once, so that it has a state to add to"
+        raise ConfigError(f"{checkpoint.root}: {text}")
+
+
+def _must_be_sound(checkpoint: Checkpoint) -> None:
+    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
+    for finding in (*checkpoint.findings, *stores):
+        if finding.damage:
+            place = finding.store.directory if finding.store else checkpoint.root
+            raise DamagedError(place, finding.detail, code=finding.code)
+
+
+def _supported(checkpoint: Checkpoint, number: int) -> Operator:
+    """Returns the operator, once we know how its state is laid out."""
+    if checkpoint.provider is not Provider.HDFS_BACKED:
+        raise UnsupportedError(checkpoint.root, checkpoint.provider, Provider.HDFS_BACKED)
+    operators = {one.id: one for one in checkpoint.operators}
+    if number not in operators:
+        text = "has no metadata (Spark 4.0 and later write it)" if not operators else "is not there"
+        raise ConfigError(f"{checkpoint.root}: operator {number} {text}")
+    operator = operators[number]
+    if operator.name not in _WHOLE_KEY or operator.stores != (DEFAULT_STORE,):
+        what = f"operator {number} ({operator.name})"
+        raise UnsupportedError(checkpoint.root, what, ", ".join(_WHOLE_KEY))
+    return operator
+
+
+def _schema(storage: Storage, operator: int) -> StateSchema:
+    path = f"{StoreId(operator, 0).directory}/_metadata/schema"
+    try:
+        schema = parse_schema(storage.read(path))
+    except NotFoundError as error:
+        raise UnsupportedError(storage.root, f"state without {path}", "state with it") from error
+    if not schema.key["fields"]:
+        raise UnsupportedError(storage.root, "state without a key", "grouped state")
+    return schema

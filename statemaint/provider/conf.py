@@ -1,0 +1,88 @@
+"""What a provider has to know of a query, by the names of Spark's settings."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.codec.codecs import COMPRESSIONS, named
+from statemaint.errors import ConfigError
+
+_STREAMING = "spark.sql.streaming"
+
+
+@dataclass(frozen=True, slots=True)
+class StateStoreConf:
+    """The settings of one store. Mirrors Spark's `StateStoreConf`.
+
+    Attributes:
+        compression_codec: of every file, by Spark's short name.
+        row_checksum_enabled: whether every record carries a checksum.
+        file_checksum_enabled: write Spark's checksum file beside every delta and snapshot. Off
+            here, as Spark 4.2 and later have it for this provider; 4.1 writes them.
+        min_deltas_for_snapshot: a snapshot is due above so many deltas.
+        min_versions_to_retain: so many versions below the newest stay recoverable.
+        max_versions_to_retain_in_memory: how many maps the provider holds.
+        auto_snapshot_repair_enabled: load from older files where a snapshot cannot be read.
+        auto_snapshot_repair_max_change_file_replay: but from no base further back than this.
+    """
+
+    compression_codec: str = "lz4"
+    row_checksum_enabled: bool = False
+    file_checksum_enabled: bool = False
+    min_deltas_for_snapshot: int = 10
+    min_versions_to_retain: int = 100
+    max_versions_to_retain_in_memory: int = 2
+    auto_snapshot_repair_enabled: bool = True
+    auto_snapshot_repair_max_change_file_replay: int = 500
+
+    def __post_init__(self) -> None:
+        if self.compression_codec not in COMPRESSIONS:
+            codecs = ", ".join(COMPRESSIONS)
+            raise ConfigError(f"codec {self.compression_codec!r} is not one of {codecs}")
+
+    @classmethod
+    def of(cls, conf: Mapping[str, str]) -> "StateStoreConf":
+        """Returns the settings that a map of Spark's keys gives; others keep their defaults.
+
+        Args:
+            conf: such as a session's, or the one that the offset log pins (`logs.parse_conf`).
+
+        Raises:
+            ConfigError: when a value is not of its setting.
+        """
+        given: dict[str, Any] = {}
+        for key, (name, parse) in _KEYS.items():
+            if key in conf:
+                given[name] = _parsed(key, conf[key], parse)
+        return cls(**given)
+
+
+def _parsed(key: str, value: str, parse: Callable[[str], object]) -> object:
+    try:
+        return parse(value)
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"{key} cannot be {value!r}") from error
+
+
+def _codec(value: str) -> str:
+    compression = named(value)
+    return compression.name if compression else value  # refused with the other names
+
+
+def _flag(value: str) -> bool:
+    return {"true": True, "false": False}[value.strip().lower()]
+
+
+_KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    f"{_STREAMING}.stateStore.compression.codec": ("compression_codec", _codec),
+    f"{_STREAMING}.stateStore.rowChecksum.enabled": ("row_checksum_enabled", _flag),
+    f"{_STREAMING}.checkpoint.fileChecksum.enabled": ("file_checksum_enabled", _flag),
+    f"{_STREAMING}.stateStore.minDeltasForSnapshot": ("min_deltas_for_snapshot", int),
+    f"{_STREAMING}.minBatchesToRetain": ("min_versions_to_retain", int),
+    f"{_STREAMING}.maxBatchesToRetainInMemory": ("max_versions_to_retain_in_memory", int),
+    f"{_STREAMING}.stateStore.autoSnapshotRepair.enabled": ("auto_snapshot_repair_enabled", _flag),
+    f"{_STREAMING}.stateStore.autoSnapshotRepair.maxChangeFileReplay": (
+        "auto_snapshot_repair_max_change_file_replay",
+        int,
+    ),
+}

@@ -1,0 +1,159 @@
+"""The files of one store as the provider sees them, and their bytes.
+
+What Spark's provider does with names differs a little from `model.chain`, which plans: a snapshot
+hides the delta of its version, and a name of two parts must begin with a number.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from statemaint.codec import records
+from statemaint.codec.checksum import spark
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import encode
+from statemaint.codec.records import Record
+from statemaint.errors import CheckpointError, CodecError, NotFoundError, StaleChecksumError
+from statemaint.execute.publish import Summed
+from statemaint.fold import Source
+from statemaint.listing import Entry
+from statemaint.model.files import Delta, Snapshot, classify, disables_spark
+from statemaint.provider.conf import StateStoreConf
+from statemaint.storage import Storage
+
+_ROW_CHECKSUM = 4
+_WORD = 8
+
+
+class CannotLoadStateStoreError(CheckpointError):
+    """A version of a store cannot be loaded; the words are Spark's, so that people find them."""
+
+    code = "CANNOT_LOAD_STATE_STORE"
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """A delta or a snapshot. Mirrors `HDFSBackedStateStoreProvider.StoreFile`."""
+
+    version: int
+    path: str
+    is_snapshot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFiles:
+    """Reads and writes the files of one store.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        directory: of the store.
+        conf: of the query.
+        owner: what error texts call the provider.
+    """
+
+    storage: Storage
+    directory: str
+    conf: StateStoreConf
+    owner: str
+
+    def fetch(self) -> tuple[StoreFile, ...]:
+        """Returns the file of each version, ascending; a snapshot hides the delta of its version.
+
+        Raises:
+            CheckpointError: when a name has two parts and no number, which stops Spark, too.
+        """
+        found: dict[int, StoreFile] = {}
+        for entry in self._entries():
+            match classify(entry):
+                case Snapshot(version=version):
+                    found[version] = StoreFile(version, entry.path, is_snapshot=True)
+                case Delta(version=version):
+                    found.setdefault(version, StoreFile(version, entry.path, is_snapshot=False))
+                case _ if disables_spark(entry):
+                    stem = entry.name.partition(".")[0]
+                    raise CheckpointError(entry.path, f'For input string: "{stem}"')
+                case _:
+                    continue
+        return tuple(found[version] for version in sorted(found))
+
+    def _entries(self) -> Iterator[Entry]:
+        """Yields what lies in the directory itself; other stores and schemas lie below it."""
+        for entry in self.storage.list(self.directory):
+            if entry.path == f"{self.directory}/{entry.name}":
+                yield entry
+
+    def path(self, version: int, kind: str) -> str:
+        """Returns where the delta or snapshot of a version lies."""
+        return f"{self.directory}/{version}.{kind}"
+
+    def delta(self, version: int) -> Iterator[Record]:
+        """Yields what a version changes.
+
+        Raises:
+            CannotLoadStateStoreError: when its delta is not there, or its bytes are no delta.
+        """
+        return self._read(version, "delta")
+
+    def snapshot(self, version: int) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the rows of a version's snapshot.
+
+        Raises:
+            CannotLoadStateStoreError: when it is not there, or its bytes are no snapshot.
+        """
+        return records.snapshot_rows(self._read(version, "snapshot"))
+
+    def _read(self, version: int, kind: str) -> Iterator[Record]:
+        path, summed = self.path(version, kind), self.conf.row_checksum_enabled
+        compression = COMPRESSIONS[self.conf.compression_codec]
+        source = Source(self.storage, compression, summed, bytes(16)).beside(path)
+        payload = (bytes(block.payload) for block in source.blocks(path))
+        try:
+            found = records.decode(payload, row_checksums=summed, removals=kind == "delta")
+            yield from map(self._bare, found)
+        except NotFoundError as error:
+            raise self._cannot_read(kind, path, f"{self._place(path)} does not exist.") from error
+        except (CodecError, StaleChecksumError) as error:
+            raise self._cannot_read(kind, path, f"{error.detail}.") from error
+
+    def _bare(self, record: Record) -> Record:
+        key, value = record
+        if value is None:
+            return record
+        row = value[_ROW_CHECKSUM:] if self.conf.row_checksum_enabled else value
+        # Spark before 2.3 added four bytes to some values; all later ones drop them like this.
+        return key, row[: len(row) // _WORD * _WORD]
+
+    def _cannot_read(self, kind: str, path: str, why: str) -> CannotLoadStateStoreError:
+        text = f"Error reading {kind} file {self._place(path)} of {self.owner}: {why}"
+        return CannotLoadStateStoreError(path, text)
+
+    def _place(self, path: str) -> str:
+        return f"{self.storage.root}/{path}"
+
+    def write(self, version: int, kind: str, changes: Iterable[Record]) -> Entry:
+        """Makes a version's delta or snapshot appear whole, in place of what was there.
+
+        A crash leaves the old file without its checksums, or the new one.
+        """
+        path = self.path(version, kind)
+        self._forget_checksums(path)  # first: Spark refuses a file whose checksum is an older one's
+        payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
+        summed = Summed(encode(COMPRESSIONS[self.conf.compression_codec], payload))
+        entry = self.storage.write(path, summed, overwrite=True)
+        if self.conf.file_checksum_enabled:
+            content = spark(summed.value, entry.size, self.storage.now())
+            self.storage.write(f"{path}.crc", [content], overwrite=True)
+        return entry
+
+    def delete(self, files: Sequence[StoreFile]) -> None:
+        """Deletes files, each after its checksums."""
+        for file in files:
+            self._forget_checksums(file.path)
+            self.storage.delete(file.path)
+
+    def _forget_checksums(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        for side in (f"{name}.crc", f".{name}.crc.crc", f".{name}.crc"):
+            self.storage.delete(f"{folder}/{side}")

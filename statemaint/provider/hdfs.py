@@ -1,0 +1,296 @@
+"""Spark's HDFS-backed provider of one store, for work on state while its query stands still."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from statemaint.codec import records
+from statemaint.codec.records import Record
+from statemaint.codec.sql_types import Json, parse_struct
+from statemaint.errors import CheckpointError, ConfigError, StatemaintError
+from statemaint.model.ids import StoreId
+from statemaint.provider.conf import StateStoreConf
+from statemaint.provider.files import CannotLoadStateStoreError, StoreFile, StoreFiles
+from statemaint.provider.store import (
+    HDFSBackedReadStateStore,
+    HDFSBackedStateStore,
+    KeyPrefix,
+    State,
+    StateStoreMetrics,
+    size_of,
+)
+from statemaint.storage import Storage
+
+_HIT, _MISS = "loadedMapCacheHitCount", "loadedMapCacheMissCount"
+_REPAIRED = "numSnapshotsAutoRepaired"
+_SIZE = "stateOnCurrentVersionSizeBytes"
+_FORCED = "forceSnapshotCount"
+
+_log = logging.getLogger(__name__)
+
+
+class HDFSBackedStateStoreProvider:
+    """The versions of one store, read and written byte for byte as Spark does.
+
+    For offline work: bootstrap, surgery, tests. It knows nothing of the commit log, takes no lease
+    and keeps no ledger; `cleanup` counts from the highest file name, as Spark's does. What lives is
+    maintained by `maintain`. One thread at a time. Mirrors `HDFSBackedStateStoreProvider` of Spark
+    4.3; texts are those of the Spark that had them shortest.
+    """
+
+    def __init__(
+        self,
+        store_id: StoreId,
+        storage: Storage,
+        conf: StateStoreConf | None = None,
+        *,
+        key_schema: Json | None = None,
+        num_cols_prefix_key: int = 0,
+    ) -> None:
+        """Binds a store; nothing is read yet.
+
+        Args:
+            store_id: which one.
+            storage: where its checkpoint lives.
+            conf: of its query.
+            key_schema: Spark's JSON of the key, for prefix scans.
+            num_cols_prefix_key: how many of its columns are the prefix; 0 for no prefix scans.
+
+        Raises:
+            ConfigError: when there is a prefix, but no schema to cut it by.
+            CodecError: when keys of this schema cannot be cut.
+        """
+        self.store_id, self.conf = store_id, conf or StateStoreConf()
+        self._dir = f"{storage.root}/{store_id.directory}"
+        self._files = StoreFiles(storage, store_id.directory, self.conf, str(self))
+        self._prefix = _prefix(key_schema, num_cols_prefix_key)
+        self._loaded: dict[int, State] = {}
+        self._counts: Counter[str] = Counter({_HIT: 0, _MISS: 0, _REPAIRED: 0})
+
+    def __str__(self) -> str:
+        one = f"(op={self.store_id.operator},part={self.store_id.partition})"
+        return f"HDFSStateStoreProvider[id = {one},dir = {self._dir}]"
+
+    # -- versions
+
+    def get_store(
+        self, version: int, *, force_snapshot_on_commit: bool = False
+    ) -> HDFSBackedStateStore:
+        """Returns a version, open for the changes that make the next one.
+
+        Args:
+            version: to begin from; 0 is the empty state.
+            force_snapshot_on_commit: write the snapshot of the next version with its delta.
+
+        Raises:
+            ConfigError: when the version is below 0.
+            CannotLoadStateStoreError: when a file of it is not there or broken.
+            StorageError: when the storage fails.
+        """
+        state = self._copy(version)
+
+        def commit(new: int, state: State, changes: list[Record]) -> None:
+            self._commit(new, state, changes, snapshot=force_snapshot_on_commit)
+
+        def metrics(state: State) -> StateStoreMetrics:
+            return self._metrics(state, forced=force_snapshot_on_commit)
+
+        return HDFSBackedStateStore(
+            self._place, version, state, prefix=self._prefix, commit=commit, metrics=metrics
+        )
+
+    def get_read_store(self, version: int) -> HDFSBackedReadStateStore:
+        """Returns a version for reading.
+
+        Raises:
+            ConfigError, CannotLoadStateStoreError, StorageError: as `get_store` does.
+        """
+        return HDFSBackedReadStateStore(
+            self._place, version, self._copy(version), prefix=self._prefix
+        )
+
+    @property
+    def _place(self) -> str:
+        return f"id=(op={self.store_id.operator},part={self.store_id.partition}),dir={self._dir}"
+
+    def _copy(self, version: int) -> State:
+        if version < 0:
+            raise ConfigError(f"Version cannot be less than 0: {version}")
+        self._counts[_REPAIRED] = 0
+        return dict(self._load(version)) if version else {}
+
+    def _commit(
+        self, version: int, state: State, changes: Iterable[Record], *, snapshot: bool
+    ) -> None:
+        self._files.write(version, "delta", changes)
+        if snapshot:
+            self._files.write(version, "snapshot", state.items())
+        # A copy: a store that has committed must not hand its own map to the cache.
+        self._cache(version, dict(state))
+
+    def write_empty(self, version: int) -> None:
+        """Writes the delta of a version that changes nothing, without loading the one before."""
+        self._files.write(version, "delta", ())
+
+    # -- loading
+
+    @property
+    def loaded_maps(self) -> dict[int, State]:
+        """Returns the versions that are held in memory, newest first. Not to be changed."""
+        return {version: self._loaded[version] for version in sorted(self._loaded, reverse=True)}
+
+    def _load(self, version: int) -> State:
+        if version in self._loaded:
+            self._counts[_HIT] += 1
+            return self._loaded[version]
+        self._counts[_MISS] += 1
+        base, found = self._load_snapshot(version)
+        state = dict(found)
+        for number in range(base + 1, version + 1):
+            records.apply(state, self._files.delta(number))
+        self._cache(version, state)
+        return state
+
+    def _load_snapshot(self, version: int) -> tuple[int, State]:
+        """Returns the newest base at or below a version that can be read. Mirrors `SnapshotLoader`.
+
+        Where the newest is broken the ones below are tried, down to the empty state, as long as
+        that does not mean too many deltas.
+        """
+        bases = self._bases(version)
+        try:
+            return bases[0], self._base(bases[0])
+        except CannotLoadStateStoreError as error:
+            for base in bases[1:] if self.conf.auto_snapshot_repair_enabled else ():
+                if version - base > self.conf.auto_snapshot_repair_max_change_file_replay:
+                    break
+                try:
+                    state = self._base(base)
+                except CannotLoadStateStoreError:
+                    continue
+                _log.warning("%s; loaded version %d from %d instead", error, version, base)
+                self._counts[_REPAIRED] = 1
+                return base, state
+            raise
+
+    def _bases(self, version: int) -> list[int]:
+        snapshots = {file.version for file in self._files.fetch() if file.is_snapshot}
+        return sorted(one for one in {*snapshots, *self._loaded, 0} if one <= version)[::-1]
+
+    def _base(self, version: int) -> State:
+        if version == 0:
+            return {}
+        found = self._loaded.get(version)
+        return dict(self._files.snapshot(version)) if found is None else found
+
+    def _cache(self, version: int, state: State) -> None:
+        """Holds a version, and drops the oldest beyond `max_versions_to_retain_in_memory`."""
+        most = self.conf.max_versions_to_retain_in_memory
+        self._loaded[version] = state
+        for old in sorted(self._loaded)[: max(0, len(self._loaded) - max(most, 0))]:
+            del self._loaded[old]
+
+    # -- maintenance
+
+    def do_maintenance(self) -> None:
+        """Writes a snapshot where one is due, then deletes old files; never raises."""
+        self.do_snapshot()
+        self.cleanup()
+
+    def do_snapshot(self) -> None:
+        """Writes the newest version's snapshot when it is held and has too many deltas.
+
+        Never raises, as Spark's does not: what went wrong is logged.
+        """
+        try:
+            self._snapshot()
+        except StatemaintError as error:
+            _log.warning("Error doing snapshots for %s: %s", self, error)
+
+    def _snapshot(self) -> None:
+        files = self.fetch_files()
+        if not files or (state := self._loaded.get(files[-1].version)) is None:
+            return
+        last = files[-1].version
+        deltas = [file for file in self.files_for_version(files, last) if not file.is_snapshot]
+        if len(deltas) > self.conf.min_deltas_for_snapshot:
+            entry = self._files.write(last, "snapshot", state.items())
+            _log.info("Written snapshot file for version %d of %s at %s", last, self, entry.path)
+
+    def cleanup(self) -> None:
+        """Deletes what no version within `min_versions_to_retain` of the newest needs.
+
+        Never raises, as Spark's does not: what went wrong is logged.
+        """
+        try:
+            self._clean_up()
+        except StatemaintError as error:
+            _log.warning("Error cleaning up files for %s: %s", self, error)
+
+    def _clean_up(self) -> None:
+        files = self.fetch_files()
+        earliest = files[-1].version - self.conf.min_versions_to_retain if files else 0
+        if earliest <= 0:
+            return
+        first = self.files_for_version(files, earliest)[0].version
+        old = [file for file in files if file.version < first]
+        self._files.delete(old)
+        names = ", ".join(file.path for file in old)
+        _log.info("Deleted files older than %d for %s: %s", first, self, names)
+
+    def fetch_files(self) -> tuple[StoreFile, ...]:
+        """Returns the file of each version, ascending; a snapshot hides the delta of its version.
+
+        Raises:
+            CheckpointError: when a name has two parts and no number, which stops Spark, too.
+            StorageError: when the storage fails.
+        """
+        return self._files.fetch()
+
+    def files_for_version(self, files: Sequence[StoreFile], version: int) -> tuple[StoreFile, ...]:
+        """Returns the files that rebuild a version, in the order in which they apply.
+
+        Raises:
+            ConfigError: when the version has no file.
+            CheckpointError: when there is not one delta for each version since the snapshot.
+        """
+        if all(file.version != version for file in files):
+            raise ConfigError(f"requirement failed: no file of version {version}")
+        below = [file for file in files if file.version <= version]
+        start = max((place for place, file in enumerate(below) if file.is_snapshot), default=0)
+        chain = below[start:]
+        if chain[0].is_snapshot and len(chain) - 1 != version - chain[0].version:
+            names = ", ".join(file.path for file in chain[1:])
+            text = f"Unexpected list of delta files for version {version} for {self}: {names}"
+            raise CheckpointError(self.store_id.directory, text)
+        return tuple(chain)
+
+    def close(self) -> None:
+        """Drops what is held in memory."""
+        self._loaded.clear()
+
+    # -- metrics
+
+    @property
+    def supported_custom_metrics(self) -> tuple[str, ...]:
+        """Returns the names of the custom metrics."""
+        return (_SIZE, _HIT, _MISS, _REPAIRED, _FORCED)
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Returns what the provider holds and has counted. Mirrors `getMetricsForProvider`."""
+        return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
+
+    def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:
+        found = self.metrics
+        memory = found.pop("memoryUsedBytes")
+        custom = {**found, _SIZE: size_of(state), _FORCED: int(forced)}
+        return StateStoreMetrics(len(state), memory, custom)
+
+
+def _prefix(key_schema: Json | None, columns: int) -> KeyPrefix | None:
+    if columns == 0:
+        return None
+    if key_schema is None:
+        raise ConfigError("a prefix needs the schema of the key")
+    return KeyPrefix(parse_struct(key_schema), columns)

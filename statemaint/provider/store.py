@@ -1,0 +1,178 @@
+"""One version of a store, open for reading or for the changes that make the next version."""
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+
+from statemaint.codec.records import Record
+from statemaint.codec.sql_types import Struct
+from statemaint.codec.unsafe_write import prefix_of
+from statemaint.errors import ConfigError
+
+State = MutableMapping[bytes, bytes]
+Row = tuple[bytes, bytes]
+Commit = Callable[[int, State, list[Record]], None]
+
+_WORD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPrefix:
+    """How a prefix scan cuts keys: the key's columns, and how many of them are the prefix."""
+
+    key: Struct
+    columns: int
+
+    def of(self, key: bytes) -> bytes:
+        """Returns a key's prefix, as a row of its own."""
+        return prefix_of(key, self.key, self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class StateStoreMetrics:
+    """What a store costs. Mirrors Spark's `StateStoreMetrics`.
+
+    Attributes:
+        num_keys: of this version.
+        memory_used_bytes: key and value bytes of all maps that the provider holds; Spark estimates
+            the memory of Java objects instead.
+        custom_metrics: those of `supported_custom_metrics`, by name.
+    """
+
+    num_keys: int
+    memory_used_bytes: int
+    custom_metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+def size_of(state: Mapping[bytes, bytes]) -> int:
+    """Returns a state's key and value bytes."""
+    return sum(len(key) + len(value) for key, value in state.items())
+
+
+class HDFSBackedReadStateStore:
+    """One version, for reading. Mirrors `HDFSBackedStateStoreProvider.HDFSBackedReadStateStore`.
+
+    Attributes:
+        version: the version that it holds.
+    """
+
+    _kind = "HDFSReadStateStore"
+
+    def __init__(
+        self, place: str, version: int, state: State, *, prefix: KeyPrefix | None = None
+    ) -> None:
+        self.version = version
+        self._place, self._state, self._prefix = place, state, prefix
+
+    def get(self, key: bytes) -> bytes | None:
+        """Returns a key's value; `None` when there is no such key."""
+        return self._state.get(key)
+
+    def iterator(self) -> Iterator[Row]:
+        """Yields every row as it is now, in no promised order."""
+        yield from tuple(self._state.items())
+
+    def prefix_scan(self, prefix_key: bytes) -> Iterator[Row]:
+        """Yields the rows whose keys begin with these columns.
+
+        Raises:
+            ConfigError: when the store has no prefix.
+        """
+        if self._prefix is None:
+            raise ConfigError("Prefix scan is not supported!")
+        for key, value in self.iterator():
+            if self._prefix.of(key) == prefix_key:
+                yield key, value
+
+    def abort(self) -> None:
+        """Does nothing."""
+
+    def __str__(self) -> str:
+        return f"{self._kind}[{self._place}]"
+
+
+@unique
+class StoreState(StrEnum):
+    """Where a store is on its way."""
+
+    UPDATING = "UPDATING"
+    COMMITTED = "COMMITTED"
+    ABORTED = "ABORTED"
+
+
+class HDFSBackedStateStore(HDFSBackedReadStateStore):
+    """One version and the changes that make the next. Mirrors `HDFSBackedStateStore` of Spark.
+
+    Changes are held in memory until `commit`; a crash before it leaves nothing.
+    """
+
+    _kind = "HDFSStateStore"
+
+    def __init__(
+        self,
+        place: str,
+        version: int,
+        state: State,
+        *,
+        prefix: KeyPrefix | None,
+        commit: Commit,
+        metrics: Callable[[State], StateStoreMetrics],
+    ) -> None:
+        super().__init__(place, version, state, prefix=prefix)
+        self._commit, self._metrics = commit, metrics
+        self._changes: list[Record] = []
+        self.state = StoreState.UPDATING
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Gives a key a value.
+
+        Raises:
+            ConfigError: after commit or abort, or when one of them cannot be an `UnsafeRow`.
+        """
+        self._must_update("put")
+        if len(key) % _WORD or len(value) % _WORD:
+            text = f"rows take whole words of {_WORD} bytes, not {len(key)} and {len(value)} bytes"
+            raise ConfigError(text)
+        self._state[key] = value
+        self._changes.append((key, value))
+
+    def remove(self, key: bytes) -> None:
+        """Removes a key; nothing is written of one that is not there.
+
+        Raises:
+            ConfigError: after commit or abort.
+        """
+        self._must_update("remove")
+        if self._state.pop(key, None) is not None:
+            self._changes.append((key, None))
+
+    def commit(self) -> int:
+        """Writes the delta of the next version in one step, and returns that version.
+
+        Raises:
+            ConfigError: after commit or abort.
+            StorageError: when it could not be written; the store can be committed again.
+        """
+        self._must_update("commit")
+        self._commit(self.version + 1, self._state, self._changes)
+        self.state = StoreState.COMMITTED
+        return self.version + 1
+
+    def abort(self) -> None:
+        """Drops the changes; nothing is written. What was committed stays."""
+        self.state = StoreState.ABORTED
+        self._changes = []
+
+    @property
+    def has_committed(self) -> bool:
+        """Tells whether all changes have been committed."""
+        return self.state is StoreState.COMMITTED
+
+    @property
+    def metrics(self) -> StateStoreMetrics:
+        """Returns what the store costs."""
+        return self._metrics(self._state)
+
+    def _must_update(self, verb: str) -> None:
+        if self.state is not StoreState.UPDATING:
+            raise ConfigError(f"Cannot {verb} after already committed or aborted")

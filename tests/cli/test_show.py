@@ -1,0 +1,140 @@
+"""`statemaint show` as a person runs it, on checkpoints that Spark 4.3 made."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemaint.codec.data_type import AtomicType, Field, StructType
+from tests.checkpoints.archive import contents
+from tests.support.checkpoints import delta_bytes
+from tests.support.unsafe_rows import row as unsafe_row
+
+AGGREGATION = "aggregation2"
+
+
+def unpacked(kind: str, root: Path) -> Path:
+    archive = "rocks-4.3.0" if kind.startswith("rocks-") else "4.3.0"
+    for path, content in contents(archive)[kind].items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return root
+
+
+def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "statemaint", "show", str(root), *args]
+    return subprocess.run(
+        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def shown(root: Path, *args: str) -> Any:
+    done = run(root, *args, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_a_table_has_the_columns_of_key_and_value(tmp_path: Path) -> None:
+    done = run(unpacked("dedup-within-watermark", tmp_path), "--partition", "0", "--limit", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    title, head, *lines = done.stdout.splitlines()
+    assert title == "op 0 / default: 2 rows at version 13"
+    assert head.split() == ["partition", "key.id", "value.expiresAtMicros"]
+    assert [line.split() for line in lines] == [
+        ["0", "010-4", "1767266640000000"],
+        ["0", "011-0", "1767268800000000"],
+    ]
+
+
+def test_families_have_a_table_each(tmp_path: Path) -> None:
+    done = run(unpacked("rocks-timed", tmp_path))
+    titles = [line for line in done.stdout.splitlines() if line.startswith("op ")]
+    assert titles == [
+        "op 0 / default / $eventTimers_keyToTimestamp: 9 rows at version 13",
+        "op 0 / default / amounts: 7 rows at version 13",
+        "op 0 / default / hours: 9 rows at version 13",
+        "op 0 / default / total: 7 rows at version 13",
+    ]
+
+
+def test_json_has_every_row(tmp_path: Path) -> None:
+    found = shown(unpacked("rocks-timed", tmp_path), "--family", "hours", "--partition", "0")
+    assert found == {
+        "version": 13,
+        "rows": [
+            {
+                "operator": 0, "partition": 0, "store": "default", "family": "hours",
+                "key": {"key": {"key": key}, "userKey": {"hour": hour}},
+                "value": {"events": 1},
+            }
+            for key, hour in (("k0", "011"), ("k3", "010"), ("k3", "011"), ("k4", "011"))
+        ],
+    }  # fmt: skip
+
+
+def test_csv_has_a_column_each(tmp_path: Path) -> None:
+    done = run(unpacked(AGGREGATION, tmp_path), "--csv", "--version", "12")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    expected = shown(tmp_path, "--version", "12")["rows"]
+    assert [json.loads(row["key.window"]) for row in rows] == [
+        row["key"]["window"] for row in expected
+    ]
+    assert [(row["key.key"], row["value.count"], row["partition"]) for row in rows] == [
+        (row["key"]["key"], str(row["value"]["count"]), str(row["partition"])) for row in expected
+    ]
+    assert list(rows[0]) == [
+        "operator", "store", "family", "partition", "key.window", "key.key",
+        "value.count", "value.sum", "value.max",
+    ]  # fmt: skip
+
+
+def test_a_key_is_found_at_any_depth(tmp_path: Path) -> None:
+    root = unpacked("rocks-timed", tmp_path)
+    found = shown(root, "--key", "k3")["rows"]
+    assert {row["family"] for row in found} == {
+        "$eventTimers_keyToTimestamp", "amounts", "hours", "total",
+    }  # fmt: skip
+    assert all("k3" in json.dumps(row["key"]) for row in found)
+    assert len(shown(root, "--key", "k3", "--limit", "2")["rows"]) == 2
+    assert shown(root, "--key", "nobody")["rows"] == []
+    assert run(root, "--key", "nobody", "--csv").stdout == ""
+
+
+def test_numbers_and_nulls_of_keys_are_found_by_what_they_read(tmp_path: Path) -> None:
+    root = unpacked("rocks-join4", tmp_path)
+    (row,) = shown(root, "--family", "left-keyWithTsToValues", "--key", "1767263040000000")["rows"]
+    assert row["key"] == {"field0": "k3", "__event_time": 1767263040000000}
+    assert shown(root, "--family", "left-keyWithTsToValues", "--key", "null")["rows"]
+
+
+def test_a_checkpoint_is_left_as_it_was(tmp_path: Path) -> None:
+    root = unpacked("rocks-expiring", tmp_path)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert run(root).returncode == 0
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_a_terminal_is_not_told_what_the_state_says(tmp_path: Path) -> None:
+    root = unpacked("dedup-within-watermark", tmp_path)
+    kinds = [StructType((Field("", AtomicType(name)),)) for name in ("string", "long")]
+    record = unsafe_row(kinds[0], ["\x1b[31mred"]), unsafe_row(kinds[1], [7])
+    (root / "state/0/0/13.delta").write_bytes(delta_bytes([record]))
+    out = run(root, "--partition", "0").stdout
+    assert "\x1b" not in out
+    assert "\\u001b[31mred" in out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--csv",)])
+def test_damage_is_one_line_with_its_code(tmp_path: Path, form: tuple[str, ...]) -> None:
+    root = unpacked(AGGREGATION, tmp_path)
+    (root / "state/0/1/13.delta").write_bytes(b"LZ4Block")
+    done = run(root, *form)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("statemaint: CORRUPT_FILE: state/0/1/13.delta: ")
+    assert len(done.stderr.splitlines()) == 1

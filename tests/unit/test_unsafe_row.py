@@ -1,0 +1,300 @@
+"""Rows, as bytes and as Python values: whatever Spark can write is read, and nothing else is."""
+
+import json
+import struct
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemaint.codec.data_type import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    DecimalType,
+    Field,
+    MapType,
+    StructType,
+    UnknownTypeError,
+    parse_struct,
+)
+from statemaint.codec.readable import field_names, shower
+from statemaint.codec.unsafe_row import decode
+from statemaint.errors import CodecError
+from tests.support import unsafe_rows
+from tests.support.unsafe_rows import FORMATS
+
+
+def of(*types: DataType) -> StructType:
+    return StructType(tuple(Field(f"c{number}", kind) for number, kind in enumerate(types)))
+
+
+def atom(name: str) -> AtomicType:
+    return AtomicType(name)
+
+
+TEXT, LONG, INT = atom("string"), atom("long"), atom("integer")
+
+
+def ints(bits: int) -> st.SearchStrategy[int]:
+    return st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def digits(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
+    most = 10**precision - 1
+    return st.integers(-most, most).map(lambda one: Decimal((one < 0, digits_of(one), -scale)))
+
+
+def digits_of(number: int) -> tuple[int, ...]:
+    return tuple(int(digit) for digit in str(abs(number)))
+
+
+def values_of(kind: DataType) -> st.SearchStrategy[Any]:
+    match kind:
+        case StructType(fields):
+            return st.tuples(*(st.none() | values_of(field.type) for field in fields))
+        case ArrayType(element):
+            return st.lists(st.none() | values_of(element), max_size=70).map(tuple)
+        case MapType(key, value):
+            pair = st.tuples(values_of(key), st.none() | values_of(value))
+            return st.lists(pair, max_size=5).map(tuple)
+        case DecimalType(precision, scale):
+            return digits(precision, scale)
+        case AtomicType(name):
+            return ATOMS[name]
+
+
+ATOMS: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(), "byte": ints(8), "short": ints(16), "integer": ints(32),
+    "long": ints(64), "float": st.floats(width=32, allow_nan=False),
+    "double": st.floats(allow_nan=False), "date": ints(32), "timestamp": ints(64),
+    "timestamp_ntz": ints(64), "year-month": ints(32), "day-time": ints(64),
+    "string": st.text(), "binary": st.binary(), "void": st.none(),
+    "interval": st.tuples(ints(32), ints(32), ints(64)),
+}  # fmt: skip
+LEAVES: st.SearchStrategy[DataType] = st.sampled_from(
+    [*map(atom, ATOMS), DecimalType(18, 4), DecimalType(38, 10)]
+)
+TYPES: st.SearchStrategy[DataType] = st.recursive(
+    LEAVES,
+    lambda inner: st.builds(ArrayType, inner) | st.builds(MapType, LEAVES, inner)
+    | st.lists(inner, max_size=4).map(lambda types: of(*types)),
+    max_leaves=8,
+)  # fmt: skip
+ROWS = st.lists(TYPES, max_size=70).map(lambda types: of(*types))
+
+
+@given(data=st.data())
+def test_every_row_reads_back(data: st.DataObject) -> None:
+    kind = data.draw(ROWS)
+    row = data.draw(values_of(kind))
+    assert decode(kind, unsafe_rows.row(kind, row)) == row
+
+
+@given(data=st.data())
+def test_whatever_is_read_can_be_shown_as_json(data: st.DataObject) -> None:
+    kind = data.draw(ROWS)
+    shown = shower(kind)(data.draw(values_of(kind)))
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
+
+
+@settings(max_examples=300)
+@given(data=st.data(), random=st.randoms(use_true_random=False))
+def test_changed_bytes_are_an_error_or_another_row(data: st.DataObject, random: Random) -> None:
+    kind = data.draw(ROWS)
+    row = changed(unsafe_rows.row(kind, data.draw(values_of(kind))), random)
+    try:
+        found = decode(kind, row)
+    except CodecError as error:
+        assert 0 <= error.offset <= len(row)  # noqa: PT017 -- either is fine
+    else:
+        json.dumps(shower(kind)(found), allow_nan=False)
+
+
+def changed(row: bytes, random: Random) -> bytes:
+    """Overwrites some words with what makes offsets, sizes and counts lie, or cuts the row."""
+    content = bytearray(row)
+    for _ in range(random.randrange(1, 4)):
+        at = random.randrange(0, len(content) + 1, 4)
+        word = random.choice((-1, 0, 1, 8, 16, 1 << 31, (1 << 31) - 1, random.getrandbits(32)))
+        content[at : at + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
+    return bytes(content[: random.choice((len(row), random.randrange(len(row) + 1)))])
+
+
+@given(data=st.data(), garbage=st.binary(max_size=200))
+def test_garbage_is_an_error_or_a_row(data: st.DataObject, garbage: bytes) -> None:
+    kind = data.draw(ROWS)
+    try:
+        decode(kind, garbage)
+    except CodecError as error:
+        assert 0 <= error.offset <= len(garbage)  # noqa: PT017 -- either is fine
+
+
+def test_what_spark_wrote_of_a_count_and_a_maximum() -> None:
+    key = bytes.fromhex("000000000000000004000000100000006b65793000000000")
+    value = bytes.fromhex("000000000000000001000000000000000000000000000000")
+    assert decode(of(TEXT), key) == ("key0",)
+    assert decode(of(LONG, LONG), value) == (1, 0)
+
+
+def test_the_65th_field_has_its_null_in_a_second_word() -> None:
+    kind = of(*[LONG] * 66)
+    row = tuple(None if number in (63, 64) else number for number in range(66))
+    content = unsafe_rows.row(kind, row)
+    assert (content[7], content[8]) == (0x80, 0x01)
+    assert decode(kind, content) == row
+
+
+def test_text_that_is_not_utf_8_is_read_all_the_same() -> None:
+    content = unsafe_rows.row(of(atom("binary")), [b"a\xffb"])
+    assert decode(of(TEXT), content) == ("a\N{REPLACEMENT CHARACTER}b",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "text"),
+    [
+        (of(LONG, LONG), bytes(16), "row of 16 bytes is too short for 2 fields"),
+        (of(TEXT), struct.pack("<qII", 0, 9, 16) + bytes(8), "a part of 9 bytes at 16"),
+        (of(TEXT), struct.pack("<qII", 0, 1, 1 << 31) + bytes(8), "a part of 1 bytes at 2147483"),
+        (of(of(LONG)), struct.pack("<qII", 0, 8, 16) + bytes(8), "row of 8 bytes"),
+        (of(ArrayType(INT)), struct.pack("<qIIq", 0, 8, 16, 1 << 40), "cannot have 1099511627776"),
+        (of(ArrayType(INT)), struct.pack("<qIIq", 0, 8, 16, -1), "cannot have -1 elements"),
+        (of(ArrayType(INT)), struct.pack("<qII", 0, 4, 16) + bytes(8), "4 bytes where a number"),
+        (of(MapType(INT, INT)), struct.pack("<qIIq", 0, 8, 16, 9), "cannot have keys of 9"),
+        (of(DecimalType(38, 2)), struct.pack("<qII", 0, 17, 16) + bytes(24), "decimal of 17 bytes"),
+        (of(atom("interval")), struct.pack("<qII", 0, 8, 16) + bytes(8), "interval of 8 bytes"),
+    ],
+)  # fmt: skip
+def test_a_row_that_cannot_be_says_why(kind: StructType, row: bytes, text: str) -> None:
+    with pytest.raises(CodecError, match=text):
+        decode(kind, row)
+
+
+def test_a_map_has_as_many_values_as_keys() -> None:
+    keys, values = (unsafe_rows.array(INT, list(range(count))) for count in (2, 1))
+    content = struct.pack("<q", len(keys)) + keys + values
+    row = struct.pack("<qII", 0, len(content), 16) + content
+    with pytest.raises(CodecError, match="map of 2 keys and 1 values"):
+        decode(of(MapType(INT, INT)), row)
+
+
+def test_parts_that_lie_over_one_another_do_not_multiply_the_work() -> None:
+    """Each of a hundred elements claims to be the whole array of the next depth."""
+    kind: DataType = LONG
+    for _ in range(10):
+        kind = ArrayType(kind)
+    inner = struct.pack("<qqq", 100, 0, 0) + struct.pack("<II", 824, 0) * 100
+    row = struct.pack("<qII", 0, len(inner), 16) + inner
+    with pytest.raises(CodecError, match="does not fit"):
+        decode(of(kind), row)
+
+
+def test_types_come_by_the_names_that_spark_gives_them() -> None:
+    names = [*sorted(FORMATS.keys() - {"year-month", "day-time"}), "string", "binary", "void"]
+    fields = [{"name": name, "type": name} for name in names]
+    assert parse_struct({"type": "struct", "fields": fields}) == StructType(
+        tuple(Field(name, AtomicType(name)) for name in names)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("decimal(10,2)", DecimalType(10, 2)),
+        ("decimal(5,-2)", DecimalType(5, -2)),
+        ("decimal", DecimalType(10, 0)),
+        ("null", AtomicType("void")),
+        ("varchar(20)", TEXT),
+        ("char(3)", TEXT),
+        ("string collate UNICODE_CI", TEXT),
+        ("interval year to month", AtomicType("year-month")),
+        ("interval month", AtomicType("year-month")),
+        ("interval day to second", AtomicType("day-time")),
+        ("interval hour", AtomicType("day-time")),
+        ("interval", AtomicType("interval")),
+        ({"type": "udt", "sqlType": {"type": "array", "elementType": "double"}},
+         ArrayType(AtomicType("double"))),
+        ({"type": "map", "keyType": "string", "valueType": "long"}, MapType(TEXT, LONG)),
+    ],
+)  # fmt: skip
+def test_types_with_parameters(name: object, expected: DataType) -> None:
+    found = parse_struct({"type": "struct", "fields": [{"name": "a", "type": name}]})
+    assert found == StructType((Field("a", expected),))
+
+
+@pytest.mark.parametrize("name", ["variant", "decimal(1000,2)", {"type": "tensor"}])
+def test_types_that_nobody_knows_are_said_by_name(name: object) -> None:
+    with pytest.raises(UnknownTypeError, match="type "):
+        parse_struct({"type": "struct", "fields": [{"name": "a", "type": name}]})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "elementType": "long"},
+        {"type": "struct"},
+        {"type": "struct", "fields": [{"name": "a"}]},
+        {"type": "struct", "fields": [3]},
+        {"type": "struct", "fields": [{"name": "a", "type": 3}]},
+    ],
+)
+def test_a_schema_without_its_parts_is_damage(schema: dict[str, Any]) -> None:
+    with pytest.raises(CodecError):
+        parse_struct(schema)
+
+
+def test_types_are_not_nested_for_ever() -> None:
+    kind: Any = "long"
+    for _ in range(5000):
+        kind = {"type": "array", "elementType": kind}
+    with pytest.raises(CodecError, match="nested deeper than 64"):
+        parse_struct({"type": "struct", "fields": [{"name": "a", "type": kind}]})
+
+
+SHOWN: list[tuple[DataType, Any, Any]] = [
+    (atom("date"), 0, "1970-01-01"),
+    (atom("date"), -719_162, "0001-01-01"),
+    (atom("date"), -719_163, "0000-12-31"),
+    (atom("date"), 11_016, "2000-02-29"),
+    (atom("date"), 2_932_896, "9999-12-31"),
+    (atom("date"), 2_932_897, "+10000-01-01"),
+    (atom("date"), -719_529, "-0001-12-31"),
+    (atom("timestamp"), -1, "1969-12-31T23:59:59.999999Z"),
+    (atom("timestamp"), 1_767_225_600_000_000, "2026-01-01T00:00:00.000000Z"),
+    (atom("timestamp"), (1 << 63) - 1, "+294247-01-10T04:00:54.775807Z"),
+    (atom("timestamp_ntz"), 1, "1970-01-01T00:00:00.000001"),
+    (atom("year-month"), -14, "INTERVAL '-1-2' YEAR TO MONTH"),
+    (atom("day-time"), 93_784_005_000, "INTERVAL '1 02:03:04.005' DAY TO SECOND"),
+    (atom("day-time"), -1_000_000, "INTERVAL '-0 00:00:01' DAY TO SECOND"),
+    (atom("interval"), (14, 3, 3_723_004_000),
+     "1 years 2 months 3 days 1 hours 2 minutes 3.004 seconds"),
+    (atom("interval"), (-14, 0, -500_000), "-1 years -2 months -0.5 seconds"),
+    (atom("interval"), (0, 0, 0), "0 seconds"),
+    (atom("float"), struct.unpack("<f", struct.pack("<f", 0.1))[0], 0.1),
+    (atom("float"), float("inf"), "Infinity"),
+    (atom("float"), struct.unpack("<f", b"\xff\xff\x7f\x7f")[0], 3.4028235e38),
+    (atom("float"), 16777217.0 - 1, 16777216.0),
+    (atom("float"), struct.unpack("<f", b"\0\0\0\x6b")[0], 1.54742505e26),
+    (atom("double"), float("-inf"), "-Infinity"),
+    (atom("double"), float("nan"), "NaN"),
+    (atom("binary"), b"\0\xff", "AP8="),
+    (DecimalType(12, 2), Decimal("-1234567890.50"), "-1234567890.50"),
+    (DecimalType(5, -2), Decimal("1E+2"), "100"),
+    (MapType(TEXT, LONG), (("a", 1), ("b", None)), {"a": 1, "b": None}),
+    (MapType(INT, TEXT), ((1, "a"),), [{"key": 1, "value": "a"}]),
+    (ArrayType(atom("date")), (0, None), ["1970-01-01", None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value", "expected"), SHOWN)
+def test_values_are_shown_as_people_write_them(kind: DataType, value: Any, expected: Any) -> None:
+    assert shower(kind)(value) == expected
+
+
+def test_a_name_that_comes_again_loses_nothing() -> None:
+    kind = StructType(tuple(Field(name, LONG) for name in ("id", "id", "at", "id")))
+    assert field_names(kind) == ("id", "id (2)", "at", "id (3)")
+    assert shower(kind)((1, 2, 3, 4)) == {"id": 1, "id (2)": 2, "at": 3, "id (3)": 4}
