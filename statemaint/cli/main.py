@@ -16,6 +16,7 @@ from rich.progress import Progress
 from statemaint import __version__
 from statemaint.cli import rows as state_rows
 from statemaint.cli import tables
+from statemaint.cli.doctor import doctor_json, lines
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
 from statemaint.errors import ConfigError, StatemaintError, Superseded
 from statemaint.maintain import (
@@ -23,6 +24,7 @@ from statemaint.maintain import (
     Undone,
     apply,
     digest_stores,
+    doctor,
     list_runs,
     maintain,
     parse_plan,
@@ -162,6 +164,21 @@ def verify_verb(uri: str, *, deep: bool, as_json: bool) -> None:
     shown = verify_json(found.versions_checked, found.findings)
     _show(shown, as_json=as_json, table=lambda: tables.verification(found))
     _end(found.findings)
+
+
+@program.command("doctor")
+@uri
+@click.option("--deep", is_flag=True, help="Look as deep as `verify --deep` does.")
+@as_json
+def doctor_verb(uri: str, *, deep: bool, as_json: bool) -> None:
+    """Say in ten lines whether the query can restart, from where, and what to do.
+
+    Exit code 3 where anything is damaged, as `verify` has it.
+    """
+    found = doctor(open_storage(uri), deep=deep)
+    text = "\n".join(lines(found))
+    _show(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
+    sys.exit(_DAMAGE if found.counts else 0)
 
 
 @program.command("digest")

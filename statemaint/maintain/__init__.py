@@ -2,6 +2,7 @@
 
 from statemaint.execute import Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
+from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.maintain import end_run, maintain, new_run_id
 from statemaint.maintain.planning import plan_checkpoint, scan_checkpoint
@@ -10,6 +11,7 @@ from statemaint.maintain.undo import Undone, undo
 from statemaint.maintain.verify import Verification, digest_stores, verify
 
 __all__ = [
+    "Diagnosis",
     "PlanFile",
     "Restored",
     "Run",
@@ -19,6 +21,7 @@ __all__ = [
     "Verification",
     "apply",
     "digest_stores",
+    "doctor",
     "end_run",
     "list_runs",
     "maintain",

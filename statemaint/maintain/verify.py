@@ -1,6 +1,6 @@
 """Reading everything that a restart could ask for, and saying what does not rebuild."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from statemaint.codec import checksum
@@ -26,6 +26,8 @@ from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import batches_through, diagnose, diagnose_logs
 from statemaint.storage import ReadOnly, Storage
+
+_Bad = CheckpointError | UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,18 @@ def _rebuild(
         return 0, []
     versions = store.versions
     begin = _beginning(versions, first, last) if deep else first
-    checked = 0
-    try:
-        for version in _Rebuild(source, engine, versions).all(begin, last):
-            checked += version >= first
-    except (CheckpointError, UnsupportedError) as error:
-        return checked, [_finding(store, error, checkpoint)]
-    except (NotFoundError, Superseded) as error:
-        detail = f"{error.path} went away or was replaced while it was read; run again"
-        return checked, [Finding(FindingCode.SUPERSEDED, detail, store.id)]
-    return checked, []
+    loads = versions.loadable(begin, last)
+    rebuild, checked = _Rebuild(source, engine, versions, loads), 0
+    findings: list[Finding] = []
+    for version in sorted(loads):
+        try:
+            bad = rebuild.at(version)
+        except (NotFoundError, Superseded) as error:
+            detail = f"{error.path} went away or was replaced while it was read; run again"
+            return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
+        findings += (_finding(store, error, checkpoint) for error in bad)
+        checked += version >= first and not bad
+    return checked, findings
 
 
 def _beginning(versions: Versions, first: int, last: int) -> int:
@@ -126,30 +130,46 @@ def _beginning(versions: Versions, first: int, last: int) -> int:
 class _Rebuild:
     """Rebuilding one store's versions, each file of them read whole, once."""
 
-    def __init__(self, source: Source, engine: Engine, versions: Versions) -> None:
-        self._source, self._engine, self._versions = source, engine, versions
+    def __init__(
+        self, source: Source, engine: Engine, versions: Versions, loads: frozenset[int]
+    ) -> None:
+        self._source, self._engine, self._versions, self._loads = source, engine, versions, loads
         self._digests: dict[str, StateDigest] = {}
-        self._read: set[str] = set()
+        self._read: dict[str, _Bad | None] = {}
 
-    def all(self, first: int, last: int) -> Iterator[int]:
-        """Yields each version that rebuilds, comparing each snapshot with the files below it."""
-        loads = self._versions.loadable(first, last)
-        for version in sorted(loads):
-            chain = self._chain(version)
-            self._check(chain)
-            snapshot = self._versions.snapshots.get(version)
-            if snapshot and version - 1 in loads and version in self._versions.deltas:
+    def at(self, version: int) -> list[_Bad]:
+        """Rebuilds a version that loads, compares its snapshot with the files below it.
+
+        Returns what is wrong with the files that it needs, also where another version needs them.
+        """
+        chain = self._chain(version)
+        errors = [self._bad(chain.base.entry.path, self._digest)] if chain.base else []
+        errors += (self._bad(delta.entry.path, self._look) for delta in chain.deltas)
+        found = [error for error in errors if error]
+        snapshot = self._versions.snapshots.get(version)
+        compared = version - 1 in self._loads and version in self._versions.deltas
+        if snapshot and compared and not found:
+            try:
                 self._compare(snapshot)
-            yield version
+            except (CheckpointError, UnsupportedError) as error:
+                found.append(error)
+        return found
 
-    def _check(self, chain: Chain) -> None:
-        if chain.base and chain.base.entry.path not in self._digests:
-            path = chain.base.entry.path
-            self._digests[path] = self._engine.digest(self._source, path)
-        for delta in chain.deltas:
-            if delta.entry.path not in self._read:
-                self._engine.check(self._source, delta.entry.path)
-                self._read.add(delta.entry.path)
+    def _bad(self, path: str, read: Callable[[str], None]) -> _Bad | None:
+        """Reads a file once, and returns what is wrong with it each time."""
+        if path not in self._read:
+            self._read[path] = None
+            try:
+                read(path)
+            except (CheckpointError, UnsupportedError) as error:
+                self._read[path] = error
+        return self._read[path]
+
+    def _digest(self, path: str) -> None:
+        self._digests[path] = self._engine.digest(self._source, path)
+
+    def _look(self, path: str) -> None:
+        self._engine.check(self._source, path)
 
     def _compare(self, snapshot: Snapshot) -> None:
         below = self._chain(snapshot.version - 1)

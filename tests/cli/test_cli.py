@@ -17,7 +17,8 @@ from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 
 VERBS = [
-    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "digest", "show", "queries",
+    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "digest", "show",
+    "queries",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
@@ -283,7 +284,7 @@ def remove_logs(root: Path) -> None:
     (root / "metadata").unlink()
 
 
-@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "digest", "show"])
+@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "doctor", "digest", "show"])
 @pytest.mark.parametrize(
     ("spoil", "code", "text"),
     [

@@ -1,0 +1,145 @@
+"""What whoever is on call asks first: can the query restart, from where, and what is to be done."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
+from statemaint.fold import Source, digest_of, engine_for
+from statemaint.maintain.verify import verify
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import version_of
+from statemaint.model.policy import PRESETS
+from statemaint.storage import ReadOnly, Storage
+
+_LONG = PRESETS["safe"].min_deltas_for_snapshot
+# Of the logs: what a restart reads before any state.
+_LOGS = frozenset(
+    {
+        FindingCode.UNREADABLE_OFFSET,
+        FindingCode.UNREADABLE_COMMIT,
+        FindingCode.UNREADABLE_METADATA,
+        FindingCode.MISSING_OFFSET,
+        FindingCode.UNFINISHED_REPARTITION,
+    }
+)
+_ADVICE = {
+    FindingCode.BROKEN_CHAIN: "put the missing files back from a copy or a bucket's old versions",
+    FindingCode.LINEAGE_BROKEN: "put the missing files back from a copy or a bucket's old versions",
+    FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
+    FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
+    FindingCode.SNAPSHOT_MISMATCH: "move a wrong snapshot away if what lies below it is whole",
+    FindingCode.STALE_CHECKSUM: "remove a checksum file whose file is sound; Spark accepts none",
+    FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
+    FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
+    FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
+    FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
+}
+_ELSE = "see the runbook"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        checkpoint: what was read.
+        findings: what is wrong, and what is only worth knowing.
+        loadable: the batches of the commit log that load in every store, ascending.
+        longest: the store with the longest chain at the newest committed version, if any loads.
+        chain: that chain.
+        seconds: what reading it takes here, `None` when nobody could.
+    """
+
+    checkpoint: Checkpoint
+    findings: tuple[Finding, ...]
+    loadable: tuple[int, ...]
+    longest: Store | None
+    chain: Chain | None
+    seconds: float | None
+
+    @property
+    def restarts(self) -> bool:
+        """Tells whether the query can be started again as it is."""
+        newest = self.checkpoint.committed
+        return not any(self.blockers) and (newest is None or newest in self.loadable)
+
+    @property
+    def blockers(self) -> Iterator[Finding]:
+        """Yields what is wrong with the logs that a restart reads first."""
+        newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
+        needed = {f"offsets/{newest}", f"offsets/{newest - 1}"}
+        for one in self.findings:
+            missing = one.code is FindingCode.MISSING_OFFSET and one.path not in needed
+            if one.code in _LOGS and not missing:
+                yield one
+
+    @property
+    def counts(self) -> Counter[FindingCode]:
+        """Returns how many findings of each kind are damage."""
+        return Counter(one.code for one in self.findings if one.damage)
+
+    @property
+    def next(self) -> tuple[str, ...]:
+        """Returns what to do, the most urgent first."""
+        found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
+        if found and self.loadable and not self.restarts:
+            found.append(f"batch {self.loadable[-1]} is the newest that loads in every store")
+        if not found and self.chain and len(self.chain.deltas) > _LONG:
+            found.append("run `statemaint maintain`: a restart reads more files than it needs to")
+        return tuple(dict.fromkeys(found)) or ("nothing",)
+
+
+def doctor(storage: Storage, *, deep: bool = False) -> Diagnosis:
+    """Looks a checkpoint over, and says whether and from where its query can restart.
+
+    Args:
+        storage: where the checkpoint lives.
+        deep: look as deep as `verify` does.
+
+    Raises:
+        NotACheckpointError: when there is none.
+        UnsupportedError: when it is of a kind that cannot be read.
+        StorageError: when anything could not be listed or read.
+    """
+    reading = ReadOnly(storage)
+    found = verify(reading, deep=deep)
+    checkpoint = found.checkpoint
+    longest = _longest(checkpoint)
+    store, chain = longest or (None, None)
+    seconds = _measured(reading, checkpoint, *longest) if longest else None
+    loadable = tuple(_loadable(checkpoint, found.findings))
+    return Diagnosis(checkpoint, found.findings, loadable, store, chain, seconds)
+
+
+def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[int]:
+    required, target = checkpoint.required, checkpoint.target
+    if required is None or target is None:
+        return
+    spoiled = {batch for one in findings if one.damage for batch in one.batches}
+    loads = [store.versions.loadable(required, target) for store in checkpoint.stores]
+    for batch in checkpoint.batches:
+        if batch not in spoiled and all(version_of(batch) in one for one in loads):
+            yield batch
+
+
+def _longest(checkpoint: Checkpoint) -> tuple[Store, Chain] | None:
+    target = checkpoint.target
+    if target is None:
+        return None
+    chains = ((store, store.versions.chain(target)) for store in checkpoint.stores)
+    found = [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
+    return max(found, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
+
+
+def _measured(storage: Storage, checkpoint: Checkpoint, store: Store, chain: Chain) -> float | None:
+    engine = engine_for(chain.size, checkpoint.provider)
+    source, began = Source.of(storage, store, checkpoint), time.monotonic()
+    try:
+        digest_of(engine.fold(source, chain, (chain.version,), write=False), chain.version)
+    except (CheckpointError, UnsupportedError, NotFoundError, Superseded):
+        return None
+    return time.monotonic() - began
