@@ -130,6 +130,18 @@ def rewrite(storage: MemoryStorage, path: str, key: bytes, value: bytes | None =
     storage.delete(f"{folder}/.{file}.crc")
 
 
+def test_queries_from_before_spark_3_3_may_be_shuffled_otherwise() -> None:
+    files = contents("4.3.0")["aggregation2"]
+    swapped = MemoryStorage({exchanged(path): content for path, content in files.items()})
+    newest = max(
+        (path for path in files if path.startswith("offsets/")), key=lambda at: int(at[8:])
+    )
+    strict, lax = b'useStrictDistribution":"true"', b'useStrictDistribution":"false"'
+    assert strict in files[newest]
+    swapped.write(newest, [files[newest].replace(strict, lax)], overwrite=True)
+    assert of_rows(swapped) == []
+
+
 def test_what_was_not_read_is_not_missed() -> None:
     """A damaged store of a join says so itself, and nothing of its sisters."""
     storage = MemoryStorage(contents("4.3.0")["join2"])

@@ -33,8 +33,8 @@ Change = tuple[bytes, bytes | None]
 _BATCH, _PIECE, _SAMPLE = 4096, 1024 * 1024, 16
 _PAUSE = 0.002
 _BUSY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
-# What RocksDB says of bytes that cannot be; and of a file that a zip should have had.
 _FOLDER = re.compile(r"\S*/(?=[0-9A-Za-z-]+(?:\.\w+)?)")
+# What RocksDB says of bytes that cannot be; and of a file that a zip should have had.
 _DAMAGE = (
     "Corruption",
     "Not implemented",
