@@ -7,14 +7,16 @@ import pytest
 
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.maintain import maintain, verify
+from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded
+from tests.checkpoints.families import archive_names
 from tests.support.archived import archived, digests, loadable_batches, row_counts
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0, orphan_age=0)
-ARCHIVES = ["rocks-3.5.9", "rocks-4.0.5", "rocks-4.3.0"]
+ARCHIVES = [name for name in archive_names() if name.startswith("rocks-")]
 EVERY = [(archive, kind) for archive in ARCHIVES for kind in recorded(archive)]
 
 
@@ -35,8 +37,22 @@ def test_all_that_is_kept_is_said_by_spark_too() -> None:
 
 def test_spark_wrote_nothing_that_we_find_damaged(storage: MemoryStorage) -> None:
     found = verify(storage, deep=True)
-    assert found.findings == ()
+    # The first attempt at the last batch of some was forgotten, and so the tables that it had.
+    known = {FindingCode.PURGED_BY_SPARK, FindingCode.ORPHAN_FILE}
+    assert {one.code for one in found.findings} <= known
+    assert found.healthy
     assert found.versions_checked >= len(loadable_batches(storage)) > 0
+
+
+def test_what_sparks_own_clean_up_has_left_is_told(name: tuple[str, str]) -> None:
+    """Its executors keep as many versions as batches, and the commit log has one batch more."""
+    storage = archived(name)
+    newest = max(loadable_batches(storage))
+    kept = [int(path[8:]) for path in storage.files if re.fullmatch(r"commits/\d+", path)]
+    purged = min(kept) not in loadable_batches(storage)
+    told = [one for one in verify(storage).findings if one.code is FindingCode.PURGED_BY_SPARK]
+    assert bool(told) == purged
+    assert not purged or (name[1].endswith("-maintained") and newest - min(kept) == len(kept) - 1)
 
 
 def test_we_count_the_rows_that_spark_counts(storage: MemoryStorage, name: tuple[str, str]) -> None:
@@ -53,13 +69,15 @@ def test_we_count_the_rows_that_spark_counts(storage: MemoryStorage, name: tuple
         assert row_counts(storage, batch) == dict(expected)
 
 
-def test_maintenance_leaves_every_retained_version_as_it_was(storage: MemoryStorage) -> None:
+def test_maintenance_leaves_every_retained_version_as_it_was(
+    storage: MemoryStorage, name: tuple[str, str]
+) -> None:
     has_changelogs = any(path.endswith(".changelog") for path in storage.files)
     before = digests(storage)
     report = run(storage)
     assert not report.findings
     assert digests(storage) == before
-    assert verify(storage, deep=True).findings == ()
+    assert verify(storage, deep=True).healthy
     for store in {store.directory for store, _ in before}:
         names = {path.rpartition("/")[2] for path in storage.files if path.startswith(f"{store}/")}
         zips = {name for name in names if name.endswith(".zip")}
@@ -67,7 +85,7 @@ def test_maintenance_leaves_every_retained_version_as_it_was(storage: MemoryStor
         # With column families Spark's first version is a zip, and near enough to be relied on.
         assert zips
         assert not firsts or firsts & zips
-    assert report.snapshots_written > 0 or not has_changelogs
+    assert report.snapshots_written > 0 or not has_changelogs or name[1].endswith("-maintained")
 
 
 def test_runs_come_to_an_end_and_every_zip_has_its_tables(storage: MemoryStorage) -> None:
