@@ -17,7 +17,7 @@ from statemaint import __version__
 from statemaint.cli import rows as state_rows
 from statemaint.cli import tables
 from statemaint.cli.doctor import doctor_json, lines
-from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
+from statemaint.cli.options import Share, as_json, policy_flags, scope_flags, uri
 from statemaint.errors import ConfigError, StatemaintError, Superseded
 from statemaint.maintain import (
     Run,
@@ -157,10 +157,16 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     is_flag=True,
     help="Also compare snapshots below the retained versions, and read every file.",
 )
+@click.option(
+    "--sample",
+    type=Share(),
+    metavar="N/T",
+    help="Only the N-th of T shares of the partitions; T runs see them all.",
+)
 @as_json
-def verify_verb(uri: str, *, deep: bool, as_json: bool) -> None:
+def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json: bool) -> None:
     """Rebuild every retained version of every store and compare every snapshot."""
-    found = verify(open_storage(uri), deep=deep)
+    found = verify(open_storage(uri), deep=deep, sample=sample)
     shown = verify_json(found.versions_checked, found.findings)
     _show(shown, as_json=as_json, table=lambda: tables.verification(found))
     _end(found.findings)

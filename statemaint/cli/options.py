@@ -1,5 +1,6 @@
 """The flags that several verbs share."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -29,6 +30,21 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
             return seconds(str(value))
         except ConfigError as error:
             self.fail(str(error), param, ctx)
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """A share such as `3/10`: the third of ten."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Returns both numbers, or lets click end the program with its usage error."""
+        found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value), re.ASCII)
+        if not found or int(found[1]) > int(found[2]):
+            self.fail(f"{value!r} is no share; write it like 3/10, the third of ten", param, ctx)
+        return int(found[1]), int(found[2])
 
 
 def uri(command: Command) -> Command:

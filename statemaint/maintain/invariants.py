@@ -146,8 +146,7 @@ class _Looking:
         astray: dict[int, int],
     ) -> None:
         self._store, self._sides, self._astray = store, sides, astray
-        siblings = [one for one in checkpoint.stores if one.id.operator == store.id.operator]
-        self._partitions = 1 + max(one.id.partition for one in siblings)
+        self._partitions = checkpoint.partitions[store.id.operator]
         self._numbers = _NUMBER if state.families else 0
         wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
         operators = {one.id: one for one in checkpoint.operators}

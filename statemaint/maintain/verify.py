@@ -50,7 +50,9 @@ class Verification:
         return not damaged(self.findings)
 
 
-def verify(storage: Storage, *, deep: bool = False) -> Verification:
+def verify(
+    storage: Storage, *, deep: bool = False, sample: tuple[int, int] | None = None
+) -> Verification:
     """Rebuilds every retained version of every store; writes nothing.
 
     A version counts as retained from the oldest batch in the commit log to the newest. Where a
@@ -62,14 +64,18 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
             key, and whether the stores of a join agree; compare the snapshots below the retained
             versions with the log below them, read the files that no retained version needs, and
             compare every checksum file with the file beside it.
+        sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
+            by default. The `t` shares together are all partitions, each with all of its stores.
 
     Raises:
+        ConfigError: when the sample is none.
         NotACheckpointError: when there is none.
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
     reading = ReadOnly(storage)
-    checkpoint = scan_checkpoint(reading)
+    only = _shares(*sample) if sample else None
+    checkpoint = scan_checkpoint(reading, only)
     engine = _engine(checkpoint)
     checked = 0
     findings = [*checkpoint.findings, *_logs(reading, checkpoint)]
@@ -84,6 +90,12 @@ def verify(storage: Storage, *, deep: bool = False) -> Verification:
         findings += _deep(source, engine, store, checkpoint) if deep else ()
     findings += check_rows(reading, checkpoint) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
+
+
+def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
+    if not 1 <= number <= total:
+        raise ConfigError(f"share {number} of {total} cannot be; take one from 1/{total} on")
+    return lambda store: (store.operator + store.partition) % total == number - 1
 
 
 def _logs(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:

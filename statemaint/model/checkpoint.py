@@ -213,6 +213,7 @@ class Checkpoint:
         findings: what concerns the whole checkpoint.
         unclassified: files under `state/` that belong to no store: kept, never touched.
         left_out: how many more stores there are, which nobody asked for.
+        partitions: how many partitions each operator has, by its number.
     """
 
     root: str
@@ -226,6 +227,7 @@ class Checkpoint:
     findings: tuple[Finding, ...] = ()
     unclassified: tuple[Entry, ...] = field(default=())
     left_out: int = 0
+    partitions: Mapping[int, int] = field(default_factory=dict)
     offsets: tuple[int, ...] = ()
     lacks: tuple[str, ...] = ()
 

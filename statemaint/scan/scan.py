@@ -92,6 +92,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         operators=operators,
         stores=stores,
         left_out=len(expected) - len(asked),
+        partitions={one.operator: one.partition + 1 for one in sorted(expected)},
         offsets=tuple(sorted(offsets)),
         lacks=schemas_lacking(layout, operators),
         findings=tuple(notes.findings) + tuple(_unknown(layout)),

@@ -66,6 +66,12 @@ def test_files_that_were_swapped_between_partitions_are_found(archive: str, kind
     assert verify(swapped).healthy, "only a deep look reads the rows"
 
 
+def test_a_share_of_the_partitions_knows_how_many_there_are() -> None:
+    storage = MemoryStorage(contents("4.3.0")["aggregation2"])
+    for number in (1, 2):
+        assert verify(storage, deep=True, sample=(number, 2)).findings == ()
+
+
 def test_with_unique_ids_swapped_files_are_other_attempts() -> None:
     files = contents("rocks-4.3.0")["rocks-aggregation-ids"]
     swapped = MemoryStorage({exchanged(path): content for path, content in files.items()})

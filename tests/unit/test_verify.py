@@ -45,6 +45,27 @@ def test_finds_a_snapshot_that_does_not_fit_its_deltas(storage: MemoryStorage) -
     assert codes(storage) == [FindingCode.SNAPSHOT_MISMATCH]
 
 
+def test_shares_are_together_all_partitions_and_each_is_whole() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, partitions=5)
+    seen = [
+        {one.id.partition for one in verify(storage, sample=(number, 3)).checkpoint.stores}
+        for number in (1, 2, 3)
+    ]
+    assert seen == [{0, 3}, {1, 4}, {2}]
+    for wrong in ((0, 3), (4, 3), (1, 0)):
+        with pytest.raises(ConfigError, match="cannot be"):
+            verify(storage, sample=wrong)
+
+
+def test_a_share_finds_what_is_in_it() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, partitions=2)
+    flip(storage, "state/0/1/20.delta")
+    found = [[one.code for one in verify(storage, sample=(n, 2)).findings] for n in (1, 2)]
+    assert found == [[], [FindingCode.CORRUPT_FILE]]
+
+
 def test_a_wrong_snapshot_below_the_retained_versions_is_found_by_a_deep_look(
     storage: MemoryStorage,
 ) -> None:
