@@ -1,4 +1,4 @@
-"""State as a table of Arrow, for whoever has `pyarrow`; this package does not bring it."""
+"""State as a table of Arrow, for whoever has `pyarrow`, an extra of this package."""
 
 from types import ModuleType
 from typing import Any, assert_never
@@ -56,7 +56,7 @@ def _pyarrow() -> ModuleType:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ConfigError("pyarrow is not installed; `pip install pyarrow`") from error
+        raise ConfigError("pyarrow is not installed; `pip install 'statemaint[arrow]'`") from error
     found: ModuleType = pa
     return found
 

@@ -249,7 +249,6 @@ def test_a_table_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_has_rows_of_one_kind() -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is no dependency of this package")
     with pytest.raises(ConfigError, match="default / amounts, default / hours, default / total"):
         read_table(archived("rocks-timed"))
 
@@ -260,7 +259,6 @@ def test_a_table_has_rows_of_one_kind() -> None:
      ("rocks-timed", {"family": "amounts"}), ("rocks-timed", {"family": "hours"})],
 )  # fmt: skip
 def test_a_table_has_the_same_rows(kind: str, where: dict[str, Any]) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is no dependency of this package")
     table = read_table(archived(kind), **where)
     expected = [
         {"partition": row.store.partition, "key": row.key, "value": row.value}
