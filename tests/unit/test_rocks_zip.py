@@ -242,6 +242,23 @@ def test_lies_about_a_member_are_damage(content: bytes, text: str) -> None:
     read_both(content, text)
 
 
+@pytest.mark.parametrize(
+    ("offset", "form"), [(6, "<H"), (8, "<H"), (14, "<I"), (18, "<I"), (22, "<I")]
+)
+def test_a_header_that_only_java_reads_must_agree_with_the_list(offset: int, form: str) -> None:
+    """Flags, method, checksum and both sizes; Python reads them from the end of the zip."""
+    content = bytearray(zipped({"metadata": PLAIN}))
+    struct.pack_into(form, content, offset, 12345)
+    read_both(bytes(content), "header of metadata differs from the zip's list")
+
+
+@pytest.mark.parametrize("field", [0, 4, 8, 12])
+def test_so_must_the_sums_that_java_writes_behind_a_member(field: int) -> None:
+    content = bytearray(ZIP)
+    content[content.index(b"PK\7\x08") + field] ^= 1
+    read_both(bytes(content), "differs from the zip's list")
+
+
 def test_a_zip_that_expands_too_far_is_refused() -> None:
     members = {f"MANIFEST-{number}": bytes(33 * 1024 * 1024) for number in range(2)}
     read_both(zipped(members), "expands to more")
