@@ -16,16 +16,15 @@ from statemaint.model.policy import PRESETS
 from statemaint.storage import ReadOnly, Storage
 
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
-# Of the logs: what a restart reads before any state.
-_LOGS = frozenset(
-    {
-        FindingCode.UNREADABLE_OFFSET,
-        FindingCode.UNREADABLE_COMMIT,
-        FindingCode.UNREADABLE_METADATA,
-        FindingCode.MISSING_OFFSET,
-        FindingCode.UNFINISHED_REPARTITION,
-    }
-)
+# A restart reads the newest entries of the logs only.
+_OF_AN_ENTRY = frozenset({FindingCode.UNREADABLE_COMMIT, FindingCode.MISSING_OFFSET})
+# The last one does not fail: Spark takes the snapshot for the state, and is silently wrong.
+_BLOCKING = _OF_AN_ENTRY | {
+    FindingCode.UNREADABLE_OFFSET,
+    FindingCode.UNREADABLE_METADATA,
+    FindingCode.UNFINISHED_REPARTITION,
+    FindingCode.SNAPSHOT_ABOVE_TARGET,
+}
 _ADVICE = {
     FindingCode.BROKEN_CHAIN: "put the missing files back from a copy or a bucket's old versions",
     FindingCode.LINEAGE_BROKEN: "put the missing files back from a copy or a bucket's old versions",
@@ -69,12 +68,13 @@ class Diagnosis:
 
     @property
     def blockers(self) -> Iterator[Finding]:
-        """Yields what is wrong with the logs that a restart reads first."""
+        """Yields what stops a restart, or makes it wrong, before any state is read."""
         newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
-        needed = {f"offsets/{newest}", f"offsets/{newest - 1}"}
+        offsets = {f"offsets/{newest}", f"offsets/{newest - 1}"}
+        needed = {*offsets, f"commits/{self.checkpoint.committed}"}
         for one in self.findings:
-            missing = one.code is FindingCode.MISSING_OFFSET and one.path not in needed
-            if one.code in _LOGS and not missing:
+            older = one.code in _OF_AN_ENTRY and one.path not in needed
+            if one.code in _BLOCKING and not older:
                 yield one
 
     @property

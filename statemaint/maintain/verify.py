@@ -101,7 +101,8 @@ def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
 def _logs(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields what a second look at the logs finds missing as well: a query goes on meanwhile."""
     if found := diagnose_logs(checkpoint):
-        again = {one.path for one in diagnose_logs(scan_checkpoint(reading))}
+        names = scan_checkpoint(reading, lambda _: False)
+        again = {one.path for one in diagnose_logs(names)}
         yield from (one for one in found if one.path in again)
 
 
@@ -150,9 +151,9 @@ class _Rebuild:
         self._read: dict[str, _Bad | None] = {}
 
     def at(self, version: int) -> list[_Bad]:
-        """Rebuilds a version that loads, compares its snapshot with the files below it.
+        """Rebuilds a version that loads, and returns what is wrong with the files that it needs.
 
-        Returns what is wrong with the files that it needs, also where another version needs them.
+        Its snapshot is compared with the files below; what another version needs is told again.
         """
         chain = self._chain(version)
         errors = [self._bad(chain.base.entry.path, self._digest)] if chain.base else []

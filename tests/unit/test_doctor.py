@@ -8,7 +8,7 @@ from statemaint.cli.doctor import doctor_json, lines
 from statemaint.maintain import doctor, maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.unit.test_damage import CASES, Damage, maintained, spoiled
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -80,6 +80,18 @@ def test_logs_that_a_restart_reads_first_stop_it(storage: MemoryStorage) -> None
     assert doctor(storage).restarts, "an older batch is only for going back"
     storage.delete("offsets/23")
     assert said(storage)["restart"] == "NO: MISSING_OFFSET"
+
+
+def test_an_older_commit_stops_no_restart_and_the_newest_does(storage: MemoryStorage) -> None:
+    storage.write("commits/18", [b"v1\n{"], overwrite=True)
+    assert doctor(storage).restarts
+    storage.write("commits/24", [b"v1\n{"], overwrite=True)
+    assert said(storage)["restart"] == "NO: UNREADABLE_COMMIT"
+
+
+def test_a_restart_that_would_be_silently_wrong_is_none(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/26.snapshot", [snapshot_bytes(state_at(25))])
+    assert said(storage)["restart"] == "NO: SNAPSHOT_ABOVE_TARGET"
 
 
 def test_before_the_first_commit_there_is_nothing_to_lose(storage: MemoryStorage) -> None:
