@@ -95,8 +95,8 @@ class StaleChecksumError(CheckpointError):
 
     code = "STALE_CHECKSUM"
 
-    def __init__(self, path: str, owner: str) -> None:
-        super().__init__(path, f"does not match {owner}; Spark refuses to load it")
+    def __init__(self, path: str, owner: str, why: str = "does not match") -> None:
+        super().__init__(path, f"{why} {owner}; Spark refuses to load it")
         self.owner = owner
 
 

@@ -22,6 +22,7 @@ def doctor_json(found: Diagnosis) -> dict[str, Any]:
         "restarts": found.restarts,
         "last_committed_batch": found.checkpoint.committed,
         "loadable_batches": list(found.loadable),
+        "goes_back_to": found.goes_back_to,
         "longest_chain": chain,
         "damage": {code.value: number for code, number in sorted(found.counts.items())},
         "next": list(found.next),

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from statemaint import __version__
+from statemaint.cli import mend, tables
 from statemaint.cli import rows as state_rows
-from statemaint.cli import tables
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.cli.options import Share, as_json, policy_flags, scope_flags, uri
 from statemaint.errors import ConfigError, StatemaintError, Superseded
@@ -23,10 +23,12 @@ from statemaint.maintain import (
     Run,
     Undone,
     apply,
+    apply_mend,
     digest_stores,
     doctor,
     list_runs,
     maintain,
+    parse_mend,
     parse_plan,
     plan_checkpoint,
     scan_checkpoint,
@@ -109,11 +111,14 @@ def maintain_verb(
 @click.option("--at", metavar="URI", help="Where the checkpoint is; by default where it was.")
 @as_json
 def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
-    """Carry out exactly the plan that `plan --json` printed, or refuse.
+    """Carry out exactly what `plan`, `repair` or `rollback --json` printed, or refuse.
 
     It is refused, with exit code 6, where the files that it is about have changed.
     """
-    asked = parse_plan(plan_file.name, plan_file.read())
+    content = plan_file.read()
+    if found := parse_mend(plan_file.name, content):
+        mend.end(apply_mend(open_storage(at or found.checkpoint), found), as_json=as_json)
+    asked = parse_plan(plan_file.name, content)
     with _progress() as progress:
         storage = open_storage(at or asked.checkpoint)
         report = apply(storage, asked, on_outcome=_Bar(progress).advance)
@@ -248,6 +253,10 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
     shown = {"valid": True, "queries": listed}
     _show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))
+
+
+program.add_command(mend.repair_verb)
+program.add_command(mend.rollback_verb)
 
 
 def undo_json(undone: Undone) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from statemaint.execute.lease import Fence
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Attestation
 from statemaint.model.ids import StoreId
-from statemaint.plan import Attest, Delete, WriteSnapshot
+from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
 from statemaint.storage import Storage
@@ -63,6 +63,17 @@ class Ledger:
         """Notes files that are about to be brought back from a run's trash."""
         lines = [self._line({"action": "restore", "path": path, "of": run}) for path in paths]
         self.storage.append("_statemaint/ledger/undo.jsonl", b"".join(lines))
+
+    def removing(self, verb: str, removes: Sequence[Remove]) -> None:
+        """Notes files that are about to go to the trash because somebody asked for it."""
+        lines = [
+            self._line(
+                {"action": "remove", "path": one.path, "reason": one.reason.value,
+                 "bytes": one.entry.size, "trash": True}
+            )
+            for one in removes
+        ]  # fmt: skip
+        self.storage.append(f"_statemaint/ledger/{verb}.jsonl", b"".join(lines))
 
     def proved(
         self,

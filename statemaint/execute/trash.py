@@ -22,6 +22,7 @@ from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 _MANIFEST = "manifest"
+_LOGS = ("commits/", "offsets/")
 _PIECE = 1024 * 1024
 
 
@@ -79,14 +80,30 @@ class Trash:
         Raises:
             StorageError: when the storage fails.
         """
-        until = self.storage.now() + self.seconds
         unit = deletes[0].store
+        self.announce([one.entry for one in deletes], f"{unit.operator}-{unit.partition}")
+
+    def announce(self, entries: Sequence[Entry], name: str) -> None:
+        """Adds files to a manifest of the run, in the order in which they will be moved.
+
+        Raises:
+            StorageError: when the storage fails.
+        """
+        until = self.storage.now() + self.seconds
         lines = [
-            json.dumps({"path": one.path, "bytes": one.entry.size, "until": until}) + "\n"
-            for one in deletes
+            json.dumps({"path": one.path, "bytes": one.size, "until": until}) + "\n"
+            for one in entries
         ]
-        path = f"{_folder(self.run)}/{_MANIFEST}/{unit.operator}-{unit.partition}.jsonl"
+        path = f"{_folder(self.run)}/{_MANIFEST}/{name}.jsonl"
         self.storage.append(path, "".join(lines).encode())
+
+    def put(self, entry: Entry) -> None:
+        """Moves one file here, which `announce` was told; an absent one is no error.
+
+        Raises:
+            StorageError: when the storage fails.
+        """
+        self._move(entry)
 
     def _move(self, entry: Entry) -> None:
         target = f"{_folder(self.run)}/{entry.path}"
@@ -153,6 +170,31 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
             f"{storage.root}: nothing of run {run!r} is in the trash; "
             "`statemaint runs` lists the runs and what can be undone"
         )
+
+
+def must_fit(storage: Storage, run: str) -> None:
+    """Makes sure that what a run moved out of the logs can come back as it was.
+
+    State of one time and logs of another are worse than either: where the query has gone on since,
+    nothing comes back.
+
+    Raises:
+        ConfigError: when another file stands where one of them was.
+        StorageError: when the storage fails.
+    """
+    kept = _contents(storage, run)[1]
+    if not any(path.startswith(_LOGS) for path in kept):
+        return
+    for path, entry in sorted(kept.items()):
+        try:
+            same = _equal(storage, entry.path, path)
+        except NotFoundError:
+            continue
+        if not same:
+            raise ConfigError(
+                f"{storage.root}: {path} is another file by now: the query has gone on since run "
+                f"{run}, and what was moved away does not fit any more; it stays in the trash"
+            )
 
 
 def _contents(storage: Storage, run: str) -> tuple[list[Entry], dict[str, Entry]]:

@@ -113,7 +113,8 @@ class Source:
         except NotFoundError:
             return  # deleted since it was listed: Spark reads the file unchecked
         except CodecError as error:
-            raise error.at(beside) from error
+            why = f"cannot be read ({error.detail}) beside"
+            raise StaleChecksumError(beside, path, why) from error
         if not expected.fits(summed.value, summed.size):
             raise StaleChecksumError(beside, path)
 

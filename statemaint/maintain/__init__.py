@@ -5,13 +5,19 @@ from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.maintain import end_run, maintain, new_run_id
+from statemaint.maintain.mend_file import MendFile, apply_mend, parse_mend
+from statemaint.maintain.mending import Mended
 from statemaint.maintain.planning import plan_checkpoint, scan_checkpoint
+from statemaint.maintain.repair import plan_repair, repair
+from statemaint.maintain.rollback import plan_rollback, rollback
 from statemaint.maintain.show import StateRow, StateSelection, read_state, select_state
 from statemaint.maintain.undo import Undone, undo
 from statemaint.maintain.verify import Verification, digest_stores, verify
 
 __all__ = [
     "Diagnosis",
+    "MendFile",
+    "Mended",
     "PlanFile",
     "Restored",
     "Run",
@@ -20,15 +26,21 @@ __all__ = [
     "Undone",
     "Verification",
     "apply",
+    "apply_mend",
     "digest_stores",
     "doctor",
     "end_run",
     "list_runs",
     "maintain",
     "new_run_id",
+    "parse_mend",
     "parse_plan",
     "plan_checkpoint",
+    "plan_repair",
+    "plan_rollback",
     "read_state",
+    "repair",
+    "rollback",
     "scan_checkpoint",
     "select_state",
     "undo",

@@ -13,6 +13,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import version_of
 from statemaint.model.policy import PRESETS
+from statemaint.plan import newest_to_go_back_to
 from statemaint.storage import ReadOnly, Storage
 
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
@@ -30,14 +31,23 @@ _ADVICE = {
     FindingCode.LINEAGE_BROKEN: "put the missing files back from a copy or a bucket's old versions",
     FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
     FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
-    FindingCode.SNAPSHOT_MISMATCH: "move a wrong snapshot away if what lies below it is whole",
-    FindingCode.STALE_CHECKSUM: "remove a checksum file whose file is sound; Spark accepts none",
+    FindingCode.SNAPSHOT_MISMATCH: "tell which is right, the snapshot or the log below it",
+    FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
     FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
     FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
     FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
 }
 _ELSE = "see the runbook"
+_MENDABLE = frozenset(
+    {
+        FindingCode.CORRUPT_FILE,
+        FindingCode.MISSING_SST,
+        FindingCode.SNAPSHOT_ABOVE_TARGET,
+        FindingCode.SNAPSHOT_MISMATCH,
+        FindingCode.STALE_CHECKSUM,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +93,24 @@ class Diagnosis:
         return Counter(one.code for one in self.findings if one.damage)
 
     @property
+    def goes_back_to(self) -> int | None:
+        """Returns the newest batch that a rollback to should succeed, `None` where there is none.
+
+        That is the newest one where the query restarts from there as it is.
+        """
+        return newest_to_go_back_to(self.checkpoint, self.findings, self.loadable)
+
+    @property
     def next(self) -> tuple[str, ...]:
         """Returns what to do, the most urgent first."""
         found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
-        if found and self.loadable and not self.restarts:
-            found.append(f"batch {self.loadable[-1]} is the newest that loads in every store")
+        if _MENDABLE & self.counts.keys():
+            found.insert(0, "see what `statemaint repair` can mend from the log")
+        if not self.restarts and (batch := self.goes_back_to) is not None:
+            found.append(
+                f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
+                "loads in every store"
+            )
         if not found and self.chain and len(self.chain.deltas) > _LONG:
             found.append("run `statemaint maintain`: a restart reads more files than it needs to")
         return tuple(dict.fromkeys(found)) or ("nothing",)

@@ -5,7 +5,7 @@ _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it 
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from statemaint.errors import NotFoundError, StatemaintError, StorageError
 from statemaint.execute import Fence, trashed_runs
 from statemaint.model.ids import run_folder
-from statemaint.plan import Request
-from statemaint.report import Halted, Report, Skipped
+from statemaint.plan import Remove, Request
+from statemaint.report import Halted, Report, Skipped, SnapshotWritten
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
@@ -79,7 +79,34 @@ def note_run(storage: Storage, report: Report, fence: Fence) -> None:
         bytes_deleted=report.bytes_deleted,
         exit_code=report.exit_code,
     )
-    path = f"{FOLDER}/{run_folder(report.run)}/{run_folder(_task(report.plan.request))}.json"
+    _write(storage, report.run, _task(report.plan.request), note)
+
+
+def note_mend(
+    storage: Storage,
+    run: str,
+    fence: Fence,
+    *,
+    started: float,
+    removed: Sequence[Remove],
+    written: Sequence[SnapshotWritten],
+) -> None:
+    """Notes a repair or a rollback; a failing storage is only logged."""
+    note = _Note(
+        started=started,
+        ended=storage.now(),
+        fence=fence.number,
+        snapshots_written=len(written),
+        files_deleted=len(removed),
+        bytes_written=sum(one.bytes for one in written),
+        bytes_deleted=sum(one.entry.size for one in removed),
+        exit_code=0,
+    )
+    _write(storage, run, "mend", note)
+
+
+def _write(storage: Storage, run: str, task: str, note: _Note) -> None:
+    path = f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
     try:
         storage.write(path, [note.model_dump_json().encode() + b"\n"], overwrite=True)
     except StorageError as error:

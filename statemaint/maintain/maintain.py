@@ -74,7 +74,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     if decided.idle and not trash:
         return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, work.run, keep=keep_lease) as lease:
-        if not _alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
+        if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has been at work meanwhile, or no age can be relied on.
             decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
         report = work.carry_out(decided, lease, on_outcome)
@@ -82,7 +82,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         return report
 
 
-def _alone_since(before: Claim | None, lease: Lease) -> bool:
+def alone_since(before: Claim | None, lease: Lease) -> bool:
     """Tells whether no other run can have been at work since a lease was the newest one."""
     if before is None:
         return lease.number == 1

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, restore
+from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, must_fit, restore
 from statemaint.maintain.maintain import new_run_id
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
@@ -43,7 +43,8 @@ def undo(
 
     Raises:
         NotACheckpointError: when there is none.
-        ConfigError: when nothing of that run is in the trash.
+        ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
+            has gone on since.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
     """
@@ -52,6 +53,7 @@ def undo(
     mine = new_run_id(storage.now())
     found: list[Restored] = []
     with leased(storage, mine) as lease:
+        must_fit(storage, run)
         ledger = Ledger(storage, mine, lease)
         noted = partial(ledger.restoring, run)
         for one in restore(storage, run, note=noted, before=lease.check):

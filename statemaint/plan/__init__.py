@@ -16,6 +16,22 @@ from statemaint.plan.actions import (
 )
 from statemaint.plan.health import batches_through, diagnose
 from statemaint.plan.log_health import diagnose_logs
+from statemaint.plan.mend import (
+    Cure,
+    Mend,
+    MendVerb,
+    Proof,
+    Remove,
+    RemoveReason,
+    cures,
+    families_of,
+    has_families,
+    newest_to_go_back_to,
+    rebuilt,
+    rolled_back,
+    self_checking,
+    witnessed,
+)
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.store import RELY_ON_BASE
 
@@ -25,17 +41,31 @@ __all__ = [
     "Action",
     "Attest",
     "AttestReason",
+    "Cure",
     "Delete",
     "DeleteReason",
     "KeepReason",
     "Kept",
+    "Mend",
+    "MendVerb",
     "Plan",
+    "Proof",
+    "Remove",
+    "RemoveReason",
     "Request",
     "SnapshotReason",
     "StorePlan",
     "WriteSnapshot",
     "batches_through",
+    "cures",
     "diagnose",
     "diagnose_logs",
+    "families_of",
+    "has_families",
+    "newest_to_go_back_to",
     "plan",
+    "rebuilt",
+    "rolled_back",
+    "self_checking",
+    "witnessed",
 ]

@@ -19,6 +19,7 @@ class SnapshotReason(StrEnum):
     CHAIN_TOO_LONG = "chain_too_long"
     REBASE = "rebase"
     FORCED = "forced"
+    REBUILT = "rebuilt"  # in the place of one that was bad
 
 
 @unique

@@ -31,8 +31,10 @@ class _Notes:
         *,
         path: str | None = None,
         offset: int | None = None,
+        batches: tuple[int, ...] = (),
     ) -> None:
-        self.findings.append(Finding(code, detail, path=path, offset=offset))
+        found = Finding(code, detail, path=path, offset=offset, batches=batches)
+        self.findings.append(found)
 
 
 def must_be_checkpoint(storage: Storage) -> None:
@@ -228,8 +230,8 @@ def _committed(
             continue  # purged by the query since it was listed: it only lowers what we keep
         except CodecError as error:
             detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
-            at = error.offset
-            notes.add(FindingCode.UNREADABLE_COMMIT, detail, path=path, offset=at)
+            code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)
+            notes.add(code, detail, path=path, offset=error.offset, batches=lost)
     if not commits:
         notes.add(FindingCode.NO_COMMITTED_BATCH, "no batch is committed yet: nothing to do")
     return found

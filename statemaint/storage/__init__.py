@@ -7,7 +7,7 @@ from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
 from statemaint.storage.s3 import S3Storage
 from statemaint.storage.s3_options import S3Options
-from statemaint.storage.wrappers import ReadOnly
+from statemaint.storage.wrappers import ReadOnly, Without
 
 __all__ = [
     "HadoopStorage",
@@ -17,5 +17,6 @@ __all__ = [
     "S3Options",
     "S3Storage",
     "Storage",
+    "Without",
     "open_storage",
 ]

@@ -1,10 +1,10 @@
 """Storages around storages."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from statemaint.errors import StorageError
+from statemaint.errors import NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import Storage, nothing
 
@@ -74,3 +74,33 @@ class ReadOnly:
     def now(self) -> float:
         """Returns the time by the wrapped storage's clock."""
         return self._storage.now()
+
+
+class Without(ReadOnly):
+    """A storage as it would be if some files were gone: what a plan is proved on beforehand."""
+
+    def __init__(self, storage: Storage, hidden: Collection[str]) -> None:
+        """Hides files by their paths; nothing of the storage is changed."""
+        super().__init__(storage)
+        self._hidden = frozenset(hidden)
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory that is not hidden."""
+        return (one for one in self._storage.list(prefix) if one.path not in self._hidden)
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry, unless it is hidden."""
+        return self._storage.stat(self._seen(path))
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content, unless it is hidden."""
+        return self._storage.read(self._seen(path))
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file for reading, unless it is hidden."""
+        return self._storage.open(self._seen(path))
+
+    def _seen(self, path: str) -> str:
+        if path in self._hidden:
+            raise NotFoundError(path, "is left out")
+        return path

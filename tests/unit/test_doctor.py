@@ -55,7 +55,10 @@ def test_what_lies_behind_a_lost_delta_is_left_out(storage: MemoryStorage) -> No
     assert text["restart"] == "NO: the state of batch 24, the last committed one, does not load"
     assert text["batches"] == "16 to 20 load in every store; 4 more in the commit log do not"
     assert text["damage"] == "BROKEN_CHAIN (1)"
-    assert found.next[-1] == "batch 20 is the newest that loads in every store"
+    assert found.goes_back_to == 20
+    assert found.next[-1] == (
+        "or go back: `statemaint rollback --to-batch 20`, the newest batch that loads in every store"
+    )
 
 
 def test_two_damaged_files_of_a_store_are_both_named(storage: MemoryStorage) -> None:

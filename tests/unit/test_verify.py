@@ -135,7 +135,10 @@ def test_compares_both_kinds_of_checksum_files(storage: MemoryStorage) -> None:
 
 def test_a_malformed_checksum_file_is_damage(storage: MemoryStorage) -> None:
     storage.write("state/0/0/20.delta.crc", [b"{"])
-    assert codes(storage, deep=True) == [FindingCode.CORRUPT_FILE]
+    (found,) = verify(storage, deep=True).findings
+    assert (found.code, found.path) == (FindingCode.STALE_CHECKSUM, "state/0/0/20.delta.crc")
+    assert "cannot be read (not a Spark checksum file: " in found.detail
+    assert found.batches[0] == 19
 
 
 def test_a_file_that_goes_while_it_is_read_is_superseded(storage: MemoryStorage) -> None:

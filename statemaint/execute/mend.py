@@ -1,0 +1,92 @@
+"""Carrying a mend out: bad files to the trash, and what takes their place."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from statemaint.errors import NotFoundError, Superseded
+from statemaint.execute.lease import Fence
+from statemaint.execute.ledger import Ledger
+from statemaint.execute.steps import StoreRun
+from statemaint.execute.trash import Trash
+from statemaint.fold import Source, engine_for
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.ids import StoreId
+from statemaint.plan import Mend, Remove, StorePlan, WriteSnapshot
+from statemaint.report import SnapshotWritten
+from statemaint.storage import Storage
+
+
+def mend(  # noqa: PLR0913 -- each is a fact of its own
+    plan: Mend,
+    storage: Storage,
+    checkpoint: Checkpoint,
+    *,
+    run: str,
+    fence: Fence,
+    trash_for: float,
+    before: Callable[[], object],
+) -> Iterator[Remove | SnapshotWritten]:
+    """Yields what happens while a mend is carried out; what is not consumed does not happen.
+
+    Each file is moved only as long as it is the very one that was planned with; all are noted in
+    the ledger and in the trash's manifest before the first one goes.
+
+    Args:
+        plan: what to do.
+        storage: where its checkpoint lives.
+        checkpoint: as it will be without the files that go.
+        run: the id under which the ledger notes it.
+        fence: the lease that the run holds.
+        trash_for: seconds that the files are kept at least.
+        before: is called ahead of the first move, and ahead of the first of an entry of a log;
+            whatever it raises ends the work.
+
+    Raises:
+        LeaseLostError: when another run has taken the lease; nothing more happens.
+        Superseded: when a file has changed since it was planned with.
+        CheckpointError: when a snapshot does not hold what was folded for it.
+        StorageError: when the storage fails.
+    """
+    ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)
+    stores = {store.id: store for store in checkpoint.stores}
+    removes = [step for step in plan.steps if isinstance(step, Remove)]
+    before()
+    fence.must_hold()
+    if removes:
+        ledger.removing(plan.verb.value, removes)
+        trash.announce([one.entry for one in removes], plan.verb.value)
+    of_logs = next((step for step in removes if step.store is None), None)
+    for step in plan.steps:
+        if isinstance(step, Remove):
+            if step is of_logs:
+                before()
+            yield _removed(step, storage, trash, fence)
+        else:
+            yield from _written(step, stores, storage, checkpoint, ledger, fence)
+
+
+def _removed(step: Remove, storage: Storage, trash: Trash, fence: Fence) -> Remove:
+    fence.check()
+    try:
+        found = storage.stat(step.path)
+    except NotFoundError as error:
+        raise Superseded(step.path, "was there when this was planned and is gone") from error
+    if found != step.entry:
+        raise Superseded(step.path, "was replaced since this was planned")
+    trash.put(step.entry)
+    return step
+
+
+def _written(
+    step: WriteSnapshot,
+    stores: Mapping[StoreId, Store],
+    storage: Storage,
+    checkpoint: Checkpoint,
+    ledger: Ledger,
+    fence: Fence,
+) -> Iterator[SnapshotWritten]:
+    store = stores[step.store]
+    alone = StorePlan(store, None, (step,), (), ())
+    source = Source.of(storage, store, checkpoint)
+    engine = engine_for(step.chain.size, checkpoint.provider)
+    run = StoreRun(alone, source, engine, ledger, fence, target=checkpoint.target)
+    yield from run.write((step,), verify=True)

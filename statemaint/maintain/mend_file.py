@@ -1,0 +1,67 @@
+"""Carrying out a repair or a rollback that was looked at before (S14)."""
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from statemaint.errors import ConfigError
+from statemaint.maintain.mending import Mended
+from statemaint.maintain.repair import repair
+from statemaint.maintain.rollback import rollback
+from statemaint.plan import MendVerb
+from statemaint.storage import Storage
+
+
+class MendFile(BaseModel):
+    """What `apply` needs of the document that `repair --json` or `rollback --json` prints."""
+
+    model_config = ConfigDict(frozen=True)
+
+    verb: MendVerb
+    checkpoint: str
+    batch: int | None
+    trash_for: float
+    fingerprint: str
+
+
+def parse_mend(name: str, content: bytes) -> MendFile | None:
+    """Returns what the file of a repair or a rollback says; `None` for a file of anything else.
+
+    Raises:
+        ConfigError: when it is one of these and something is missing in it.
+    """
+    if not _has_verb(content):
+        return None
+    try:
+        return MendFile.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"{name}: not the plan of a repair or rollback ({where}: {first['msg']}); "
+            "give what `statemaint repair --json` or `statemaint rollback --json` printed"
+        ) from None
+
+
+def _has_verb(content: bytes) -> bool:
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "verb" in found
+
+
+def apply_mend(storage: Storage, asked: MendFile) -> Mended:
+    """Carries out exactly the repair or rollback that was looked at, or nothing.
+
+    Raises:
+        Superseded: when the files that it is about have changed.
+        ConfigError: when it is the rollback to no batch.
+        StatemaintError: as `repair` and `rollback` do.
+    """
+    if asked.verb is MendVerb.REPAIR:
+        return repair(storage, trash_for=asked.trash_for, expected=asked.fingerprint)
+    if asked.batch is None:
+        raise ConfigError("a rollback needs the batch that it goes back to")
+    return rollback(storage, asked.batch, trash_for=asked.trash_for, expected=asked.fingerprint)

@@ -1,0 +1,113 @@
+"""What repair and rollback share: a plan that was proved, carried out under the lease."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from statemaint.errors import Superseded
+from statemaint.execute import leased, mend, newest
+from statemaint.listing import Entry
+from statemaint.maintain.history import note_mend
+from statemaint.maintain.maintain import alone_since, new_run_id
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.plan import Mend, Remove
+from statemaint.report import SnapshotWritten
+from statemaint.report.mend_json import mend_fingerprint
+from statemaint.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A mend, and what it was proved on.
+
+    Attributes:
+        plan: what to do.
+        checkpoint: what a scan saw without the files that go.
+        logs: the entries of both logs as they were.
+    """
+
+    plan: Mend
+    checkpoint: Checkpoint
+    logs: frozenset[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What was done.
+
+    Attributes:
+        run: the id under which `undo` brings the removed files back; empty where nothing was done.
+        plan: what was planned.
+        removed: what is in the trash.
+        written: the snapshots that were made anew.
+    """
+
+    run: str
+    plan: Mend
+    removed: tuple[Remove, ...] = ()
+    written: tuple[SnapshotWritten, ...] = ()
+
+
+def log_entries(storage: Storage) -> frozenset[Entry]:
+    """Returns the files in both logs."""
+    return frozenset(one for folder in ("commits", "offsets") for one in storage.list(folder))
+
+
+def carry_out(
+    storage: Storage, prove: Callable[[], Proved], *, trash_for: float, expected: str | None
+) -> Mended:
+    """Plans, and does what was planned; nothing is written where there is nothing to do.
+
+    Args:
+        storage: where the checkpoint lives.
+        prove: makes the plan; it is made again when another run may have been at work since.
+        trash_for: seconds that removed files are kept at least.
+        expected: the fingerprint that the plan must have; none by default.
+
+    Raises:
+        Superseded: when the plan is another one, or the logs or a file have changed.
+        LeaseHeldError: when another run maintains the checkpoint.
+        StorageError: when the storage fails; and whatever `prove` raises.
+    """
+    before, found = newest(storage), prove()
+    _must_be(found, expected)
+    if not found.plan.steps:
+        return Mended("", found.plan)
+    run, started = new_run_id(storage.now()), storage.now()
+    with leased(storage, run) as lease:
+        if not alone_since(before, lease):
+            found = prove()
+            _must_be(found, expected)
+
+        def unchanged() -> None:
+            if changed := sorted(one.path for one in log_entries(storage) ^ found.logs):
+                raise Superseded(changed[0], "changed since this was planned; stop the query")
+
+        steps = mend(found.plan, storage, found.checkpoint, run=run, fence=lease,
+                     trash_for=trash_for, before=unchanged)  # fmt: skip
+        result = _gathered(run, found.plan, steps)
+        note_mend(
+            storage, run, lease, started=started, removed=result.removed, written=result.written
+        )
+        return result
+
+
+def _gathered(run: str, plan: Mend, steps: Iterable[Remove | SnapshotWritten]) -> Mended:
+    removed: list[Remove] = []
+    written: list[SnapshotWritten] = []
+    try:
+        for one in steps:
+            if isinstance(one, Remove):
+                removed.append(one)
+            else:
+                written.append(one)
+    except Superseded as error:
+        if not removed:
+            raise
+        back = f"{len(removed)} files are in the trash already, `statemaint undo` of run {run}"
+        raise Superseded(error.path, f"{error.detail}; {back} brings them back") from error
+    return Mended(run, plan, tuple(removed), tuple(written))
+
+
+def _must_be(found: Proved, expected: str | None) -> None:
+    if expected is not None and mend_fingerprint(found.plan) != expected:
+        raise Superseded(found.plan.root, "the files that the plan is about have changed")

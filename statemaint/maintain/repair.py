@@ -1,0 +1,194 @@
+"""What is broken and need not be: snapshots and checksums that the log can replace."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from statemaint.errors import CheckpointError, UnsupportedError
+from statemaint.fold import Source, digest_of, engine_for
+from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
+from statemaint.maintain.verify import Verification, verify
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Operator, Store
+from statemaint.model.files import SideFile
+from statemaint.model.findings import FindingCode
+from statemaint.plan import (
+    Cure,
+    Mend,
+    MendVerb,
+    Proof,
+    RemoveReason,
+    cures,
+    families_of,
+    has_families,
+    rebuilt,
+    self_checking,
+    witnessed,
+)
+from statemaint.storage import ReadOnly, Storage, Without
+
+
+def plan_repair(storage: Storage) -> Mend:
+    """Returns what can be mended, each with its proof; writes nothing.
+
+    A bad snapshot whose version the log gives is made anew where retained versions are loaded from
+    it, and dropped elsewhere; a checksum that does not fit a sound file is removed, and so is a
+    snapshot above the commit log. Nothing else is: a change that is lost or damaged, rows in the
+    wrong partition and joins that disagree are for people.
+
+    Each cure is proved on the checkpoint as it would be without the files: everything is verified
+    as `verify --deep` does, its finding must be gone, and no other may have come.
+
+    Args:
+        storage: where the checkpoint lives.
+
+    Raises:
+        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+        StorageError: when anything could not be listed or read.
+    """
+    return _proved(storage).plan
+
+
+def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -> Mended:
+    """Mends what can be mended; the bad files go to the trash.
+
+    The query must not run: where its logs change meanwhile nothing is done.
+
+    Args:
+        storage: where the checkpoint lives.
+        trash_for: seconds that the bad files are kept at least.
+        expected: the fingerprint of the plan that was looked at; none by default.
+
+    Raises:
+        Superseded: when the plan is another one by now, or the logs change meanwhile.
+        LeaseHeldError: when another run maintains the checkpoint.
+        SnapshotMismatchError: when a new snapshot does not read back as it was folded.
+        UnsupportedError, StorageError: as `plan_repair` does.
+    """
+    prove = partial(_proved, storage)
+    return carry_out(storage, prove, trash_for=trash_for, expected=expected)
+
+
+def _proved(storage: Storage) -> Proved:
+    reading = ReadOnly(storage)
+    entries = log_entries(reading)
+    before = verify(reading, deep=True)
+    search = _Search(reading, before)
+    for cure in cures(before.checkpoint, before.findings):
+        search.consider(cure)
+    checkpoint = search.after.checkpoint
+    plan = Mend(
+        MendVerb.REPAIR,
+        checkpoint.root,
+        checkpoint.query_id,
+        checkpoint.committed,
+        cures=tuple(search.made()),
+        findings=search.after.findings,
+        unmended=tuple(search.unmended),
+        versions_checked=search.after.versions_checked,
+    )
+    return Proved(plan, checkpoint, entries)
+
+
+class _Search:
+    """The cures that were found to be right so far, and what is found with all of them."""
+
+    def __init__(self, storage: Storage, before: Verification) -> None:
+        self._storage, self._before = storage, before
+        self.after, self.unmended, self.accepted = before, list[str](), list[Cure]()
+
+    def consider(self, cure: Cure) -> None:
+        """Takes a cure with its proof, unless something speaks against it."""
+        hidden = frozenset(path for one in self.accepted for path in one.paths)
+        if cure.paths <= hidden:
+            return  # its files go with those of another one
+        view = Without(self._storage, hidden | cure.paths)
+        without = verify(view, deep=True)
+        try:
+            must = next(self._against(cure, without), None)
+            proof = None if must else _proof(view, without.checkpoint, cure)
+        except (CheckpointError, UnsupportedError) as error:
+            must, proof = f"the log does not give version {cure.version}: {error}", None
+        if must or proof is None:
+            self.unmended.append(f"{cure.removes[-1].path} stays: {must}")
+            return
+        self.accepted.append(replace(cure, proof=proof))
+        self.after = without
+
+    def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
+        """Yields why a cure is none."""
+        now = _damage(without)
+        yield from (f"without it, {code} at {path}" for code, path in sorted(now - self._damage))
+        if (cure.finding.code.value, cure.finding.path or "") in now:
+            yield f"without it the finding {cure.finding.code} is there as before"
+        before, after = (_store(one.checkpoint, cure) for one in (self._before, without))
+        if cure.reason is RemoveReason.STALE_CHECKSUM:
+            yield from _against_checksum(cure, before, without)
+        elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH and _was_proved(before, cure):
+            yield (
+                "it was equal to the log when it was proved, so it is the log that has changed "
+                "since; put the log's files back from a copy"
+            )
+        if after.rocks and not after.versions.snapshots and has_families(_operator(without, cure)):
+            yield "no zip is left that says which column families there are"
+
+    @property
+    def _damage(self) -> set[tuple[str, str]]:
+        return _damage(self.after)
+
+    def made(self) -> Iterator[Cure]:
+        """Yields the cures, with what is to be written in place of what goes."""
+        before = self._before.checkpoint
+        window = range(before.required or 0, (before.target or 0) + 1)
+        for cure in self.accepted:
+            listed, store = _store(before, cure), _store(self.after.checkpoint, cure)
+            yield replace(cure, rebuild=rebuilt(cure, listed, store, window))
+
+
+def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
+    """Folds the version that a cure is about from the log, or the newest where it is above.
+
+    Raises:
+        CheckpointError: when the log does not give it.
+    """
+    store = _store(checkpoint, cure)
+    version = min(cure.version, checkpoint.target or 0)
+    chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
+    if not isinstance(chain, Chain) or not chain.paths:
+        raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
+    source = replace(Source.of(storage, store, checkpoint), families=families_of(store, version))
+    engine = engine_for(chain.size, checkpoint.provider)
+    found = digest_of(engine.fold(source, chain, (version,), write=False), version)
+    return Proof(found.digest, found.rows, len(chain.paths), chain.start)
+
+
+def _damage(found: Verification) -> set[tuple[str, str]]:
+    return {(one.code.value, one.path or str(one.store)) for one in found.findings if one.damage}
+
+
+def _operator(found: Verification, cure: Cure) -> Operator | None:
+    number = _store(found.checkpoint, cure).id.operator
+    return next((one for one in found.checkpoint.operators if one.id == number), None)
+
+
+def _store(checkpoint: Checkpoint, cure: Cure) -> Store:
+    return next(one for one in checkpoint.stores if one.id == cure.removes[-1].store)
+
+
+def _was_proved(store: Store, cure: Cure) -> bool:
+    path = cure.removes[-1].path
+    entries = [one.entry for one in store.files if one.entry.path == path]
+    return any(proof.covers(entry) for proof in store.attestations for entry in entries)
+
+
+def _against_checksum(cure: Cure, store: Store, without: Verification) -> Iterator[str]:
+    """Yields why it may be the file that is wrong, and not the checksum beside it."""
+    path = cure.removes[-1].path
+    side = next(one for one in store.files if one.entry.path == path)
+    if not isinstance(side, SideFile):  # pragma: no cover -- only these have such a cure
+        raise TypeError(side)
+    if any(one.damage and one.path == side.owner for one in without.findings):
+        yield f"{side.owner} is damaged itself"
+    sure = self_checking(without.checkpoint) or witnessed(_store(without.checkpoint, cure), side)
+    if not sure:
+        yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"

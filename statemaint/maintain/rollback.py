@@ -1,0 +1,134 @@
+"""Back to a batch whose state loads, so that a query goes on from there."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from statemaint.codec import logs
+from statemaint.errors import CodecError, ConfigError, DamagedError, NotFoundError
+from statemaint.listing import Entry
+from statemaint.maintain.doctor import Diagnosis, doctor
+from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
+from statemaint.maintain.planning import scan_checkpoint
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import version_of
+from statemaint.plan import Mend, MendVerb, Remove, rolled_back
+from statemaint.storage import ReadOnly, Storage, Without
+
+_OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
+
+
+def plan_rollback(storage: Storage, batch: int) -> Mend:
+    """Returns what has to go so that the query goes on behind a batch; writes nothing.
+
+    What is left then is scanned and read as if it were all there is: the batch must be the newest
+    committed one, its state must load in every store, and nothing may stop a restart.
+
+    The offsets of the next batch stay where they can be read, so that it reads the same input
+    again. Sources and sinks are not looked at.
+
+    Args:
+        storage: where the checkpoint lives.
+        batch: the newest that is to stay committed.
+
+    Raises:
+        ConfigError: when the commit log does not have the batch.
+        DamagedError: when its state does not load in every store, or a restart fails all the same.
+        UnsupportedError: when the checkpoint is of a kind that cannot be read.
+        StorageError: when anything could not be listed or read.
+    """
+    return _proved(storage, batch).plan
+
+
+def rollback(
+    storage: Storage, batch: int, *, trash_for: float, expected: str | None = None
+) -> Mended:
+    """Moves what lies above a batch to the trash, so that the query goes on behind it.
+
+    The query must not run. One that begins a batch meanwhile is noticed; one that only waits for
+    input is not. Safe to kill and to repeat; `undo` takes it back as long as the query has not run.
+
+    Args:
+        storage: where the checkpoint lives.
+        batch: the newest that is to stay committed.
+        trash_for: seconds that the files are kept at least.
+        expected: the fingerprint of the plan that was looked at; none by default.
+
+    Raises:
+        Superseded: when the plan is another one by now, or the logs change meanwhile.
+        LeaseHeldError: when another run maintains the checkpoint.
+        ConfigError, DamagedError, UnsupportedError, StorageError: as `plan_rollback` does.
+    """
+    prove = partial(_proved, storage, batch)
+    return carry_out(storage, prove, trash_for=trash_for, expected=expected)
+
+
+def _proved(storage: Storage, batch: int) -> Proved:
+    reading = ReadOnly(storage)
+    entries = log_entries(reading)
+    _must_be_committed(reading, entries, batch)
+    removes = _removes(reading, entries, batch)
+    found = doctor(Without(reading, [one.path for one in removes]), deep=True)
+    _must_restart(found, batch)
+    plan = Mend(
+        MendVerb.ROLLBACK,
+        found.checkpoint.root,
+        found.checkpoint.query_id,
+        batch,
+        removes=removes,
+        findings=found.findings,
+        versions_checked=len(found.loadable) * len(found.checkpoint.stores),
+    )
+    return Proved(plan, found.checkpoint, entries)
+
+
+def _must_be_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> None:
+    names = [one.path.removeprefix("commits/") for one in entries if one.path.startswith("commits")]
+    batches = sorted(int(name) for name in names if name.isdecimal())
+    if batch in batches:
+        return
+    there = f"has batches {batches[0]} to {batches[-1]}" if batches else "is empty"
+    raise ConfigError(f"{storage.root}: batch {batch} is not committed, the commit log {there}")
+
+
+def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:
+    """Returns what goes; of the state, what lies above when only the logs are cut."""
+    files = [*entries, *_operator_metadata(storage)]
+    keep = _reads(storage, batch + 1) is None
+    # With the offsets of the next batch a restart reads those of this one; else those before, too.
+    for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
+        if (error := _reads(storage, needed)) is not None:
+            detail = f"batch {batch} cannot be gone back to, a restart would read {error}"
+            raise DamagedError(storage.root, detail, code=FindingCode.UNREADABLE_OFFSET.value)
+    cut = rolled_back((), files, batch, keep_next=keep)
+    checkpoint = scan_checkpoint(Without(storage, [one.path for one in cut]))
+    return rolled_back(checkpoint.stores, files, batch, keep_next=keep)
+
+
+def _operator_metadata(storage: Storage) -> Iterator[Entry]:
+    return (one for one in storage.list("state") if _OPERATOR_METADATA.fullmatch(one.path))
+
+
+def _reads(storage: Storage, batch: int) -> str | None:
+    """Returns what is wrong with the offsets of a batch, if anything is."""
+    path = f"offsets/{batch}"
+    try:
+        logs.parse_conf(storage.read(path))
+    except CodecError as error:
+        return str(error.at(path))
+    except NotFoundError:
+        return f"{path}, which is missing"
+    return None
+
+
+def _must_restart(found: Diagnosis, batch: int) -> None:
+    """Raises what is in the way of a restart behind a batch."""
+    if found.restarts and found.checkpoint.committed == batch:
+        return
+    version = version_of(batch)
+    damage = [one for one in found.findings if one.damage]
+    mine = [one for one in damage if batch in one.batches] or [*found.blockers] or damage
+    if not mine:  # pragma: no cover -- what does not load has a finding that says why
+        raise ConfigError(f"{found.checkpoint.root}: version {version} does not load")
+    detail = f"batch {batch} cannot be gone back to: {mine[0].detail}"
+    raise DamagedError(found.checkpoint.root, detail, code=mine[0].code.value)

@@ -1,0 +1,80 @@
+"""The JSON of a repair or a rollback (`docs/json.md`)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+from statemaint.plan import Cure, Mend, Remove, WriteSnapshot
+from statemaint.report.outcome import SnapshotWritten
+from statemaint.report.to_json import action_json, attestation_json, findings_json, id_json
+
+Json = dict[str, Any]
+
+
+def mend_json(plan: Mend) -> Json:
+    """Returns what `repair --json` and `rollback --json` print before anything is done."""
+    return {
+        "verb": plan.verb.value,
+        "checkpoint": plan.root,
+        "query_id": plan.query_id,
+        "batch": plan.batch,
+        "actions": [_step_json(one) for one in plan.steps],
+        "proofs": [_proof_json(one) for one in plan.cures if one.proof],
+        "versions_checked": plan.versions_checked,
+        "unmended": list(plan.unmended),
+        "findings": findings_json(plan.findings),
+        "fingerprint": mend_fingerprint(plan),
+    }
+
+
+def mended_json(
+    run: str, plan: Mend, removed: Sequence[Remove], written: Sequence[SnapshotWritten]
+) -> Json:
+    """Returns what `repair --apply --json`, `rollback --apply --json` and `apply --json` print."""
+    return {
+        "run": run,
+        "verb": plan.verb.value,
+        "checkpoint": plan.root,
+        "batch": plan.batch,
+        "removed": [_step_json(one) for one in removed],
+        "written": [
+            {
+                **action_json(one.action),
+                "attestation": one.attestation and attestation_json(one.attestation),
+            }
+            for one in written
+        ],
+        "unmended": list(plan.unmended),
+        "findings": findings_json(plan.findings),
+    }
+
+
+def mend_fingerprint(plan: Mend) -> str:
+    """Returns what tells one mend from another: its steps, with size and time of every file."""
+    decided = [plan.verb.value, plan.query_id, plan.batch]
+    steps = [_fingerprint(one) for one in plan.steps]
+    proofs = [asdict(one.proof) for one in plan.cures if one.proof]
+    return sha256(json.dumps([decided, steps, proofs]).encode()).hexdigest()
+
+
+def _fingerprint(step: Remove | WriteSnapshot) -> list[Any]:
+    if isinstance(step, Remove):
+        return [_step_json(step), step.entry.modified]
+    return [_step_json(step), *step.chain.paths, step.chain.size]
+
+
+def _step_json(step: Remove | WriteSnapshot) -> Json:
+    if isinstance(step, WriteSnapshot):
+        return action_json(step)
+    store = id_json(step.store) if step.store else {}
+    version = {"version": step.version} if step.version else {}
+    about = {"path": step.path, "bytes": step.entry.size, "reason": step.reason.value}
+    return {"action": "remove", **store, **version, **about}
+
+
+def _proof_json(cure: Cure) -> Json:
+    store = cure.removes[-1].store
+    where = id_json(store) if store else {}
+    return {**where, "version": cure.version, **(asdict(cure.proof) if cure.proof else {})}

@@ -1,0 +1,353 @@
+"""Going back to a batch: what goes, in which order, when not at all, and the way back."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
+from statemaint.execute import leased
+from statemaint.listing import Entry
+from statemaint.maintain import (
+    digest_stores,
+    doctor,
+    list_runs,
+    maintain,
+    plan_rollback,
+    rollback,
+    undo,
+    verify,
+)
+from statemaint.model.policy import Policy
+from statemaint.plan import RemoveReason, Request, rolled_back
+from statemaint.report.mend_json import mend_fingerprint
+from statemaint.storage import MemoryStorage, Without
+from tests.checkpoints.archive import contents
+from tests.support.checkpoints import (
+    COMMIT,
+    delta_bytes,
+    names,
+    offsets_bytes,
+    snapshot_bytes,
+    state_at,
+    store,
+    write_checkpoint,
+)
+from tests.support.faults import Crash, CrashingStorage, PausingStorage
+
+MONTH = 30 * 86_400.0
+POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """Batches 16 to 24 are in the log of two partitions; version 25 has a snapshot in one."""
+    found = MemoryStorage()
+    write_checkpoint(found)
+    found.write("state/0/0/25.snapshot", [snapshot_bytes(state_at(25))])
+    found.write("commits/.24.crc", [b"crc"])
+    return found
+
+
+def of_the_query(storage: MemoryStorage) -> dict[str, bytes]:
+    return {path: one for path, one in storage.files.items() if not path.startswith("_")}
+
+
+# -- what goes
+
+
+def test_everything_above_goes_state_first_and_then_the_logs_from_the_top(
+    storage: MemoryStorage,
+) -> None:
+    plan = plan_rollback(storage, 22)
+    assert [one.path for one in plan.removes] == [
+        "state/0/0/25.snapshot",
+        "state/0/0/25.delta",
+        "state/0/1/25.delta",
+        "state/0/0/24.delta",
+        "state/0/1/24.delta",
+        "commits/.24.crc",
+        "commits/24",
+        "offsets/24",
+        "commits/23",
+    ]
+    assert {one.reason for one in plan.removes} == {RemoveReason.ROLLED_BACK}
+
+
+def test_the_offsets_of_the_next_batch_stay_so_that_it_reads_the_same(
+    storage: MemoryStorage,
+) -> None:
+    assert "offsets/23" not in [one.path for one in plan_rollback(storage, 22).removes]
+    storage.write("offsets/23", [b"v1\n{"], overwrite=True)
+    assert "offsets/23" in [one.path for one in plan_rollback(storage, 22).removes]
+
+
+def test_the_newest_batch_leaves_only_what_is_not_committed(storage: MemoryStorage) -> None:
+    assert plan_rollback(storage, 24).removes == ()
+    storage.write("offsets/25", [offsets_bytes()])
+    storage.write("state/0/1/26.delta", [delta_bytes([])])
+    assert [one.path for one in plan_rollback(storage, 24).removes] == ["state/0/1/26.delta"]
+    storage.write("offsets/25", [b""], overwrite=True)
+    assert names(one.path for one in plan_rollback(storage, 24).removes) == ["26.delta", "25"]
+
+
+def test_metadata_of_operators_goes_above_the_next_batch_and_side_files_with_their_files() -> None:
+    logs = [
+        Entry(f"{folder}/{name}", 1, 0.0)
+        for folder in ("state/0/_metadata/v2", "commits", "offsets")
+        for name in ("5", ".5.crc", "6", ".6.crc", "7", ".7.crc", "other", ".6.tmp")
+    ]
+    stores = [store("5d 6d 7d 7s 7c 7k 6c 8t x:odd")]
+    found = rolled_back(stores, logs, 5, keep_next=True)
+    assert names(one.path for one in found) == [
+        ".7.snapshot.crc", "7.snapshot", ".7.delta.crc", "7.delta",
+        ".7.crc", "7",  # metadata of the operator
+        ".7.crc", "7", ".7.crc", "7", ".6.crc", "6",
+    ]  # fmt: skip
+    assert [one.path.partition("/")[0] for one in found[-6:]] == [
+        "commits", "commits", "offsets", "offsets", "commits", "commits",
+    ]  # fmt: skip
+    assert len(rolled_back(stores, logs, 5, keep_next=False)) == len(found) + 2
+
+
+@pytest.mark.parametrize("archive", ["4.3.0", "rocks-4.3.0"])
+def test_each_kind_of_query_goes_back_to_each_batch_that_loads(archive: str) -> None:
+    """After it the batch is the newest, its state is as it was, and all is sound."""
+    for kind, files in contents(archive).items():
+        batches = doctor(MemoryStorage(files)).loadable
+        for batch in (batches[0], batches[len(batches) // 2]):
+            storage = MemoryStorage(dict(files))
+            before = digest_stores(storage, version=batch + 1)
+            rollback(storage, batch, trash_for=MONTH)
+            found = verify(storage, deep=True)
+            assert (found.healthy, found.checkpoint.committed) == (True, batch), (kind, batch)
+            assert digest_stores(storage) == before
+            assert max_version(storage) <= batch + 1
+
+
+def max_version(storage: MemoryStorage) -> int:
+    found = (re.search(r"^state/.*/(\d+)[^/]*\.(delta|snapshot|changelog|zip)", one)
+             for one in of_the_query(storage))  # fmt: skip
+    return max(int(one[1]) for one in found if one)
+
+
+# -- when not
+
+
+def test_a_batch_that_is_not_committed_is_refused_with_those_that_are(
+    storage: MemoryStorage,
+) -> None:
+    for batch in (15, 25):
+        with pytest.raises(ConfigError) as error:
+            plan_rollback(storage, batch)
+        assert str(error.value) == (
+            f"memory:: batch {batch} is not committed, the commit log has batches 16 to 24"
+        )
+    empty = MemoryStorage({"offsets/0": offsets_bytes()})
+    with pytest.raises(ConfigError, match="the commit log is empty"):
+        plan_rollback(empty, 0)
+
+
+def test_a_batch_that_does_not_load_in_every_store_is_refused(storage: MemoryStorage) -> None:
+    storage.delete("state/0/1/20.delta")
+    before = dict(storage.files)
+    with pytest.raises(DamagedError, match="batch 21 cannot be gone back to: state/0/1") as error:
+        rollback(storage, 21, trash_for=MONTH)
+    assert error.value.code == "BROKEN_CHAIN"
+    assert storage.files == before
+    assert plan_rollback(storage, 18).versions_checked == 2 * 3
+
+
+def test_damage_above_does_not_hold_it_up(storage: MemoryStorage) -> None:
+    storage.write("state/0/1/24.delta", [b"nothing"], overwrite=True)
+    storage.write("commits/24", [b""], overwrite=True)
+    storage.write("offsets/24", [b"v1"], overwrite=True)
+    assert doctor(storage).restarts is False
+    rollback(storage, 22, trash_for=MONTH)
+    assert verify(storage, deep=True).findings == ()
+
+
+def test_what_a_restart_needs_beside_the_state_must_be_there(storage: MemoryStorage) -> None:
+    storage.write("offsets/23", [b""], overwrite=True)
+    storage.delete("offsets/21")
+    with pytest.raises(DamagedError, match="a restart would read offsets/21, which is missing"):
+        plan_rollback(storage, 22)
+
+
+def test_another_run_is_waited_for(storage: MemoryStorage) -> None:
+    with leased(storage, "other"), pytest.raises(LeaseHeldError):
+        rollback(storage, 22, trash_for=MONTH)
+
+
+def test_a_plan_that_was_looked_at_is_the_one_that_is_done(storage: MemoryStorage) -> None:
+    looked = mend_fingerprint(plan_rollback(storage, 22))
+    storage.write("commits/25", [COMMIT])
+    storage.write("offsets/25", [offsets_bytes()])
+    before = of_the_query(storage)
+    with pytest.raises(Superseded, match="the files that the plan is about have changed"):
+        rollback(storage, 22, trash_for=MONTH, expected=looked)
+    assert of_the_query(storage) == before
+
+
+# -- a query that runs all the same
+
+
+def pausing(files: dict[str, bytes], at: int, change: Callable[..., None]) -> PausingStorage:
+    return PausingStorage(files, clock=lambda: 1e9, pauses={at: change})
+
+
+def begin_a_batch(storage: MemoryStorage) -> None:
+    storage.write("offsets/25", [offsets_bytes()])
+
+
+def calls_of(storage: MemoryStorage) -> list[tuple[str, str]]:
+    counted = pausing(dict(storage.files), -1, lambda _: None)
+    rollback(counted, 22, trash_for=MONTH)
+    return counted.calls
+
+
+def test_a_query_that_begins_a_batch_in_time_loses_nothing(storage: MemoryStorage) -> None:
+    calls = calls_of(storage)
+    first = next(number for number, (verb, _) in enumerate(calls) if verb == "move")
+    last_look = max(n for n, one in enumerate(calls[:first]) if one == ("list", "offsets"))
+    live = pausing(dict(storage.files), last_look, begin_a_batch)
+    with pytest.raises(Superseded, match="offsets/25: changed since this was planned; stop the"):
+        rollback(live, 22, trash_for=MONTH)
+    assert of_the_query(live).items() >= of_the_query(storage).items()
+
+
+def test_one_that_begins_later_is_told_how_to_go_back(storage: MemoryStorage) -> None:
+    calls = calls_of(storage)
+    first = next(number for number, (verb, _) in enumerate(calls) if verb == "move")
+    live = pausing(dict(storage.files), first + 1, begin_a_batch)
+    with pytest.raises(Superseded, match=r"5 files are in the trash already, `statemaint undo` of"):
+        rollback(live, 22, trash_for=MONTH)
+    (run,) = (one.run for one in list_runs(live))
+    undo(live, run)
+    assert of_the_query(live).items() >= of_the_query(storage).items()
+
+
+def test_a_file_that_was_replaced_stays(storage: MemoryStorage) -> None:
+    calls = calls_of(storage)
+    first = next(number for number, (verb, _) in enumerate(calls) if verb == "move")
+
+    def replaced(beside: MemoryStorage) -> None:
+        beside.write("state/0/0/25.delta", [b"another attempt"], overwrite=True)
+
+    live = pausing(dict(storage.files), first, replaced)
+    with pytest.raises(
+        Superseded, match=r"25\.delta: was replaced since this was planned; 1 files"
+    ):
+        rollback(live, 22, trash_for=MONTH)
+    assert live.files["state/0/0/25.delta"] == b"another attempt"
+
+    live = pausing(dict(storage.files), first, lambda beside: beside.delete("state/0/0/25.delta"))
+    with pytest.raises(Superseded, match=r"25\.delta: was there when this was planned and is gone"):
+        rollback(live, 22, trash_for=MONTH)
+
+
+# -- in the middle of it, and back
+
+
+def test_each_state_in_between_loads_what_stays(storage: MemoryStorage) -> None:
+    removes = [one.path for one in plan_rollback(storage, 20).removes]
+    for count in range(len(removes) + 1):
+        found = doctor(Without(storage, removes[:count]))
+        assert {16, 17, 18, 19, 20} <= set(found.loadable), removes[:count]
+        # Never the state of one time under the logs of another.
+        newest = max(found.checkpoint.batches)
+        assert found.restarts == (count == 0 or newest in found.loadable)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_anywhere_and_run_again_it_comes_to_the_same(
+    storage: MemoryStorage, *, after: bool
+) -> None:
+    whole = MemoryStorage(dict(storage.files))
+    rollback(whole, 21, trash_for=MONTH)
+    number = 0
+    while True:
+        crashing = CrashingStorage(dict(storage.files), at=number, after=after)
+        try:
+            rollback(crashing, 21, trash_for=MONTH)
+            break
+        except Crash:
+            again = MemoryStorage(dict(crashing.files), clock=lambda: 1e6)
+            rollback(again, 21, trash_for=MONTH)
+            assert of_the_query(again) == of_the_query(whole), number
+        number += 1
+    assert number > 2 * len(plan_rollback(storage, 21).removes)
+
+
+def test_undo_brings_everything_back_byte_for_byte(storage: MemoryStorage) -> None:
+    before = of_the_query(storage)
+    done = rollback(storage, 20, trash_for=MONTH)
+    assert of_the_query(storage) != before
+    found = undo(storage, done.run)
+    assert (found.files, found.left) == (len(done.removed), ())
+    assert of_the_query(storage) == before
+
+
+def test_nothing_comes_back_once_the_query_has_gone_on(storage: MemoryStorage) -> None:
+    done = rollback(storage, 22, trash_for=MONTH)
+    storage.write("state/0/0/24.delta", [delta_bytes([(b"another1", bytes(8))])])
+    before = dict(storage.files)
+    with pytest.raises(ConfigError) as error:
+        undo(storage, done.run)
+    assert (
+        f"state/0/0/24.delta is another file by now: the query has gone on since run {done.run}"
+        in (str(error.value))
+    )
+    assert {path: one for path, one in storage.files.items() if "/lease/" not in path} == {
+        path: one for path, one in before.items() if "/lease/" not in path
+    }
+
+
+def test_maintenance_after_it_keeps_what_is_in_the_trash(storage: MemoryStorage) -> None:
+    before = of_the_query(storage)
+    done = rollback(storage, 22, trash_for=MONTH)
+    assert maintain(storage, POLICY, request=Request()).exit_code == 0
+    trash = {path for path in storage.files if path.startswith(f"_statemaint/trash/{done.run}/")}
+    assert len(trash) == len(done.removed) + 1
+    kept = {path.removeprefix(f"_statemaint/trash/{done.run}/") for path in trash}
+    assert {path: before[path] for path in kept if path in before}.keys() == {
+        one.path for one in done.removed
+    }
+
+
+# -- what is noted
+
+
+def test_it_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
+    done = rollback(storage, 22, trash_for=MONTH)
+    lines = [
+        json.loads(one) for one in storage.files["_statemaint/ledger/rollback.jsonl"].splitlines()
+    ]
+    assert [one["path"] for one in lines] == [one.path for one in done.removed]
+    assert {(one["run"], one["action"], one["reason"]) for one in lines} == {
+        (done.run, "remove", "rolled_back")
+    }
+    (run,) = list_runs(storage)
+    assert (run.run, run.files_deleted, run.in_trash, run.exit_code) == (done.run, 9, True, 0)
+    assert run.bytes_deleted == sum(one.entry.size for one in done.removed)
+
+
+def test_where_nothing_lies_above_nothing_is_written(storage: MemoryStorage) -> None:
+    before = dict(storage.files)
+    assert rollback(storage, 24, trash_for=MONTH).run == ""
+    assert storage.files == before
+    plan_rollback(storage, 20)
+    assert storage.files == before
+
+
+@pytest.mark.parametrize("path", ["commits/20", "offsets/20"])
+@pytest.mark.parametrize("content", [b"", b"v1", b"v9\n{}", b"\xff\xfe"])
+def test_logs_that_cannot_be_read_are_refused_in_one_line(
+    storage: MemoryStorage, path: str, content: bytes
+) -> None:
+    storage.write(path, [content], overwrite=True)
+    with pytest.raises(DamagedError) as error:
+        plan_rollback(storage, 20)
+    assert path in str(error.value)
+    assert "\n" not in str(error.value)
