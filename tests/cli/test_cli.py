@@ -17,7 +17,8 @@ from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, write_checkpoint
 
 VERBS = [
-    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "digest", "show",
+    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "repair", "rollback",
+    "digest", "show",
     "queries",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]

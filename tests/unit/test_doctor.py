@@ -57,7 +57,8 @@ def test_what_lies_behind_a_lost_delta_is_left_out(storage: MemoryStorage) -> No
     assert text["damage"] == "BROKEN_CHAIN (1)"
     assert found.goes_back_to == 20
     assert found.next[-1] == (
-        "or go back: `statemaint rollback --to-batch 20`, the newest batch that loads in every store"
+        "or go back: `statemaint rollback --to-batch 20`, the newest batch that loads in every "
+        "store"
     )
 
 
