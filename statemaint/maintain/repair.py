@@ -119,8 +119,6 @@ class _Search:
         """Yields why a cure is none."""
         now = _damage(without)
         yield from (f"without it, {code} at {path}" for code, path in sorted(now - self._damage))
-        if (cure.finding.code.value, cure.finding.path or "") in now:
-            yield f"without it the finding {cure.finding.code} is there as before"
         before, after = (_store(one.checkpoint, cure) for one in (self._before, without))
         if cure.reason is RemoveReason.STALE_CHECKSUM:
             yield from _against_checksum(cure, before, without)

@@ -103,7 +103,7 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("batch", "code", "text"),
     [
-        ("23", 3, "BROKEN_CHAIN: {}: batch 23 cannot be gone back to: state/0/1/23.delta is missing"),
+        ("23", 3, "BROKEN_CHAIN: {}: batch 23 cannot be gone back to: state/0/1/23.delta"),
         ("25", 2, "CONFIG: {}: batch 25 is not committed, the commit log has batches 16 to 24"),
         ("x", 2, "CONFIG: Invalid value for '--to-batch': 'x' is not a valid integer"),
     ],

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
 from statemaint.execute import leased
 from statemaint.maintain import (
@@ -212,6 +213,21 @@ def test_a_zip_that_lacks_a_table_is_made_anew(kind: str) -> None:
     assert verify(storage, deep=True).healthy
 
 
+@pytest.mark.parametrize("kind", ["aggregation", "aggregation-ids"])
+def test_a_bad_table_that_two_zips_share_spoils_both(kind: str) -> None:
+    files = dict(contents("rocks-maintained-4.3.0")[f"rocks-{kind}-maintained"])
+    storage, zips = MemoryStorage(files), versions(files, "zip")
+    before = digest_stores(storage)
+    shared = set.intersection(*({one.stored for one in parse_metadata(files[path]).ssts}
+                                for path in zips[-2:]))  # fmt: skip
+    path = f"state/0/0/SSTs/{max(shared)}"  # which the zip below them lacks
+    spoil(storage, path, lambda content: content[:20] + b"????" + content[24:])
+    done = repair(storage, trash_for=MONTH)
+    assert [one.action.path for one in done.written] == zips[-2:]
+    assert digest_stores(storage) == before
+    assert verify(storage, deep=True).healthy
+
+
 def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
     """The log alone does not say which there are."""
     storage = MemoryStorage(dict(contents("rocks-4.3.0")["rocks-timed"]))
@@ -281,6 +297,17 @@ def test_a_codec_that_checks_nothing_needs_a_witness(codec: str) -> None:
     storage.write("state/0/0/22.snapshot", [right])
     assert removed(plan_repair(storage)) == [(path, "stale_checksum")]
     storage.delete("state/0/0/21.delta")
+    assert removed(plan_repair(storage)) == []
+
+
+def test_a_snapshot_is_compared_with_the_log_below_it() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, codec="zstd")
+    storage.write("state/0/0/22.snapshot", [snapshot_bytes(state_at(22), codec="zstd")])
+    path = with_stale_checksum(storage, "22.snapshot")
+    assert removed(plan_repair(storage)) == [(path, "stale_checksum")]
+    for version in range(1, 22):
+        storage.delete(f"state/0/0/{version}.delta")
     assert removed(plan_repair(storage)) == []
 
 

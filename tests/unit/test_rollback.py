@@ -159,6 +159,13 @@ def test_a_batch_that_does_not_load_in_every_store_is_refused(storage: MemorySto
     assert plan_rollback(storage, 18).versions_checked == 2 * 3
 
 
+def test_without_offsets_there_is_no_way_back(storage: MemoryStorage) -> None:
+    for batch in range(16, 25):
+        storage.delete(f"offsets/{batch}")
+    found = doctor(storage)
+    assert (found.restarts, found.goes_back_to) == (False, None)
+
+
 def test_damage_above_does_not_hold_it_up(storage: MemoryStorage) -> None:
     storage.write("state/0/1/24.delta", [b"nothing"], overwrite=True)
     storage.write("commits/24", [b""], overwrite=True)
