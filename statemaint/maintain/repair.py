@@ -22,6 +22,7 @@ from statemaint.plan import (
     families_of,
     has_families,
     rebuilt,
+    refers,
     self_checking,
     witnessed,
 )
@@ -117,9 +118,11 @@ class _Search:
 
     def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
         """Yields why a cure is none."""
-        now = _damage(without)
-        yield from (f"without it, {code} at {path}" for code, path in sorted(now - self._damage))
         before, after = (_store(one.checkpoint, cure) for one in (self._before, without))
+        if refers(after, cure.removes[-1].path):
+            yield "a zip that stays refers to it"
+        new = sorted(_damage(without) - self._damage)
+        yield from (f"without it, {code} at {path}" for code, path in new)
         if cure.reason is RemoveReason.STALE_CHECKSUM:
             yield from _against_checksum(cure, before, without)
         elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH and _was_proved(before, cure):
@@ -150,7 +153,7 @@ def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
         CheckpointError: when the log does not give it.
     """
     store = _store(checkpoint, cure)
-    version = min(cure.version, checkpoint.target or 0)
+    version = min(cure.version or checkpoint.target or 0, checkpoint.target or 0)
     chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
     if not isinstance(chain, Chain) or not chain.paths:
         raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")

@@ -10,7 +10,7 @@ from enum import StrEnum, unique
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
-from statemaint.model.files import Delta, SideFile, Snapshot, StateFile, spark_checksums
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile, spark_checksums
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
@@ -82,7 +82,7 @@ class Cure:
     Attributes:
         finding: which.
         removes: the files that go, a checksum before its file.
-        version: the version whose state must be the same without them.
+        version: the version whose state must be the same without them; 0 for what snapshots share.
         rebuild: the snapshot that takes the place of a bad one; `None` where none is needed.
         proof: of the state at that version without them; `None` until it was read.
     """
@@ -157,10 +157,12 @@ def cures(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[Cure, ..
     return tuple(sorted(found.values(), key=_order))
 
 
-def _order(cure: Cure) -> tuple[bool, StoreId, int]:
-    # A bad snapshot takes its checksum with it, which then needs no cure of its own.
+def _order(cure: Cure) -> tuple[int, StoreId, int]:
+    # A bad snapshot takes its checksum with it, which then needs no cure of its own. What several
+    # share goes once none of them is left.
     store = cure.removes[-1].store or StoreId(0, 0)
-    return cure.reason is RemoveReason.STALE_CHECKSUM, store, cure.version
+    rank = 2 * (cure.reason is RemoveReason.STALE_CHECKSUM) + (cure.version == 0)
+    return rank, store, cure.version
 
 
 _OF_SNAPSHOTS = frozenset(
@@ -172,6 +174,8 @@ def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
     for file in store.files:
         if isinstance(file, SideFile) and file.entry.path == finding.path:
             yield Cure(finding, _checksums(store, file), file.version)
+        elif isinstance(file, SharedFile) and file.entry.path == finding.path:
+            yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
         elif isinstance(file, Snapshot):
             if finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET:
                 if file.entry.path == finding.path:
@@ -186,11 +190,13 @@ def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:
     return path == snapshot.entry.path or path in parts.get(snapshot.entry.path, {})
 
 
-def _without(store: Store, finding: Finding, snapshot: Snapshot, reason: RemoveReason) -> Cure:
-    sides = sorted(_sides_of(store, snapshot.entry.path), key=lambda one: -len(one.entry.path))
-    gone = (*(one.entry for one in sides), snapshot.entry)
-    removes = tuple(Remove(one, reason, store.id, snapshot.version) for one in gone)
-    return Cure(finding, removes, snapshot.version)
+def _without(
+    store: Store, finding: Finding, file: Snapshot | SharedFile, reason: RemoveReason
+) -> Cure:
+    sides = sorted(_sides_of(store, file.entry.path), key=lambda one: -len(one.entry.path))
+    gone = (*(one.entry for one in sides), file.entry)
+    removes = tuple(Remove(one, reason, store.id, file.version) for one in gone)
+    return Cure(finding, removes, file.version)
 
 
 def _checksums(store: Store, side: SideFile) -> tuple[Remove, ...]:
@@ -219,9 +225,9 @@ def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnap
     """
     bad = next(one for one in listed.files if one.entry.path == cure.removes[-1].path)
     chain = store.versions.from_log(cure.version, proved=())
-    if chain is None or cure.reason is not RemoveReason.BAD_SNAPSHOT:
+    if not isinstance(bad, Snapshot) or cure.reason is not RemoveReason.BAD_SNAPSHOT:
         return None
-    if not _reads_from(listed, cure.version, window):
+    if chain is None or not _reads_from(listed, cure.version, window):
         return None
     return WriteSnapshot(
         store.id,
@@ -239,6 +245,11 @@ def _reads_from(store: Store, version: int, window: range) -> bool:
     versions = [one.version for one in store.files if isinstance(one, Snapshot)]
     first = max((one for one in versions if one <= window.start), default=0)
     return first <= version < window.stop
+
+
+def refers(store: Store, path: str) -> bool:
+    """Tells whether a snapshot that is there refers to a shared file."""
+    return store.rocks is not None and any(path in parts for parts in store.rocks.parts.values())
 
 
 def families_of(store: Store, version: int) -> Snapshot | None:

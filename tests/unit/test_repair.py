@@ -224,8 +224,19 @@ def test_a_bad_table_that_two_zips_share_spoils_both(kind: str) -> None:
     spoil(storage, path, lambda content: content[:20] + b"????" + content[24:])
     done = repair(storage, trash_for=MONTH)
     assert [one.action.path for one in done.written] == zips[-2:]
+    assert path in {one.path for one in done.removed}
     assert digest_stores(storage) == before
     assert verify(storage, deep=True).healthy
+
+
+def test_a_bad_table_stays_while_a_zip_that_stays_refers_to_it() -> None:
+    files = dict(contents("rocks-maintained-4.3.0")["rocks-aggregation-maintained"])
+    storage, zips = MemoryStorage(files), versions(files, "zip")
+    path = f"state/0/0/SSTs/{parse_metadata(files[zips[0]]).ssts[0].stored}"
+    spoil(storage, path, lambda content: content[:20] + b"????" + content[24:])
+    plan = plan_repair(storage)
+    assert plan.steps == ()
+    assert f"{path} stays: a zip that stays refers to it" in "\n".join(plan.unmended)
 
 
 def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
