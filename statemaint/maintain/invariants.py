@@ -10,8 +10,8 @@ Mirrors `SymmetricHashJoinStateManager`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemaint.codec import logs
@@ -86,6 +86,21 @@ def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
         except (CheckpointError, ConfigError, NotFoundError, Superseded):
             broken.add(store.id.unit)
     yield from _joins(checkpoint, sides, broken)
+
+
+def newest_right(storage: Storage, checkpoint: Checkpoint, batches: Iterable[int]) -> int | None:
+    """Returns the newest of some batches in whose state nothing is wrong with the rows.
+
+    Reads the state of one batch after the other, the newest first, until one is right.
+
+    Raises:
+        StorageError: when anything could not be listed or read.
+    """
+    for batch in sorted(batches, reverse=True):
+        until = tuple(one for one in checkpoint.batches if one <= batch)
+        if not any(check_rows(storage, replace(checkpoint, batches=until, findings=()))):
+            return batch
+    return None
 
 
 def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
