@@ -33,9 +33,9 @@ def plan_repair(storage: Storage) -> Mend:
     """Returns what can be mended, each with its proof; writes nothing.
 
     A bad snapshot whose version the log gives is made anew where retained versions are loaded from
-    it, and dropped elsewhere; a checksum that does not fit a sound file is removed, and so is a
-    snapshot above the commit log. Nothing else is: a change that is lost or damaged, rows in the
-    wrong partition and joins that disagree are for people.
+    it, and dropped elsewhere; a checksum that does not fit a sound file is removed, and so are a
+    snapshot above the commit log and a schema file that cannot be read. Nothing else is: a change
+    that is lost or damaged, rows in the wrong partition and joins that disagree are for people.
 
     Each cure is proved on the checkpoint as it would be without the files: everything is verified
     as `verify --deep` does, its finding must be gone, and no other may have come.
@@ -121,7 +121,7 @@ class _Search:
         before, after = (_store(one.checkpoint, cure) for one in (self._before, without))
         if refers(after, cure.removes[-1].path):
             yield "a zip that stays refers to it"
-        new = sorted(_damage(without) - self._damage)
+        new = sorted(_damage(without) - self._damage - _allowed(cure))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if cure.reason is RemoveReason.STALE_CHECKSUM:
             yield from _against_checksum(cure, before, without)
@@ -130,7 +130,7 @@ class _Search:
                 "it was equal to the log when it was proved, so it is the log that has changed "
                 "since; put the log's files back from a copy"
             )
-        if after.rocks and not after.versions.snapshots and has_families(_operator(without, cure)):
+        if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
             yield "no zip is left that says which column families there are"
 
     @property
@@ -163,8 +163,19 @@ def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
     return Proof(found.digest, found.rows, len(chain.paths), chain.start)
 
 
+def _allowed(cure: Cure) -> set[tuple[str, str]]:
+    """Returns what a cure may leave: a query that restarts writes a schema that is missing."""
+    unreadable = cure.reason is RemoveReason.UNREADABLE_SCHEMA
+    return {(FindingCode.MISSING_SCHEMA.value, cure.removes[0].path)} if unreadable else set()
+
+
 def _damage(found: Verification) -> set[tuple[str, str]]:
     return {(one.code.value, one.path or str(one.store)) for one in found.findings if one.damage}
+
+
+def _lost_families(store: Store, found: Verification, cure: Cure) -> bool:
+    zips = store.rocks is None or store.versions.snapshots
+    return not zips and has_families(_operator(found, cure))
 
 
 def _operator(found: Verification, cure: Cure) -> Operator | None:

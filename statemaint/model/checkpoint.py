@@ -205,6 +205,7 @@ class Checkpoint:
         offsets: the batches still in `offsets/`, ascending; the last may not be committed.
         lacks: the directories of the schema files that the operators' metadata promise and that
             are not there.
+        schemas: the schema file of each store that has one of its own.
         provider: the state store provider of every operator.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
@@ -230,6 +231,7 @@ class Checkpoint:
     partitions: Mapping[int, int] = field(default_factory=dict)
     offsets: tuple[int, ...] = ()
     lacks: tuple[str, ...] = ()
+    schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
 
     @property
     def committed(self) -> int | None:

@@ -33,6 +33,7 @@ class RemoveReason(StrEnum):
     BAD_SNAPSHOT = "bad_snapshot"  # the log gives the state that it should hold
     STALE_CHECKSUM = "stale_checksum"  # the file beside it is sound
     ABOVE_TARGET = "above_target"  # Spark would take it for the state of a batch that runs again
+    UNREADABLE_SCHEMA = "unreadable_schema"  # a restarted query writes it anew
     ROLLED_BACK = "rolled_back"  # of a batch above the one that the query goes on behind
 
 
@@ -82,7 +83,7 @@ class Cure:
     Attributes:
         finding: which.
         removes: the files that go, a checksum before its file.
-        version: the version whose state must be the same without them; 0 for what snapshots share.
+        version: the version whose state must be the same without them; 0 for what is of no version.
         rebuild: the snapshot that takes the place of a bad one; `None` where none is needed.
         proof: of the state at that version without them; `None` until it was read.
     """
@@ -154,6 +155,10 @@ def cures(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[Cure, ..
         if finding.damage and finding.store in stores and finding.path:
             for cure in _cures_of(stores[finding.store], finding):
                 found.setdefault(cure.paths, cure)
+        for store, entry in checkpoint.schemas.items():
+            if finding.code is FindingCode.UNREADABLE_METADATA and finding.path == entry.path:
+                remove = Remove(entry, RemoveReason.UNREADABLE_SCHEMA, store)
+                found[frozenset({entry.path})] = Cure(finding, (remove,), 0)
     return tuple(sorted(found.values(), key=_order))
 
 
@@ -223,15 +228,16 @@ def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnap
         store: as it is without what goes.
         window: the versions that the commit log asks for.
     """
-    bad = next(one for one in listed.files if one.entry.path == cure.removes[-1].path)
+    path = cure.removes[-1].path
+    bad = any(isinstance(one, Snapshot) and one.entry.path == path for one in listed.files)
     chain = store.versions.from_log(cure.version, proved=())
-    if not isinstance(bad, Snapshot) or cure.reason is not RemoveReason.BAD_SNAPSHOT:
+    if not bad or cure.reason is not RemoveReason.BAD_SNAPSHOT:
         return None
     if chain is None or not _reads_from(listed, cure.version, window):
         return None
     return WriteSnapshot(
         store.id,
-        bad.entry.path,
+        path,
         chain,
         SnapshotReason.REBUILT,
         checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),

@@ -97,6 +97,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         partitions={one.operator: one.partition + 1 for one in sorted(expected)},
         offsets=tuple(sorted(offsets)),
         lacks=schemas_lacking(layout, operators),
+        schemas=layout.schemas,
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )

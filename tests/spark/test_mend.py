@@ -233,6 +233,19 @@ def test_a_stale_checksum_is_taken_away(broken: tuple[Query, Path]) -> None:
     must_come_to_the_same(found, root)
 
 
+def test_a_schema_that_cannot_be_read_is_written_anew(broken: tuple[Query, Path]) -> None:
+    found, root = broken
+    schemas = sorted(root.glob("checkpoint/state/0/0/**/_metadata/schema"))
+    if not schemas:
+        return  # in a file of the operator's, which nobody writes twice
+    spoil(schemas[0], cut)
+    storage = open_storage(str(root / "checkpoint"))
+    assert not doctor(storage).restarts
+    assert len(repair(storage, trash_for=MONTH).removed) == 1
+    assert doctor(storage).restarts
+    must_come_to_the_same(found, root)
+
+
 def test_a_snapshot_above_a_rewound_log_is_taken_away(broken: tuple[Query, Path]) -> None:
     """Somebody removed two commits by hand; maintenance had made a snapshot of the later one."""
     found, root = broken

@@ -364,6 +364,21 @@ def test_snapshots_above_a_rewound_log_go(storage: MemoryStorage) -> None:
     assert verify(storage, deep=True).findings == ()
 
 
+@pytest.mark.parametrize("kind", [HDFS, ROCKS, IDS])
+def test_a_schema_that_cannot_be_read_goes_and_a_restart_writes_it_anew(kind: str) -> None:
+    storage = MemoryStorage(dict(maintained(kind)))
+    path, before = "state/0/0/_metadata/schema", digest_stores(storage)
+    bad = spoil(storage, path)
+    done = repair(storage, trash_for=MONTH)
+    assert removed(done.plan) == [(path, "unreadable_schema")]
+    (cure,) = done.plan.cures
+    assert cure.proof
+    assert cure.proof.digest == before[1][0][1].digest
+    assert [one.code for one in done.plan.findings] == ["MISSING_SCHEMA"]
+    assert storage.files[f"_statemaint/trash/{done.run}/{path}"] == bad
+    assert digest_stores(storage) == before
+
+
 # -- when not at all
 
 
