@@ -26,6 +26,7 @@ from statemaint.storage import open_storage
 from tests.checkpoints import state_reader
 from tests.checkpoints.queries import KINDS, Kind, write_input
 from tests.checkpoints.rocks_queries import ROCKS_KINDS
+from tests.unit.test_invariants import remove_one
 
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 BEFORE, BROKEN, AFTER = 13, 16, 18
@@ -352,6 +353,21 @@ def test_files_that_were_swapped_between_partitions_are_gone_back_behind(
     assert repair(storage, trash_for=MONTH).removed == ()
     version = int(re.split(r"[._]", mine.name)[0])
     assert must_go_back(found, root, deep=True) == version - 2
+
+
+def test_a_row_that_one_store_of_a_join_has_lost_is_gone_back_behind(
+    broken: tuple[Query, Path],
+) -> None:
+    found, root = broken
+    name = found.runner.kind.name
+    if "join" not in name:
+        return
+    storage = open_storage(str(root / "checkpoint"))
+    newest = verify(storage).checkpoint.committed or 0
+    remove_one(storage, "left-tsWithKey" if "join4" in name else "left-keyWithIndexToValue")
+    assert doctor(storage).restarts
+    assert repair(storage, trash_for=MONTH).removed == ()
+    assert must_go_back(found, root, deep=True) == newest - 1
 
 
 def test_one_that_does_not_load_is_refused(broken: tuple[Query, Path]) -> None:

@@ -15,7 +15,7 @@ from statemaint.maintain.invariants import check_rows
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.storage import MemoryStorage
+from statemaint.storage import MemoryStorage, Storage
 from tests.checkpoints.archive import contents
 
 LZ4 = COMPRESSIONS["lz4"]
@@ -101,7 +101,7 @@ def test_a_row_that_only_one_store_of_a_join_has_lost_is_found(
     assert [one.code for one in deep.findings] == [FindingCode.JOIN_MISMATCH]
 
 
-def remove_one(storage: MemoryStorage, name: str) -> int:
+def remove_one(storage: Storage, name: str) -> int:
     """Removes the first row of a store, or of a column family, with its newest changes."""
     checkpoint = scan_checkpoint(storage)
     for store in checkpoint.stores:
@@ -123,7 +123,7 @@ def mine(key: bytes, store: Store, name: str, numbers: dict[str, int]) -> bool:
     return store.id.store == name
 
 
-def rewrite(storage: MemoryStorage, path: str, key: bytes, value: bytes | None = None) -> None:
+def rewrite(storage: Storage, path: str, key: bytes, value: bytes | None = None) -> None:
     """Adds a row, or the removal of one, to a file of changes."""
     payload = compression.decode(LZ4, BytesIO(storage.read(path)))
     if path.endswith(".delta"):
