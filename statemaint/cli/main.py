@@ -16,6 +16,7 @@ from rich.progress import Progress
 from statemaint import __version__
 from statemaint.cli import mend, tables
 from statemaint.cli import rows as state_rows
+from statemaint.cli.compare import diff_verb, stats_verb
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.cli.options import Share, as_json, policy_flags, scope_flags, uri
 from statemaint.errors import ConfigError, StatemaintError, Superseded
@@ -241,6 +242,10 @@ def show_verb(
     shown = list(rows)
     document = {"version": found.version, "rows": [state_rows.row_json(one) for one in shown]}
     _show(document, as_json=as_json, table=lambda: tables.state(found.version, shown))
+
+
+program.add_command(diff_verb)
+program.add_command(stats_verb)
 
 
 @program.command("queries")

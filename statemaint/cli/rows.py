@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from statemaint.maintain import StateRow
+from statemaint.maintain.diff import ChangedRow
 from statemaint.report.to_json import id_json
 
 
@@ -19,7 +20,12 @@ def row_json(row: StateRow) -> dict[str, Any]:
 
 def with_key(rows: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
     """Yields the rows that have a column in their key, at any depth, that reads like the text."""
-    return (row for row in rows if text is None or text in _texts(row.key))
+    return (row for row in rows if text is None or reads(row.key, text))
+
+
+def reads(key: dict[str, Any], text: str) -> bool:
+    """Tells whether a column of a key, at any depth, reads like the text."""
+    return text in _texts(key)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -36,7 +42,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield json.dumps(value)
 
 
-def group(row: StateRow) -> tuple[int, str, str]:
+def group(row: StateRow | ChangedRow) -> tuple[int, str, str]:
     """Returns what rows have in common that have the same columns."""
     return row.store.operator, row.store.store, row.family or ""
 
@@ -48,6 +54,14 @@ def columns(row: StateRow) -> dict[str, Any]:
         return {"partition": row.store.partition, **key, "value": row.value}
     value = {f"value.{name}": value for name, value in row.value.items()}
     return {"partition": row.store.partition, **key, **value}
+
+
+def changed_columns(row: ChangedRow) -> dict[str, Any]:
+    """Returns a row of a diff in columns: its partition, `key.NAME`, both values whole."""
+    key = {f"key.{name}": value for name, value in row.key.items()}
+    values = {"before": row.before, "after": row.after}
+    shown = {name: "" if value is None else value for name, value in values.items()}
+    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}
 
 
 def print_csv(rows: Iterable[StateRow]) -> None:

@@ -12,9 +12,11 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from statemaint.cli.rows import columns, group
+from statemaint.cli.rows import changed_columns, columns, group
 from statemaint.codec.digest import StateDigest
 from statemaint.maintain import Run, StateRow, Undone, Verification
+from statemaint.maintain.diff import ChangedRow, Counts, StateDiff
+from statemaint.maintain.stats import Figures, LargeKey, StateStats
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
@@ -190,16 +192,93 @@ def digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Non
 
 def state(version: int, rows: Iterable[StateRow]) -> None:
     """Prints rows of state, a table for each kind of row."""
+    _rows(((row, columns(row)) for row in rows), f"at version {version}")
+
+
+def _rows(rows: Iterable[tuple[StateRow | ChangedRow, dict[str, Any]]], when: str) -> None:
     console = _console()
-    for (operator, store, family), some in groupby(sorted(rows, key=group), key=group):
+    by_group = sorted(rows, key=lambda row: group(row[0]))
+    for (operator, store, family), some in groupby(by_group, key=lambda row: group(row[0])):
         title = " / ".join(one for one in (f"op {operator}", store, family) if one)
-        found = [columns(one) for one in some]
+        found = [cells for _, cells in some]
         table = _table(*(escape(_printable(name)) for name in found[0]))
         for row in found:
             table.add_row(*(escape(_cell(value)) for value in row.values()))
         noun = "row" if len(found) == 1 else "rows"
-        console.print(f"{escape(title)}: {len(found)} {noun} at version {version}")
+        console.print(f"{escape(title)}: {len(found)} {noun} {when}")
         console.print(table)
+
+
+def diff(found: StateDiff) -> None:
+    """Prints what became of rows: first how many, then each."""
+    console = _console()
+    console.print(f"from version {found.older} to version {found.newer}")
+    table = _table("store", "added", "changed", "removed", "rewritten")
+    for one in found.stores:
+        table.add_row(_place(one.store, one.family), *_counted(one.counts))
+    table.add_row("total", *_counted(found.total))
+    console.print(table)
+    when = f"between versions {found.older} and {found.newer}"
+    _rows(((row, changed_columns(row)) for row in found.rows), when)
+
+
+def _counted(counts: Counts) -> tuple[str, ...]:
+    found = (counts.added, counts.changed, counts.removed, counts.rewritten)
+    return tuple(_known(one) for one in found)
+
+
+def stats(found: StateStats) -> None:
+    """Prints what state is made of: operators, stores, the largest keys, what is worth a look."""
+    console = _console()
+    versions = max(one.figures.versions for one in found.operators)
+    console.print(f"version {found.version}; untouched: since version {_known(found.since)}")
+    console.print(f"changes: records of a version, in the mean of the last {versions}")
+    measures = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
+    table = _table("operator", *measures, "largest partition")
+    for one in found.operators:
+        ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
+        skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
+        table.add_row(f"op {one.operator}", *_measures(one.figures), skew)
+    console.print(table)
+    table = _table("store", *measures)
+    for store in found.stores:
+        table.add_row(_place(store.store, store.family), *_measures(store.figures))
+    console.print(table)
+    _largest(key for one in found.operators for key in one.largest)
+    for notice in found.notices:
+        console.print(f"{notice.code}: {escape(_printable(notice.detail))}", soft_wrap=True)
+
+
+def _measures(found: Figures) -> tuple[str, ...]:
+    each, churn = found.changes_per_version, found.churn
+    return (
+        str(found.rows),
+        decimal(found.bytes),
+        "?" if each is None else f"{each:.1f}",
+        _share(churn.removes_share if churn else None),
+        _share(churn.rewritten_share if churn else None),
+        _share(found.untouched_share),
+    )
+
+
+def _largest(keys: Iterable[LargeKey]) -> None:
+    table = _table("largest keys", "bytes", "key")
+    for one in keys:
+        table.add_row(_place(one.store, one.family), str(one.bytes), escape(_cell(one.key)))
+    if table.row_count:
+        _console().print(table)
+
+
+def _place(store: StoreId, family: str | None) -> str:
+    return escape(f"{store} / {_printable(family)}" if family else str(store))
+
+
+def _share(share: float | None) -> str:
+    return "?" if share is None else f"{share:.1%}"
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)
 
 
 def _cell(value: Any) -> str:

@@ -1,14 +1,20 @@
 """The rows of a version, one by one: what a chain folds to, and how its keys are numbered."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as chained
+from typing import TYPE_CHECKING, Protocol
 
 from statemaint.codec import records
+from statemaint.codec.changelog import DELETE, PUT, Change
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
+from statemaint.model.files import Delta
+
+if TYPE_CHECKING:
+    from statemaint.fold.rocks.write import Folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +51,132 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
         StorageError: when one cannot be read.
     """
     if store.rocks is not None:
-        with _rocks_state(source, store, chain) as state:
-            yield state
+        with _rocks_fold(source, store, chain) as fold:
+            yield _rocks_state(fold)
         return
-    rows: dict[bytes, bytes] = dict(source.rows(chain.base.entry.path)) if chain.base else {}
-    for delta in chain.deltas:
-        records.apply(rows, source.records(delta.entry.path))
-    yield State(iter(sorted(rows.items())), {})
+    yield _in_order(_folded(source, chain))
 
 
 @contextmanager
-def _rocks_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
+def opened_pair(
+    source: Source, store: Store, older: Chain, newer: Chain
+) -> Iterator[tuple[State, State]]:
+    """Opens two states of one store as `opened_state` does, and raises what it raises.
+
+    Where one fold of an HDFS-backed store leads to both they share the bytes of their rows.
+    """
+    if store.rocks is None and older.begins(newer):
+        before = _folded(source, older)
+        after = dict(before)
+        for delta in newer.deltas[len(older.deltas) :]:
+            records.apply(after, source.records(delta.entry.path))
+        yield _in_order(before), _in_order(after)
+        return
+    with (
+        opened_state(source, store, older) as one,
+        opened_state(source, store, newer) as other,
+    ):
+        yield one, other
+
+
+def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
+    """Yields the changes of a delta or changelog, in the order in which they were made.
+
+    Raises:
+        CodecError: naming the file, when it does not follow the format.
+        StaleChecksumError: when a checksum file is not of the file beside it.
+        StorageError: when it cannot be read.
+    """
+    if store.rocks is None:
+        for key, value in source.records(delta.entry.path):
+            yield int(DELETE if value is None else PUT), key, value
+        return
+    from statemaint.fold.rocks.changes import decoded, named  # noqa: PLC0415 -- RocksDB is large
+
+    with named(delta.entry.path):
+        _, changes = decoded(source, delta)
+        yield from changes
+
+
+class Watcher(Protocol):
+    """Sees what happens while a chain is folded."""
+
+    def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
+        """Sees the keys of the chain's base, and how its column families are numbered."""
+        ...
+
+    def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
+        """Yields the changes of a version, all of them and as they are."""
+        ...
+
+
+@contextmanager
+def watched_state(source: Source, store: Store, chain: Chain, watcher: Watcher) -> Iterator[State]:
+    """Opens a state as `opened_state` does while somebody watches, and raises what it raises.
+
+    Each file is read once.
+    """
+    if store.rocks is not None:
+        begin = Chain(chain.start, chain.base, ())
+        with _rocks_fold(source, store, begin, chain.version) as fold:
+            state = _rocks_state(fold)
+            watcher.begin((key for key, _ in state.rows), state.families)
+            _rocks_watched(source, chain, fold, watcher)
+            yield _rocks_state(fold)
+        return
+    rows = _folded(source, Chain(chain.start, chain.base, ()))
+    watcher.begin(rows, {})
+    for delta in chain.deltas:
+        changes = watcher.watch(delta.version, logged(source, store, delta))
+        records.apply(rows, ((key, value) for _, key, value in changes))
+    yield _in_order(rows)
+
+
+def _folded(source: Source, chain: Chain) -> dict[bytes, bytes]:
+    rows: dict[bytes, bytes] = dict(source.rows(chain.base.entry.path)) if chain.base else {}
+    for delta in chain.deltas:
+        records.apply(rows, source.records(delta.entry.path))
+    return rows
+
+
+def _in_order(rows: dict[bytes, bytes]) -> State:
+    return State(iter(sorted(rows.items())), {})
+
+
+@contextmanager
+def _rocks_fold(
+    source: Source, store: Store, chain: Chain, families_at: int | None = None
+) -> Iterator["Folded"]:
+    """Opens the database of a chain, with the column families of a version at or above it."""
     from statemaint.fold.rocks.engine import workplace  # noqa: PLC0415 -- RocksDB is large
     from statemaint.fold.rocks.sums import LIMITS  # noqa: PLC0415
     from statemaint.fold.rocks.write import folded  # noqa: PLC0415
 
+    versions = store.versions
+    at = chain.version if families_at is None else families_at
     # The oldest snapshot knows as well as any which column families the first version had.
-    first = min(store.versions.snapshots, default=None)
-    like = None if chain.base or first is None else store.versions.snapshots[first]
-    with workplace() as place, folded(source, chain, place, like, limits=LIMITS) as fold:
-        numbers = {number: name for name, number in fold.families.families.items()}
-        delimiter = fold.like.delimiter if fold.like else None
-        yield State(chained.from_iterable(fold.database.rows()), numbers, delimiter or b"")
+    first = versions.snapshots.get(min(versions.snapshots, default=0))
+    like = versions.base(at) or first
+    others = None if like == chain.base else like
+    with workplace() as place, folded(source, chain, place, others, limits=LIMITS) as fold:
+        yield fold
+
+
+def _rocks_state(fold: "Folded") -> State:
+    numbers = {number: name for name, number in fold.families.families.items()}
+    delimiter = fold.like.delimiter if fold.like else None
+    return State(chained.from_iterable(fold.database.rows()), numbers, delimiter or b"")
+
+
+def _rocks_watched(source: Source, chain: Chain, fold: "Folded", watcher: Watcher) -> None:
+    """Carries a chain's changelogs out on the database of its base."""
+    from statemaint.fold.rocks.changes import Pending, decoded, named  # noqa: PLC0415
+    from statemaint.fold.rocks.sums import LIMITS  # noqa: PLC0415
+
+    pending = Pending(fold.database, fold.like, held=LIMITS.held)
+    for delta in chain.deltas:
+        with named(delta.entry.path):
+            header, changes = decoded(source, delta)
+            pending.begin(header)
+            pending.take(watcher.watch(delta.version, changes))
+    pending.flush()

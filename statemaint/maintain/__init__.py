@@ -2,6 +2,7 @@
 
 from statemaint.execute import Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
+from statemaint.maintain.diff import DiffSelection, StateDiff, diff_state
 from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.maintain import end_run, maintain, new_run_id
@@ -11,22 +12,27 @@ from statemaint.maintain.planning import plan_checkpoint, scan_checkpoint
 from statemaint.maintain.repair import plan_repair, repair
 from statemaint.maintain.rollback import plan_rollback, rollback
 from statemaint.maintain.show import StateRow, StateSelection, read_state, select_state
+from statemaint.maintain.stats import StateStats, state_stats
 from statemaint.maintain.undo import Undone, undo
 from statemaint.maintain.verify import Verification, digest_stores, verify
 
 __all__ = [
     "Diagnosis",
+    "DiffSelection",
     "MendFile",
     "Mended",
     "PlanFile",
     "Restored",
     "Run",
+    "StateDiff",
     "StateRow",
     "StateSelection",
+    "StateStats",
     "Undone",
     "Verification",
     "apply",
     "apply_mend",
+    "diff_state",
     "digest_stores",
     "doctor",
     "end_run",
@@ -43,6 +49,7 @@ __all__ = [
     "rollback",
     "scan_checkpoint",
     "select_state",
+    "state_stats",
     "undo",
     "verify",
 ]

@@ -100,7 +100,7 @@ class StateSelection:
 
     def rows(self) -> Iterator[StateRow]:
         """Yields the rows as people read them, store by store; raises as `read_state` does."""
-        return map(_Readable().row, self.decoded())
+        return map(Readable().row, self.decoded())
 
 
 def read_state(
@@ -153,40 +153,85 @@ def select_state(
     version: int | None = None,
 ) -> StateSelection:
     """Returns what of a checkpoint's state there is to read; raises as `read_state` does."""
+    reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
+    return select_version(reading, checkpoint, version, family)
+
+
+def scan_stores(
+    storage: Storage | str,
+    operator: int | None,
+    *,
+    partition: int | None = None,
+    store: str | None = None,
+) -> tuple[Storage, Checkpoint]:
+    """Returns what reads a checkpoint, and what a scan of some of its stores saw.
+
+    Raises:
+        ConfigError: when nothing is committed, or there is none of these stores.
+        DamagedError: when the checkpoint's own logs cannot be read.
+        StorageError: when anything could not be listed or read.
+    """
     reading = ReadOnly(open_storage(storage) if isinstance(storage, str) else storage)
 
     def asked(one: StoreId) -> bool:
         return (
-            one.operator == operator
+            operator in (None, one.operator)
             and partition in (None, one.partition)
             and store in (None, one.store)
         )
 
     checkpoint = scan_checkpoint(reading, asked)
-    at = _version(checkpoint, version)
+    committed_version(checkpoint)
     if not checkpoint.stores:
-        what = f"operator {operator}, partition {_any(partition)}, store {_any(store)}"
+        what = f"operator {_any(operator)}, partition {_any(partition)}, store {_any(store)}"
         raise ConfigError(f"{reading.root}: no {what}; `statemaint scan` lists what is there")
-    chains = [(one, _chain(checkpoint, one, at)) for one in checkpoint.stores]
-    layouts = _layouts(reading, checkpoint, at)
-    parts = (Part(one, chain, _chosen(layouts(one), family)) for one, chain in chains)
-    kept = tuple(part for part in parts if part.layouts)
+    return reading, checkpoint
+
+
+def select_version(
+    reading: Storage, checkpoint: Checkpoint, version: int | None, family: str | None
+) -> StateSelection:
+    """Returns what of a scanned checkpoint there is to read; raises as `read_state` does."""
+    at = committed_version(checkpoint, version)
+    kept = tuple(part for part in parts_at(reading, checkpoint, at, family) if part.layouts)
     if family is not None and not kept:
-        known = sorted({name for one, _ in chains for name in layouts(one) if name})
-        raise ConfigError(f"{reading.root}: {_no_family(operator, family, known)}")
+        raise no_family(reading, checkpoint, at, family)
     return StateSelection(reading, checkpoint, at, kept)
 
 
-def _no_family(operator: int, family: str, known: list[str]) -> str:
+def parts_at(
+    reading: Storage, checkpoint: Checkpoint, version: int, family: str | None
+) -> tuple[Part, ...]:
+    """Returns every store at a version, without layouts where it has nothing of what is asked for.
+
+    Raises:
+        ConfigError, DamagedError, UnsupportedError, StorageError: as `read_state` does.
+    """
+    chains = [(one, chain_of(checkpoint, one, version)) for one in checkpoint.stores]
+    layouts = known_layouts(reading, checkpoint, version)
+    return tuple(Part(one, chain, _chosen(layouts(one), family)) for one, chain in chains)
+
+
+def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: str) -> ConfigError:
+    """Returns the error that says which column families there are."""
+    layouts = known_layouts(reading, checkpoint, version)
+    known = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
     there = f"there are {', '.join(known)}" if known else "there are none"
-    return f"no column family {family} in operator {operator}; {there}"
+    operator = checkpoint.stores[0].id.operator
+    return ConfigError(f"{reading.root}: no column family {family} in operator {operator}; {there}")
 
 
 def _any(found: object) -> object:
     return "(any)" if found is None else found
 
 
-def _version(checkpoint: Checkpoint, version: int | None) -> int:
+def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int:
+    """Returns a version that is committed, the newest one by default.
+
+    Raises:
+        ConfigError: when it is not.
+        DamagedError: when the checkpoint's own logs cannot be read.
+    """
     for finding in checkpoint.findings:
         if finding.damage:
             raise DamagedError(checkpoint.root, finding.detail, code=finding.code.value)
@@ -201,7 +246,13 @@ def _version(checkpoint: Checkpoint, version: int | None) -> int:
     return target if version is None else version
 
 
-def _chain(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
+def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
+    """Returns what a store's version folds from.
+
+    Raises:
+        DamagedError: when it does not load, and should.
+        ConfigError: when it does not load any more.
+    """
     chain = store.versions.chain(version)
     if isinstance(chain, Chain):
         return chain
@@ -220,14 +271,17 @@ def _gone(store: Store, gap: Gap) -> str:
     )
 
 
-def _layouts(storage: Storage, checkpoint: Checkpoint, version: int) -> Callable[[Store], Layouts]:
+def known_layouts(
+    storage: Storage, checkpoint: Checkpoint, version: int
+) -> Callable[[Store], Layouts]:
     """Returns what knows the layouts of a store; all partitions have the same."""
-    known: dict[str, Layouts] = {}
+    known: dict[tuple[int, str], Layouts] = {}
 
     def layouts(store: Store) -> Layouts:
-        if store.id.store not in known:
-            known[store.id.store] = layouts_of(storage, checkpoint, store, version)
-        return known[store.id.store]
+        name = store.id.operator, store.id.store
+        if name not in known:
+            known[name] = layouts_of(storage, checkpoint, store, version)
+        return known[name]
 
     return layouts
 
@@ -235,69 +289,89 @@ def _layouts(storage: Storage, checkpoint: Checkpoint, version: int) -> Callable
 def _chosen(layouts: Layouts, family: str | None) -> Layouts:
     if family is not None:
         return {family: layouts[family]} if family in layouts else {}
-    return {name: one for name, one in layouts.items() if _of_the_query(name)}
+    return {name: one for name, one in layouts.items() if of_the_query(name)}
 
 
-def _of_the_query(family: str | None) -> bool:
+def of_the_query(family: str | None) -> bool:
+    """Tells whether a column family is not one that Spark keeps for itself."""
     return family is None or not family.startswith(_OF_SPARK) or family in _TIMERS
 
 
 def _rows(source: Source, part: Part) -> Iterator[DecodedRow]:
     with opened_state(source, part.store, part.chain) as state:
-        read = _reader(source, part, state)
+        family_of = families_of(source, part, state)
         for number, (key, value) in enumerate(state.rows, 1):
             try:
-                row = read(key, value)
+                family = family_of(key)
+                row = family.row(key, value) if family else None
             except CodecError as error:
-                raise _in_row(part, number, error) from error
+                raise in_row(part, f"row {number}", error) from error
             if row is not None:
                 yield row
 
 
-def _in_row(part: Part, number: int, error: CodecError) -> CodecError:
-    text = f"row {number} of version {part.chain.version} in {part.store.id}: {error.detail}"
+def in_row(part: Part, which: str, error: CodecError) -> CodecError:
+    """Returns an error that says which row of a store it is about."""
+    text = f"{which} of version {part.chain.version} in {part.store.id}: {error.detail}"
     return CodecError(text, offset=error.offset, path=part.chain.paths[-1])
 
 
-_Read = Callable[[bytes, bytes], DecodedRow | None]
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A column family, or the whole of a store without any.
+
+    Attributes:
+        name: `None` in a store without column families.
+        row: reads a row of it, given key and value; raises `CodecError`.
+    """
+
+    name: str | None
+    row: Callable[[bytes, bytes], DecodedRow]
 
 
-def _reader(source: Source, part: Part, state: State) -> _Read:
-    """Returns what reads a row, and gives `None` for those of families not asked for."""
-    families = _FAMILY.size if state.families else 0
-    wrapping = Wrapping(families, source.row_checksums, state.delimiter)
-    readers = {name: _of_one(part, name, wrapping) for name in part.layouts}
+def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], Family | None]:
+    """Returns what tells the family of a key, and gives `None` for those not asked for.
+
+    It raises `CodecError` for a key of no family that the store has.
+    """
+    numbers = _FAMILY.size if state.families else 0
+    wrapping = Wrapping(numbers, source.row_checksums, state.delimiter)
+    known = {name: _family(part, name, wrapping) for name in part.layouts}
     if not state.families:
-        return readers.get(None, _must_be_empty)
-    by_number = {number: readers.get(name) for number, name in state.families.items()}
+        only = known.get(None, Family(None, _must_be_empty))
+        return lambda _: only
+    by_number = {number: known.get(name) for number, name in state.families.items()}
 
-    def read(key: bytes, value: bytes) -> DecodedRow | None:
+    def family_of(key: bytes) -> Family | None:
         number = _FAMILY.unpack_from(key)[0] if len(key) >= _FAMILY.size else None
         if number not in by_number:
             raise CodecError(f"column family {number} is unknown", offset=0)
-        of_one = by_number[number]
-        return of_one(key, value) if of_one else None
+        return by_number[number]
 
-    return read
+    return family_of
 
 
-def _must_be_empty(_key: bytes, _value: bytes) -> None:
+def _must_be_empty(_key: bytes, _value: bytes) -> DecodedRow:
     raise CodecError("column families have no numbers: no snapshot is there to say them", offset=0)
 
 
-def _of_one(part: Part, family: str | None, wrapping: Wrapping) -> _Read:
-    layout, store = part.layouts[family], part.store.id
+def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
+    layout, store = part.layouts[name], part.store.id
     of_key, of_value = key_reader(layout, wrapping), value_reader(layout, wrapping)
-    return lambda key, value: DecodedRow(store, family, layout, of_key(key), of_value(key, value))
+    return Family(
+        name,
+        lambda key, value: DecodedRow(store, name, layout, of_key(key), of_value(key, value)),
+    )
 
 
-class _Readable:
+class Readable:
     """Makes decoded rows readable; each layout is looked at once."""
 
     def __init__(self) -> None:
         self._known: dict[RowLayout, tuple[Callable[[Row], Any], Callable[[Row], Any]]] = {}
 
     def row(self, found: DecodedRow) -> StateRow:
+        """Returns a row as people read it."""
         layout = found.layout
         if layout not in self._known:
             self._known[layout] = shower(layout.key), shower(layout.value)

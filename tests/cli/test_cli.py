@@ -18,8 +18,7 @@ from tests.support.checkpoints import offsets_bytes, write_checkpoint
 
 VERBS = [
     "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "repair", "rollback",
-    "digest", "show",
-    "queries",
+    "digest", "show", "diff", "stats", "queries",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
@@ -285,7 +284,9 @@ def remove_logs(root: Path) -> None:
     (root / "metadata").unlink()
 
 
-@pytest.mark.parametrize("verb", ["scan", "plan", "maintain", "verify", "doctor", "digest", "show"])
+@pytest.mark.parametrize(
+    "verb", ["scan", "plan", "maintain", "verify", "doctor", "digest", "show", "diff", "stats"]
+)
 @pytest.mark.parametrize(
     ("spoil", "code", "text"),
     [
@@ -333,6 +334,13 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["show", "CK", "--version", "0"], "0 is not in the range x>=1"),
         (["show", "CK", "--operator", "7"], "no operator 7, partition (any), store (any)"),
         (["show", "CK", "--json", "--csv"], "--csv and --json cannot be had at once"),
+        (["diff", "CK", "--to", "99"], "version 99 is not committed, 25 is"),
+        (["diff", "CK", "--from", "25", "--to", "24"], "version 25 is above version 24"),
+        (["diff", "CK", "--to", "0"], "0 is not in the range x>=1"),
+        (["diff", "CK", "--partition", "7"], "no operator 0, partition 7, store (any)"),
+        (["stats", "CK", "--since", "99"], "version 99 is not committed, 25 is"),
+        (["stats", "CK", "--operator", "7"], "no operator 7, partition (any), store (any)"),
+        (["stats", "CK", "--top", "-1"], "-1 is not in the range x>=0"),
         (["undo", "CK", "no-such-run"], "nothing of run 'no-such-run' is in the trash"),
         (["apply", "CK/metadata"], "not a plan (checkpoint: Field required)"),
         (["apply", "CK/offsets/24"], "not a plan (the file: Invalid JSON"),

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from statemaint import errors
+from statemaint.maintain.stats import NoticeCode
 from statemaint.metrics import HELP
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import AttestReason, DeleteReason, KeepReason, SnapshotReason
@@ -44,6 +45,12 @@ def test_the_runbook_says_which_findings_are_damage(code: FindingCode) -> None:
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_is_explained(reason: str) -> None:
     assert f"`{reason}`" in (ROOT / "docs/json.md").read_text()
+
+
+@pytest.mark.parametrize("code", list(NoticeCode))
+@pytest.mark.parametrize("document", ["README.md", "docs/json.md"])
+def test_every_notice_is_explained(code: NoticeCode, document: str) -> None:
+    assert f"`{code}`" in (ROOT / document).read_text()
 
 
 @pytest.mark.parametrize("metric", sorted(HELP))

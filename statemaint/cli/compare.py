@@ -1,0 +1,159 @@
+"""The verbs that compare versions of state: `diff` two of them, `stats` over the whole log."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from statemaint.cli import rows, tables
+from statemaint.cli.options import as_json, uri
+from statemaint.maintain.diff import ChangedRow, StateDiff, diff_state
+from statemaint.maintain.stats import Figures, LargeKey, StateStats, state_stats
+from statemaint.report.to_json import id_json
+
+_NUMBER = click.IntRange(min=0)
+Json = dict[str, Any]
+
+
+@click.command("diff")
+@uri
+@click.option("--operator", type=_NUMBER, default=0, help="Default: 0.")
+@click.option("--partition", type=_NUMBER, help="Default: all of them.")
+@click.option("--store", metavar="NAME", help="Default: all of them.")
+@click.option("--family", metavar="NAME", help="Column family; Spark's own only when named.")
+@click.option("--from", "older", type=_NUMBER, help="Version; default: the one before --to.")
+@click.option("--to", "newer", type=click.IntRange(min=1), help="Version; default: the newest.")
+@click.option("--key", metavar="TEXT", help="Only rows with a key column that reads TEXT.")
+@click.option("--limit", type=_NUMBER, help="At most so many rows; the counts are of all.")
+@as_json
+def diff_verb(
+    uri: str,
+    *,
+    older: int | None,
+    newer: int | None,
+    key: str | None,
+    limit: int | None,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    """Compare the rows of state at two versions: what was added, changed and removed.
+
+    Counts come first, of all rows; then the rows, decoded as `show` does. Version 0 is the empty
+    state.
+    """
+
+    def asked(row: ChangedRow) -> bool:
+        return key is None or rows.reads(row.key, key)
+
+    found = diff_state(uri, (older, newer), **where).compare(asked, limit)
+    if as_json:
+        click.echo(json.dumps(diff_json(found), indent=2))
+    else:
+        tables.diff(found)
+
+
+@click.command("stats")
+@uri
+@click.option("--operator", type=_NUMBER, help="Default: all of them.")
+@click.option("--partition", type=_NUMBER, help="Default: all of them.")
+@click.option("--store", metavar="NAME", help="Default: all of them.")
+@click.option("--since", type=_NUMBER, help="Version; default: the oldest in the log.")
+@click.option("--top", type=_NUMBER, default=5, help="So many of the largest keys.  [default: 5]")
+@as_json
+def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
+    """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that nobody touches.
+
+    Rows are those of the newest committed version. What is said of changes is of the deltas or
+    changelogs that are still there.
+    """
+    found = state_stats(uri, **where)
+    if as_json:
+        click.echo(json.dumps(stats_json(found), indent=2))
+    else:
+        tables.stats(found)
+
+
+def diff_json(found: StateDiff) -> Json:
+    """Returns what `diff --json` prints."""
+    stores = [
+        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in found.stores
+    ]
+    return {
+        "from": found.older,
+        "to": found.newer,
+        "total": asdict(found.total),
+        "stores": stores,
+        "rows": [_changed_json(one) for one in found.rows],
+    }
+
+
+def _changed_json(row: ChangedRow) -> Json:
+    return {
+        **id_json(row.store),
+        "family": row.family,
+        "change": row.fate.value,
+        "key": row.key,
+        "before": row.before,
+        "after": row.after,
+    }
+
+
+def stats_json(found: StateStats) -> Json:
+    """Returns what `stats --json` prints."""
+    operators = [
+        {
+            "operator": one.operator,
+            **_figures_json(one.figures),
+            "skew": {**asdict(one.skew), "ratio": one.skew.ratio},
+            "largest": [_large_json(key) for key in one.largest],
+        }
+        for one in found.operators
+    ]
+    stores = [
+        {
+            **id_json(one.store),
+            "family": one.family,
+            **_figures_json(one.figures),
+            "largest": [_large_json(key) for key in one.largest],
+        }
+        for one in found.stores
+    ]
+    return {
+        "version": found.version,
+        "since": found.since,
+        "operators": operators,
+        "stores": stores,
+        "notices": [{**asdict(one), "code": one.code.value} for one in found.notices],
+    }
+
+
+def _figures_json(found: Figures) -> Json:
+    return {
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "churn": _churn_json(found),
+        "untouched": found.untouched,
+        "untouched_share": found.untouched_share,
+    }
+
+
+def _churn_json(found: Figures) -> Json | None:
+    churn = found.churn
+    if churn is None:
+        return None
+    return {
+        "versions": found.versions,
+        "puts": churn.puts,
+        "removes": churn.removes,
+        "added": churn.added,
+        "removed": churn.removed,
+        "rewritten": churn.rewritten,
+        "changes_per_version": found.changes_per_version,
+        "removes_share": churn.removes_share,
+        "rewritten_share": churn.rewritten_share,
+    }
+
+
+def _large_json(key: LargeKey) -> Json:
+    return {**id_json(key.store), "family": key.family, "key": key.key, "bytes": key.bytes}

@@ -1,0 +1,323 @@
+"""What became of the rows of state between two versions.
+
+A key is
+
+    added      where only the newer version has it
+    removed    where only the older version has it
+    changed    where both have it, with other bytes in its value
+    rewritten  where both have it with the same bytes, and a delta or changelog between put it
+
+Rows are compared as they are stored, one by one in the order of their keys, so that it does not
+matter what lies between: deltas, snapshots, or nothing any more. Only `rewritten` needs the whole
+log between, and is not known without.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from itertools import chain
+from typing import Any
+
+from statemaint.codec.changelog import MERGE, PUT
+from statemaint.errors import CodecError, ConfigError
+from statemaint.fold import Source
+from statemaint.fold.state import State, logged, opened_pair
+from statemaint.maintain.show import (
+    DecodedRow,
+    Family,
+    Part,
+    Readable,
+    committed_version,
+    families_of,
+    in_row,
+    no_family,
+    parts_at,
+    scan_stores,
+)
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.ids import StoreId
+from statemaint.storage import Storage
+
+Row = tuple[bytes, bytes]
+Pair = tuple[bytes, bytes | None, bytes | None]
+"""A key, its older value and its newer one; `None` where it is not there."""
+
+_PUTTING = frozenset({int(PUT), int(MERGE)})
+
+
+@unique
+class Fate(StrEnum):
+    """What became of a key."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+    REWRITTEN = "rewritten"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many keys of each kind there are; `rewritten` is `None` where the log is gone."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    rewritten: int | None = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        both = (self.rewritten, other.rewritten)
+        return Counts(
+            self.added + other.added,
+            self.changed + other.changed,
+            self.removed + other.removed,
+            None if None in both else sum(one or 0 for one in both),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A key that was added, changed or removed, as people read it (`show.StateRow`).
+
+    Attributes:
+        store: the store that it lies in.
+        family: the column family; `None` where the store has none.
+        fate: which of the three.
+        key: the columns of its key.
+        before: its older value; `None` where it was added.
+        after: its newer value; `None` where it was removed.
+    """
+
+    store: StoreId
+    family: str | None
+    fate: Fate
+    key: dict[str, Any]
+    before: dict[str, Any] | list[dict[str, Any]] | None
+    after: dict[str, Any] | list[dict[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDiff:
+    """How much a store changed, or one of its column families."""
+
+    store: StoreId
+    family: str | None
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class StateDiff:
+    """What became of state between two versions.
+
+    Attributes:
+        older: the one version.
+        newer: the other.
+        stores: each store and column family that was asked for, changed or not.
+        rows: those that were asked for.
+    """
+
+    older: int
+    newer: int
+    stores: tuple[StoreDiff, ...]
+    rows: tuple[ChangedRow, ...]
+
+    @property
+    def total(self) -> Counts:
+        """Returns the counts of all stores together."""
+        return sum((one.counts for one in self.stores), Counts())
+
+
+def pairs(older: Iterator[Row], newer: Iterator[Row]) -> Iterator[Pair]:
+    """Yields every key of two states with both of its values; all come in the order of the keys."""
+    old, new = next(older, None), next(newer, None)
+    while old and new:
+        if old[0] < new[0]:
+            yield *old, None
+            old = next(older, None)
+        elif new[0] < old[0]:
+            yield new[0], None, new[1]
+            new = next(newer, None)
+        else:
+            yield *old, new[1]
+            old, new = next(older, None), next(newer, None)
+    yield from ((key, value, None) for key, value in _left(old, older))
+    yield from ((key, None, value) for key, value in _left(new, newer))
+
+
+def _left(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
+    return chain((row,), rows) if row else rows
+
+
+def fate_of(pair: Pair, written: AbstractSet[bytes]) -> Fate | None:
+    """Returns what became of a key, given those that the log between put; `None`: nothing."""
+    key, old, new = pair
+    if old is None:
+        return Fate.ADDED
+    if new is None:
+        return Fate.REMOVED
+    if old != new:
+        return Fate.CHANGED
+    return Fate.REWRITTEN if key in written else None
+
+
+def diff_state(
+    storage: Storage | str,
+    versions: tuple[int | None, int | None] = (None, None),
+    operator: int = 0,
+    *,
+    partition: int | None = None,
+    store: str | None = None,
+    family: str | None = None,
+) -> "DiffSelection":
+    """Returns the state of an operator that can be compared at two versions; writes nothing.
+
+    Args:
+        storage: where the checkpoint lives, or its address.
+        versions: the older and the newer one; by default the newest committed one, and the one
+            before the newer. Version 0 is the empty state.
+        operator: the stateful operator.
+        partition: all of them by default.
+        store: the store's name, all of them by default.
+        family: the column family's name; by default all but those that Spark keeps for itself.
+
+    Raises:
+        ConfigError: when the older version is above the newer; and as `read_state` raises it.
+        DamagedError, UnsupportedError, StorageError: as `read_state` does.
+    """
+    reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
+    newer = committed_version(checkpoint, versions[1])
+    older = max(newer - 1, 0) if versions[0] is None else versions[0]
+    if older > newer:
+        text = f"version {older} is above version {newer}; the older one comes first"
+        raise ConfigError(f"{reading.root}: {text}")
+    parts = (parts_at(reading, checkpoint, one, family) for one in (older, newer))
+    both = tuple((one, two) for one, two in zip(*parts, strict=True) if one.layouts or two.layouts)
+    if family is not None and not both:
+        raise no_family(reading, checkpoint, newer, family)
+    return DiffSelection(reading, checkpoint, older, newer, both)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSelection:
+    """What of a checkpoint's state is to be compared.
+
+    Attributes:
+        storage: where it lives.
+        checkpoint: what a scan of those stores saw.
+        older: the one version.
+        newer: the other.
+        parts: each store that has any of it, at both versions.
+    """
+
+    storage: Storage
+    checkpoint: Checkpoint
+    older: int
+    newer: int
+    parts: tuple[tuple[Part, Part], ...]
+
+    def compare(
+        self, keep: Callable[[ChangedRow], bool] = lambda _: True, limit: int | None = None
+    ) -> StateDiff:
+        """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
+
+        What it holds in memory: the rows that it returns; of one store at a time the keys that the
+        log between puts, and what `opened_state` needs for two states.
+
+        Args:
+            keep: tells whether a row is asked for; counts are of all rows.
+            limit: return so many rows at most.
+
+        Raises:
+            CheckpointError: when a file of either version, or of the log between, is damaged.
+            StorageError: when one cannot be read.
+        """
+        kept = _Kept(keep, limit)
+        stores: list[StoreDiff] = []
+        for older, newer in self.parts:
+            source = Source.of(self.storage, newer.store, self.checkpoint)
+            stores += _compared(source, older, newer, kept)
+        return StateDiff(self.older, self.newer, tuple(stores), tuple(kept.rows))
+
+
+class _Kept:
+    """The rows that are asked for."""
+
+    def __init__(self, keep: Callable[[ChangedRow], bool], limit: int | None) -> None:
+        self._keep, self._limit = keep, limit
+        self._readable = Readable()
+        self.rows: list[ChangedRow] = []
+
+    @property
+    def full(self) -> bool:
+        return self._limit is not None and len(self.rows) >= self._limit
+
+    def take(self, fate: Fate, before: DecodedRow | None, after: DecodedRow | None) -> None:
+        found = [self._readable.row(one) for one in (before, after) if one]
+        one = found[-1]
+        old, new = found[0].value if before else None, one.value if after else None
+        row = ChangedRow(one.store, one.family, fate, one.key, old, new)
+        if self._keep(row):
+            self.rows.append(row)
+
+
+class _Side:
+    """One of two versions of a store, opened."""
+
+    def __init__(self, source: Source, part: Part, state: State) -> None:
+        self._part = part
+        self._family_of = families_of(source, part, state)
+
+    def family(self, key: bytes) -> Family | None:
+        try:
+            return self._family_of(key)
+        except CodecError as error:
+            raise in_row(self._part, "a row", error) from error
+
+    def row(self, key: bytes, value: bytes | None) -> DecodedRow | None:
+        family = self.family(key) if value is not None else None
+        try:
+            return family.row(key, value) if family and value is not None else None
+        except CodecError as error:
+            raise in_row(self._part, "a row", error) from error
+
+
+def _compared(source: Source, older: Part, newer: Part, kept: _Kept) -> Iterator[StoreDiff]:
+    """Yields how much each column family of a store changed that was asked for."""
+    written = _written(source, older, newer)
+    counts: Counter[tuple[str | None, Fate]] = Counter()
+    with opened_pair(source, newer.store, older.chain, newer.chain) as states:
+        sides = _Side(source, older, states[0]), _Side(source, newer, states[1])
+        for pair in pairs(states[0].rows, states[1].rows):
+            if fate := fate_of(pair, written or frozenset()):
+                _take(sides, pair, fate, counts, kept)
+    for name in sorted({*older.layouts, *newer.layouts}, key=lambda name: name or ""):
+        added, changed, removed, rewritten = (counts[name, fate] for fate in Fate)
+        known = rewritten if written is not None else None
+        yield StoreDiff(newer.store.id, name, Counts(added, changed, removed, known))
+
+
+def _take(
+    sides: tuple[_Side, _Side],
+    pair: Pair,
+    fate: Fate,
+    counts: Counter[tuple[str | None, Fate]],
+    kept: _Kept,
+) -> None:
+    key, old, new = pair
+    family = sides[fate is not Fate.REMOVED].family(key)
+    if family is None:
+        return
+    counts[family.name, fate] += 1
+    if fate is not Fate.REWRITTEN and not kept.full:
+        kept.take(fate, sides[0].row(key, old), sides[1].row(key, new))
+
+
+def _written(source: Source, older: Part, newer: Part) -> AbstractSet[bytes] | None:
+    """Returns the keys that the log between two versions puts; `None` when some of it is gone."""
+    deltas = newer.store.versions.deltas
+    between = range(older.chain.version + 1, newer.chain.version + 1)
+    if any(version not in deltas for version in between):
+        return None
+    log = (logged(source, newer.store, deltas[version]) for version in between)
+    return {key for kind, key, _ in chain.from_iterable(log) if kind in _PUTTING}

@@ -1,0 +1,384 @@
+"""What a checkpoint's state is made of, and what its log does to it.
+
+Of each store, or column family of one: rows and bytes, churn (`churn`), the largest keys, and how
+many keys nobody has put since a version. All of it comes from one fold of the store's longest log:
+from the oldest snapshot, or the empty state, from which deltas lead to the newest committed version
+without a gap.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from functools import reduce
+from heapq import heappush, heappushpop
+from operator import add
+from typing import Any
+
+from statemaint.errors import CodecError, ConfigError
+from statemaint.fold import Source
+from statemaint.fold.state import State, watched_state
+from statemaint.maintain.churn import Churn, Log
+from statemaint.maintain.show import (
+    Family,
+    Part,
+    Readable,
+    chain_of,
+    committed_version,
+    families_of,
+    in_row,
+    known_layouts,
+    of_the_query,
+    scan_stores,
+)
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.ids import StoreId
+from statemaint.storage import Storage
+
+# Fewer versions may simply not have reached the time at which the first keys go.
+_LEAST_VERSIONS = 10
+# Below so many rows nobody waits for the largest partition.
+_LEAST_ROWS = 1000
+_SKEWED = 3.0
+_NUMBER = struct.Struct("<h")
+
+
+@unique
+class NoticeCode(StrEnum):
+    """What is worth a look; none of it is damage."""
+
+    NEVER_REMOVES = "never_removes"
+    SKEWED = "skewed"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What is worth a look.
+
+    Attributes:
+        code: stable.
+        operator: where.
+        store: the store's name, `None` where it is about all of the operator.
+        family: the column family.
+        detail: a sentence for people.
+    """
+
+    code: NoticeCode
+    operator: int
+    store: str | None
+    family: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LargeKey:
+    """A key that takes much.
+
+    Attributes:
+        store: the store that it lies in.
+        family: its column family; `None` where the store has none.
+        key: its columns, as people read them.
+        bytes: of key and value as they are stored.
+    """
+
+    store: StoreId
+    family: str | None
+    key: dict[str, Any]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of a store, of a column family of it, or of several together.
+
+    Attributes:
+        rows: at the newest committed version.
+        bytes: of their keys and values.
+        versions: of the log, the most of any store.
+        churn: what the log did; `None` where a store has no log any more.
+        untouched: rows that no version above the one asked for has put; `None` as for churn.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    versions: int = 0
+    churn: Churn | None = field(default_factory=Churn)
+    untouched: int | None = 0
+
+    def __add__(self, other: "Figures") -> "Figures":
+        churns, untouched = (self.churn, other.churn), (self.untouched, other.untouched)
+        return Figures(
+            self.rows + other.rows,
+            self.bytes + other.bytes,
+            max(self.versions, other.versions),
+            None if None in churns else reduce(add, filter(None, churns)),
+            None if None in untouched else sum(filter(None, untouched)),
+        )
+
+    @property
+    def untouched_share(self) -> float | None:
+        """Returns which part of the rows nobody has put since."""
+        return self.untouched / self.rows if self.rows and self.untouched is not None else None
+
+    @property
+    def changes_per_version(self) -> float | None:
+        """Returns how many records a version writes, in the mean."""
+        return self.churn.changes / self.versions if self.churn and self.versions else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """A store, or one of its column families; `largest` come with the largest first."""
+
+    store: StoreId
+    family: str | None
+    figures: Figures
+    largest: tuple[LargeKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """How uneven the partitions of an operator are.
+
+    Attributes:
+        partition: which has the most rows.
+        rows: how many.
+        mean: rows of a partition.
+    """
+
+    partition: int
+    rows: int
+    mean: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Returns the largest by the mean; `None` without any row."""
+        return self.rows / self.mean if self.mean else None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStats:
+    """All stores of an operator that were asked for; `largest` come with the largest first."""
+
+    operator: int
+    figures: Figures
+    skew: Skew
+    largest: tuple[LargeKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateStats:
+    """What state is made of.
+
+    Attributes:
+        version: the newest committed one, which was measured.
+        since: the version that untouched keys are as old as, at least; `None` without any log.
+        operators: each operator that was asked for.
+        stores: each store and column family.
+        notices: what is worth a look.
+    """
+
+    version: int
+    since: int | None
+    operators: tuple[OperatorStats, ...]
+    stores: tuple[StoreStats, ...]
+    notices: tuple[Notice, ...]
+
+
+def state_stats(
+    storage: Storage | str,
+    operator: int | None = None,
+    *,
+    partition: int | None = None,
+    store: str | None = None,
+    since: int | None = None,
+    top: int = 5,
+) -> StateStats:
+    """Measures state at the newest committed version; writes nothing.
+
+    Of one store at a time it holds all keys in memory, besides what `opened_state` needs.
+
+    Args:
+        storage: where the checkpoint lives, or its address.
+        operator: all of them by default.
+        partition: all of them by default.
+        store: the store's name, all of them by default.
+        since: the version from which on untouched keys are looked for; by default the oldest one
+            whose delta or changelog every store with a log has.
+        top: how many of the largest keys to tell.
+
+    Raises:
+        ConfigError: when nothing is committed, there is nothing of what is asked for, or the log
+            does not reach back as far.
+        UnsupportedError: when rows are encoded in another way than as UnsafeRow.
+        DamagedError: when the checkpoint's own logs or schemas cannot be read, or the newest
+            version does not load.
+        CheckpointError: when a file of it, or of the log, is damaged.
+        StorageError: when anything could not be listed or read.
+    """
+    reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
+    version = committed_version(checkpoint)
+    chains = [(one, _longest(checkpoint, one, version)) for one in checkpoint.stores]
+    at = _since(checkpoint, chains, since)
+    layouts = known_layouts(reading, checkpoint, version)
+    found: list[StoreStats] = []
+    for one, chain in chains:
+        source, part = Source.of(reading, one, checkpoint), Part(one, chain, layouts(one))
+        found += _measured(source, part, at, top)
+    operators = tuple(_operators(found, top))
+    notices = (*never_removes(found), *skewed(operators))
+    return StateStats(version, at, operators, tuple(found), notices)
+
+
+def _longest(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
+    """Returns the chain with the longest log that leads to a version."""
+    loads = chain_of(checkpoint, store, version)
+    return store.versions.from_log(version, proved=()) or loads
+
+
+def _since(
+    checkpoint: Checkpoint, chains: Iterable[tuple[Store, Chain]], since: int | None
+) -> int | None:
+    if since is None:
+        starts = [chain.start for _, chain in chains if chain.deltas]
+        return max(starts) + 1 if starts else None
+    committed_version(checkpoint, since)
+    for store, chain in chains:
+        if since < chain.start:
+            text = f"{store.id}: what came after version {since} is not in the log any more"
+            raise ConfigError(f"{text}, it begins behind version {chain.start}")
+    return since
+
+
+# -- one store
+
+
+class _Tally:
+    """The rows of one column family, as they pass."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self.rows = self.bytes = self.untouched = 0
+        # Of keys as large as another the first one counts for more.
+        self._heap: list[tuple[int, int, bytes, bytes]] = []
+
+    def add(self, key: bytes, value: bytes, *, untouched: bool) -> None:
+        size = len(key) + len(value)
+        self.rows += 1
+        self.bytes += size
+        self.untouched += untouched
+        if len(self._heap) < self._top:
+            heappush(self._heap, (size, -self.rows, key, value))
+        elif self._heap and size > self._heap[0][0]:
+            heappushpop(self._heap, (size, -self.rows, key, value))
+
+    @property
+    def largest(self) -> list[tuple[int, bytes, bytes]]:
+        found = sorted(self._heap, reverse=True)
+        return [(size, key, value) for size, _, key, value in found]
+
+
+def _measured(source: Source, part: Part, since: int | None, top: int) -> Iterator[StoreStats]:
+    log = Log(part.chain.start + 1, part.chain.version)
+    tallies: dict[bytes, _Tally] = defaultdict(lambda: _Tally(top))
+    with watched_state(source, part.store, part.chain, log) as state:
+        width = _NUMBER.size if state.families else 0
+        for key, value in state.rows:
+            untouched = since is not None and log.written[key] <= since
+            tallies[key[:width]].add(key, value, untouched=untouched)
+    names, family_of, readable = _names(state), families_of(source, part, state), Readable()
+    for number in sorted({*tallies, *log.families} or {b""}):
+        figures = _figures(part.chain, since, tallies[number], log.families.get(number, Churn()))
+        largest = tuple(_decoded(part, tallies[number], family_of, readable))
+        yield StoreStats(part.store.id, names.get(number), figures, largest)
+
+
+def _figures(chain: Chain, since: int | None, tally: _Tally, churn: Churn) -> Figures:
+    logged = bool(chain.deltas)
+    known = since is not None and (logged or since == chain.version)
+    return Figures(
+        tally.rows,
+        tally.bytes,
+        len(chain.deltas),
+        churn if logged else None,
+        tally.untouched if known else None,
+    )
+
+
+def _names(state: State) -> dict[bytes, str]:
+    return {_NUMBER.pack(number): name for number, name in state.families.items()}
+
+
+def _decoded(
+    part: Part,
+    tally: _Tally,
+    family_of: Callable[[bytes], Family | None],
+    readable: Readable,
+) -> Iterator[LargeKey]:
+    for size, key, value in tally.largest:
+        try:
+            family = family_of(key)
+            row = readable.row(family.row(key, value)) if family else None
+        except CodecError as error:
+            raise in_row(part, "a row", error) from error
+        if row is not None:
+            yield LargeKey(row.store, row.family, row.key, size)
+
+
+# -- all of them
+
+
+def _operators(stores: Iterable[StoreStats], top: int) -> Iterator[OperatorStats]:
+    by_operator: dict[int, list[StoreStats]] = defaultdict(list)
+    for one in stores:
+        by_operator[one.store.operator].append(one)
+    for operator, found in sorted(by_operator.items()):
+        figures = reduce(add, (one.figures for one in found))
+        largest = (key for one in found for key in one.largest)
+        first = sorted(largest, key=lambda key: -key.bytes)[:top]
+        yield OperatorStats(operator, figures, _skew(found), tuple(first))
+
+
+def _skew(stores: Iterable[StoreStats]) -> Skew:
+    rows: dict[int, int] = defaultdict(int)
+    for one in stores:
+        rows[one.store.partition] += one.figures.rows
+    largest = max(sorted(rows), key=rows.__getitem__)
+    return Skew(largest, rows[largest], sum(rows.values()) / len(rows))
+
+
+def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
+    """Yields where no partition ever removed a key of the query's own, and new ones go on coming.
+
+    Of ten versions or more, some of the keys were added in the newer half.
+    """
+    kinds: dict[tuple[int, str, str | None], list[Figures]] = defaultdict(list)
+    for one in stores:
+        if of_the_query(one.family):
+            kinds[one.store.operator, one.store.store, one.family].append(one.figures)
+    for (operator, store, family), found in kinds.items():
+        churn, versions = reduce(add, found).churn, min(one.versions for one in found)
+        grows = churn is not None and not churn.removes and churn.recent
+        if churn is None or not grows or versions < _LEAST_VERSIONS:
+            continue
+        where = " / ".join(one for one in (f"op {operator}", store, family) if one)
+        detail = (
+            f"{where}: {versions} versions added {churn.added} keys, {churn.recent} of them in the "
+            "newer half of these, and removed none. State that only grows has no watermark, "
+            "timeout or TTL, or a watermark that is stuck: a source without new rows holds it back"
+        )
+        yield Notice(NoticeCode.NEVER_REMOVES, operator, store, family, detail)
+
+
+def skewed(operators: Iterable[OperatorStats]) -> Iterator[Notice]:
+    """Yields where a partition has three times the mean or more, and a thousand rows or more."""
+    for one in operators:
+        ratio = one.skew.ratio or 0.0
+        if ratio >= _SKEWED and one.skew.rows >= _LEAST_ROWS:
+            detail = (
+                f"op {one.operator}: partition {one.skew.partition} has {one.skew.rows} rows, "
+                f"{ratio:.1f} times the mean: its task is what each batch waits for"
+            )
+            yield Notice(NoticeCode.SKEWED, one.operator, None, None, detail)
