@@ -47,6 +47,12 @@ def run_jobs(version: str, jobs: Sequence[Mapping[str, Any]], place: Path) -> li
     return results
 
 
+def packages(version: str) -> Path:
+    """Returns where the environment of a version keeps its packages."""
+    (found,) = _environment(version).parents[1].glob("lib/python3.*/site-packages")
+    return found
+
+
 def _variables(python: Path) -> dict[str, str]:
     """What a Spark of the machine's own would otherwise decide."""
     others = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
