@@ -15,18 +15,39 @@ _SHOWN = 3
 
 def doctor_json(found: Diagnosis) -> dict[str, Any]:
     """Returns what `doctor --json` prints."""
-    store = id_json(found.longest.id) if found.longest else {}
-    chain = {**store, "deltas": len(found.chain.deltas), "bytes": found.chain.size,
-             "seconds": found.seconds} if found.chain else None  # fmt: skip
     return {
         "restarts": found.restarts,
         "last_committed_batch": found.checkpoint.committed,
         "loadable_batches": list(found.loadable),
         "goes_back_to": found.goes_back_to,
-        "longest_chain": chain,
+        "longest_chain": _chain_json(found),
+        "restart_estimate": _estimate_json(found),
         "damage": {code.value: number for code, number in sorted(found.counts.items())},
         "next": list(found.next),
         "findings": findings_json(found.findings),
+    }
+
+
+def _chain_json(found: Diagnosis) -> dict[str, Any] | None:
+    if found.chain is None or found.longest is None:
+        return None
+    return {
+        **id_json(found.longest.id),
+        "deltas": len(found.chain.deltas),
+        "files": len(found.chain.paths),
+        "bytes": found.took.size if found.took else found.chain.size,
+        "seconds": found.took.seconds if found.took else None,
+    }
+
+
+def _estimate_json(found: Diagnosis) -> dict[str, Any] | None:
+    if found.at_least is None:
+        return None
+    return {
+        "bytes": found.total,
+        "bytes_per_second": found.speed,
+        "slots": found.slots,
+        "seconds_at_least": found.at_least,
     }
 
 
@@ -35,6 +56,8 @@ def lines(found: Diagnosis) -> Iterator[str]:
     yield f"restart:  {_restart(found)}"
     yield f"batches:  {_batches(found)}"
     yield f"chain:    {_chain(found)}"
+    if found.restarts and found.at_least is not None:
+        yield f"time:     {_time(found.at_least, found)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(found.counts.items()))
     yield f"damage:   {counts or 'none'}"
     for one in _first(found.findings):
@@ -77,9 +100,18 @@ def _chain(found: Diagnosis) -> str:
     if found.chain is None or found.longest is None:
         return "none to read"
     files, where = len(found.chain.deltas), found.longest.id
-    took = "" if found.seconds is None else f", read in {found.seconds:.2f} s here"
-    size = decimal(found.chain.size)
+    size = decimal(found.took.size if found.took else found.chain.size)
+    took = f", read in {found.took.seconds:.2f} s here" if found.took else ""
     return f"at most {files} files of changes behind a snapshot ({where}: {size}{took})"
+
+
+def _time(at_least: float, found: Diagnosis) -> str:
+    speed, size = decimal(int(found.speed or 0)), decimal(found.total or 0)
+    slots = f"{found.slots} slot{'s' if found.slots > 1 else ''}"
+    return (
+        f"at least {at_least:.2f} s for the {size} of all stores in {slots}, by reading {speed} a "
+        "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
+    )
 
 
 def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:

@@ -161,7 +161,7 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also compare snapshots below the retained versions, and read every file.",
+    help="Decode every file, compare every snapshot, look at every row of the newest version.",
 )
 @click.option(
     "--sample",
@@ -171,7 +171,11 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
 )
 @as_json
 def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json: bool) -> None:
-    """Rebuild every retained version of every store and compare every snapshot."""
+    """Look over every file that a retained version of any store needs.
+
+    Of each file only the beginning and the end are read, and snapshots are believed that an
+    attestation covers. What changed inside a file is found by --deep.
+    """
     found = verify(open_storage(uri), deep=deep, sample=sample)
     shown = verify_json(found.versions_checked, found.findings)
     _show(shown, as_json=as_json, table=lambda: tables.verification(found))
@@ -181,13 +185,19 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
 @program.command("doctor")
 @uri
 @click.option("--deep", is_flag=True, help="Look as deep as `verify --deep` does.")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1),
+    help="Task slots that the executors have together.  [default: the cores of this machine]",
+)
 @as_json
-def doctor_verb(uri: str, *, deep: bool, as_json: bool) -> None:
+def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> None:
     """Say in ten lines whether the query can restart, from where, and what to do.
 
-    Exit code 3 where anything is damaged, as `verify` has it.
+    Every file of a retained version is decoded. Exit code 3 where anything is damaged, as `verify`
+    has it.
     """
-    found = doctor(open_storage(uri), deep=deep)
+    found = doctor(open_storage(uri), deep=deep, slots=slots or os.cpu_count() or 1)
     text = "\n".join(lines(found))
     _show(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
     sys.exit(_DAMAGE if found.counts else 0)

@@ -179,7 +179,7 @@ def verification(found: Verification) -> None:
     """Prints a verification in one line; the findings follow on stderr."""
     stores = len(found.checkpoint.stores)
     word = "healthy" if found.healthy else "DAMAGED"
-    _console().print(f"{word}: {found.versions_checked} versions of {stores} stores rebuilt")
+    _console().print(f"{word}: {found.versions_checked} versions of {stores} stores checked")
 
 
 def digests(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:

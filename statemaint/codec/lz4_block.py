@@ -95,6 +95,14 @@ class _Encoder:
         return _HEADER.pack(MAGIC, _RAW | self.level, 0, 0, 0)
 
 
+def is_end(tail: bytes) -> bool:
+    """Tells whether a file's last `HEADER_SIZE` bytes are the end of a stream."""
+    try:
+        return len(tail) == HEADER_SIZE and _parse(tail, 0)[2] == 0
+    except CodecError:
+        return False
+
+
 def _checksum(original: Buffer) -> int:
     return xxhash.xxh32_intdigest(original, _SEED) & _CHECKSUM_MASK
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
-from statemaint.maintain.verify import verify
+from statemaint.maintain.rebuild import Depth
+from statemaint.maintain.verify import verify_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -51,6 +52,19 @@ _MENDABLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """One chain, read here by our own code.
+
+    Attributes:
+        size: its bytes, those of the tables that its zip refers to among them.
+        seconds: what that took.
+    """
+
+    size: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What was found.
 
@@ -60,15 +74,37 @@ class Diagnosis:
         loadable: the batches of the commit log that load in every store, ascending.
         longest: the store with the longest chain at the newest committed version, if any loads.
         chain: that chain.
-        seconds: what reading it takes here, `None` when nobody could.
+        took: how long reading it took here, `None` when nobody could.
+        largest: the same of the chain with the most bytes, on which fixed costs weigh least.
+        total: bytes of all stores at that version, `None` when one of them does not load.
+        slots: how many stores the query's executors read at once.
     """
 
     checkpoint: Checkpoint
     findings: tuple[Finding, ...]
     loadable: tuple[int, ...]
-    longest: Store | None
-    chain: Chain | None
-    seconds: float | None
+    longest: Store | None = None
+    chain: Chain | None = None
+    took: Reading | None = None
+    largest: Reading | None = None
+    total: int | None = None
+    slots: int = 1
+
+    @property
+    def speed(self) -> float | None:
+        """Returns the stored bytes that are read here in a second."""
+        measured = self.largest and self.largest.seconds
+        return self.largest.size / measured if self.largest and measured else None
+
+    @property
+    def at_least(self) -> float | None:
+        """Returns the seconds that a restart takes at least if it reads at that speed.
+
+        Slots share the stores, and a single store is read by one of them alone.
+        """
+        if self.largest is None or self.speed is None or self.total is None:
+            return None
+        return max(self.largest.seconds, self.total / self.speed / self.slots)
 
     @property
     def restarts(self) -> bool:
@@ -116,12 +152,13 @@ class Diagnosis:
         return tuple(dict.fromkeys(found)) or ("nothing",)
 
 
-def doctor(storage: Storage, *, deep: bool = False) -> Diagnosis:
+def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis:
     """Looks a checkpoint over, and says whether and from where its query can restart.
 
     Args:
         storage: where the checkpoint lives.
-        deep: look as deep as `verify` does.
+        deep: look as deep as `verify` does; else every file of a retained version is decoded.
+        slots: how many stores the query's executors read at once, one or more.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -129,13 +166,23 @@ def doctor(storage: Storage, *, deep: bool = False) -> Diagnosis:
         StorageError: when anything could not be listed or read.
     """
     reading = ReadOnly(storage)
-    found = verify(reading, deep=deep)
+    found = verify_at(reading, Depth.ROWS if deep else Depth.CHAINS)
     checkpoint = found.checkpoint
-    longest = _longest(checkpoint)
-    store, chain = longest or (None, None)
-    seconds = _measured(reading, checkpoint, *longest) if longest else None
-    loadable = tuple(_loadable(checkpoint, found.findings))
-    return Diagnosis(checkpoint, found.findings, loadable, store, chain, seconds)
+    chains = _newest(checkpoint)
+    longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
+    largest = max(chains, key=lambda one: _stored(*one), default=None)
+    took = _measured(reading, checkpoint, longest)
+    return Diagnosis(
+        checkpoint=checkpoint,
+        findings=found.findings,
+        loadable=tuple(_loadable(checkpoint, found.findings)),
+        longest=longest[0] if longest else None,
+        chain=longest[1] if longest else None,
+        took=took,
+        largest=took if largest is longest else _measured(reading, checkpoint, largest),
+        total=_total(checkpoint, chains),
+        slots=slots,
+    )
 
 
 def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[int]:
@@ -149,20 +196,41 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
             yield batch
 
 
-def _longest(checkpoint: Checkpoint) -> tuple[Store, Chain] | None:
+_Chains = list[tuple[Store, Chain]]
+
+
+def _newest(checkpoint: Checkpoint) -> _Chains:
+    """Returns what a restart reads of each store that loads."""
     target = checkpoint.target
     if target is None:
-        return None
+        return []
     chains = ((store, store.versions.chain(target)) for store in checkpoint.stores)
-    found = [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
-    return max(found, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
+    return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
 
 
-def _measured(storage: Storage, checkpoint: Checkpoint, store: Store, chain: Chain) -> float | None:
+def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
+    if not chains or len(chains) < len(checkpoint.stores):
+        return None
+    return sum(_stored(store, chain) for store, chain in chains)
+
+
+def _stored(store: Store, chain: Chain) -> int:
+    """Returns the bytes that loading a chain reads."""
+    if store.rocks is None or chain.base is None:
+        return chain.size
+    return chain.size + sum(store.rocks.parts.get(chain.base.entry.path, {}).values())
+
+
+def _measured(
+    storage: Storage, checkpoint: Checkpoint, found: tuple[Store, Chain] | None
+) -> Reading | None:
+    if not found or not found[1].paths:
+        return None
+    store, chain = found
     engine = engine_for(chain.size, checkpoint.provider)
     source, began = Source.of(storage, store, checkpoint), time.monotonic()
     try:
         digest_of(engine.fold(source, chain, (chain.version,), write=False), chain.version)
     except (CheckpointError, UnsupportedError, NotFoundError, Superseded):
         return None
-    return time.monotonic() - began
+    return Reading(_stored(store, chain), time.monotonic() - began)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 
 from statemaint.codec import checksum
 from statemaint.codec.digest import StateDigest
@@ -11,23 +12,20 @@ from statemaint.errors import (
     ConfigError,
     DamagedError,
     NotFoundError,
-    StaleChecksumError,
-    Superseded,
     UnsupportedError,
 )
-from statemaint.fold import Engine, Source, digest_of, engine_for, must_equal
+from statemaint.fold import Engine, Source, digest_of, engine_for
 from statemaint.listing import Entry
 from statemaint.maintain.invariants import check_rows
 from statemaint.maintain.planning import scan_checkpoint
-from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
+from statemaint.maintain.rebuild import Depth, finding_of, rebuild
+from statemaint.model.chain import Gap, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
-from statemaint.plan import batches_through, diagnose, diagnose_logs
+from statemaint.plan import diagnose, diagnose_logs
 from statemaint.storage import ReadOnly, Storage
-
-_Bad = CheckpointError | UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Verification:
 
     Attributes:
         checkpoint: what was read.
-        versions_checked: versions rebuilt, counted once for each store.
+        versions_checked: retained versions of which every file passed, counted for each store.
         findings: what is wrong, and what is only worth knowing.
     """
 
@@ -53,17 +51,17 @@ class Verification:
 def verify(
     storage: Storage, *, deep: bool = False, sample: tuple[int, int] | None = None
 ) -> Verification:
-    """Rebuilds every retained version of every store; writes nothing.
+    """Looks over every file that a retained version of any store needs; writes nothing.
 
-    A version counts as retained from the oldest batch in the commit log to the newest. Where a
-    snapshot lies in that range, it is compared with the state that the files below it give.
+    A version counts as retained from the oldest batch in the commit log to the newest. By default
+    only the beginning and the end of each file are read (`headers`), and attestations are believed.
 
     Args:
         storage: where the checkpoint lives.
-        deep: also look at every row of the newest version: whether it lies in the partition of its
-            key, and whether the stores of a join agree; compare the snapshots below the retained
-            versions with the log below them, read the files that no retained version needs, and
-            compare every checksum file with the file beside it.
+        deep: read all of it: every file decoded, needed or not, every snapshot compared with the
+            log below it, every checksum file with the file beside it, and of the newest version
+            every row: whether it lies in the partition of its key, and whether the stores of a
+            join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
 
@@ -73,21 +71,32 @@ def verify(
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    reading = ReadOnly(storage)
     only = _shares(*sample) if sample else None
+    return verify_at(storage, Depth.ROWS if deep else Depth.HEADERS, only)
+
+
+def verify_at(
+    storage: Storage, depth: Depth, only: Callable[[StoreId], bool] | None = None
+) -> Verification:
+    """Verifies a checkpoint to any depth; `only` tells which stores to read.
+
+    Raises:
+        NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
+    """
+    reading, deep = ReadOnly(storage), depth is Depth.ROWS
     checkpoint = scan_checkpoint(reading, only)
-    engine = _engine(checkpoint)
+    engine = cache(partial(_engine, checkpoint))
     checked = 0
     findings = [*checkpoint.findings, *_logs(reading, checkpoint)]
     for store in checkpoint.stores:
         source = Source.of(reading, store, checkpoint)
         findings += diagnose(store, checkpoint)
-        rebuilt, found = _rebuild(source, engine, store, checkpoint, deep=deep)
+        rebuilt, found = rebuild(source, engine, store, checkpoint, depth)
         checked += rebuilt
         findings += found
         findings += _purged(store, checkpoint)
         findings += _orphans(store)
-        findings += _deep(source, engine, store, checkpoint) if deep else ()
+        findings += _deep(source, engine(), store, checkpoint) if deep else ()
     findings += check_rows(reading, checkpoint) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
 
@@ -109,94 +118,6 @@ def _logs(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
 def _engine(checkpoint: Checkpoint) -> Engine:
     files = (file for store in checkpoint.stores for file in store.files)
     return engine_for(sum(file.entry.size for file in files), checkpoint.provider)
-
-
-def _rebuild(
-    source: Source, engine: Engine, store: Store, checkpoint: Checkpoint, *, deep: bool
-) -> tuple[int, list[Finding]]:
-    first, last = checkpoint.required, checkpoint.target
-    if first is None or last is None:
-        return 0, []
-    versions = store.versions
-    begin = _beginning(versions, first, last) if deep else first
-    loads = versions.loadable(begin, last)
-    rebuild, checked = _Rebuild(source, engine, versions, loads), 0
-    findings: list[Finding] = []
-    for version in sorted(loads):
-        try:
-            bad = rebuild.at(version)
-        except (NotFoundError, Superseded) as error:
-            detail = f"{error.path} went away or was replaced while it was read; run again"
-            return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
-        findings += (_finding(store, error, checkpoint) for error in bad)
-        checked += version >= first and not bad
-    return checked, findings
-
-
-def _beginning(versions: Versions, first: int, last: int) -> int:
-    """Returns where the log begins that the first retained version can be folded from."""
-    lowest = min(versions.loadable(first, last), default=first)
-    chain = versions.from_log(lowest, proved=())
-    return max(1, chain.start) if chain else lowest
-
-
-class _Rebuild:
-    """Rebuilding one store's versions, each file of them read whole, once."""
-
-    def __init__(
-        self, source: Source, engine: Engine, versions: Versions, loads: frozenset[int]
-    ) -> None:
-        self._source, self._engine, self._versions, self._loads = source, engine, versions, loads
-        self._digests: dict[str, StateDigest] = {}
-        self._read: dict[str, _Bad | None] = {}
-
-    def at(self, version: int) -> list[_Bad]:
-        """Rebuilds a version that loads, and returns what is wrong with the files that it needs.
-
-        Its snapshot is compared with the files below; what another version needs is told again.
-        """
-        chain = self._chain(version)
-        errors = [self._bad(chain.base.entry.path, self._digest)] if chain.base else []
-        errors += (self._bad(delta.entry.path, self._look) for delta in chain.deltas)
-        found = [error for error in errors if error]
-        snapshot = self._versions.snapshots.get(version)
-        compared = version - 1 in self._loads and version in self._versions.deltas
-        if snapshot and compared and not found:
-            try:
-                self._compare(snapshot)
-            except (CheckpointError, UnsupportedError) as error:
-                found.append(error)
-        return found
-
-    def _bad(self, path: str, read: Callable[[str], None]) -> _Bad | None:
-        """Reads a file once, and returns what is wrong with it each time."""
-        if path not in self._read:
-            self._read[path] = None
-            try:
-                read(path)
-            except (CheckpointError, UnsupportedError) as error:
-                self._read[path] = error
-        return self._read[path]
-
-    def _digest(self, path: str) -> None:
-        self._digests[path] = self._engine.digest(self._source, path)
-
-    def _look(self, path: str) -> None:
-        self._engine.check(self._source, path)
-
-    def _compare(self, snapshot: Snapshot) -> None:
-        below = self._chain(snapshot.version - 1)
-        deltas = (*below.deltas, self._versions.deltas[snapshot.version])
-        chain = Chain(snapshot.version, below.base, deltas)
-        folded = self._engine.fold(self._source, chain, (chain.version,), write=False)
-        path = snapshot.entry.path
-        must_equal(path, self._digests[path], digest_of(folded, chain.version))
-
-    def _chain(self, version: int) -> Chain:
-        chain = self._versions.chain(version)
-        if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
-            raise TypeError(chain)
-        return chain
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -251,7 +172,7 @@ def _deep(
                 case _:
                     continue
         except (CheckpointError, UnsupportedError) as error:
-            yield _finding(store, error, checkpoint)
+            yield finding_of(store, error, checkpoint)
         except NotFoundError:
             continue  # cleaned up by the query since it was listed
 
@@ -271,27 +192,6 @@ def _stale(storage: Storage, store: Store, side: SideFile) -> Iterator[Finding]:
         )
         path = side.entry.path
         yield Finding(FindingCode.STALE_CHECKSUM, detail, store.id, side.version, path=path)
-
-
-def _finding(
-    store: Store, error: CheckpointError | UnsupportedError, checkpoint: Checkpoint
-) -> Finding:
-    code, path = FindingCode(error.code), getattr(error, "path", None)
-    offset = error.offset if isinstance(error, CodecError) else None
-    read = error.owner if isinstance(error, StaleChecksumError) else path
-    batches = tuple(_spoiled(store, read, checkpoint)) if read else ()
-    return Finding(code, str(error), store.id, path=path, offset=offset, batches=batches)
-
-
-def _spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
-    """Yields the batches of the commit log that are loaded from a file."""
-    required, target = checkpoint.required, checkpoint.target
-    if required is None or target is None:
-        return
-    parts = store.rocks.parts if store.rocks else {}
-    through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
-    batches = (batches_through(store.versions, one, required, target) for one in through)
-    yield from sorted({batch for found in batches for batch in found})
 
 
 def digest_stores(

@@ -47,7 +47,7 @@ class Storage(Protocol):
         ...
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file for reading from its start; the caller closes it.
+        """Opens a file for reading from its start, or from where one seeks; the caller closes it.
 
         A file that is replaced meanwhile is read as it was, or reading raises `Superseded`.
 

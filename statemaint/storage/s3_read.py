@@ -1,6 +1,7 @@
 """Reading an object: one GET when it fits into a part, else parts that are fetched ahead.
 
-All of it has one ETag: an object that is replaced in the middle is an error, not a mixture.
+Whoever seeks gets a GET of what he then reads. All of it has one ETag: an object that is replaced
+in the middle is an error, not a mixture.
 """
 
 import io
@@ -52,12 +53,12 @@ class _Object:
     size: int
     etag: str
 
-    def parts(self, first: bytes) -> Generator[bytes]:
-        """Yields the content in parts, the first of which is here already."""
+    def parts(self, first: bytes, start: int = 0) -> Generator[bytes]:
+        """Yields the content from a byte on in parts, the first of which may be here already."""
         if first:
             yield first
         options = self.bucket.options
-        starts = range(len(first), self.size, options.part_size)
+        starts = range(start + len(first), self.size, options.part_size)
         jobs = (partial(self.fetch, at, min(at + options.part_size, self.size)) for at in starts)
         yield from in_order(jobs, threads=options.threads)
 
@@ -142,22 +143,34 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, opened: _Object, parts: Generator[bytes]) -> None:
         self._object, self._parts = opened, parts
-        self._left = opened.size
+        self._at = 0
         self._part = memoryview(b"")
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._object.size}[whence]
+        if start + offset != self._at:
+            self._at = start + offset
+            self._parts.close()
+            self._parts, self._part = self._object.parts(b"", self._at), memoryview(b"")
+        return self._at
 
     def readinto(self, buffer: "Buffer") -> int:
         target = memoryview(buffer).cast("B")
         if not self._part:
             self._part = memoryview(next(self._parts, b""))
         count = min(len(target), len(self._part))
-        if target and not count and self._left:  # a read after one that failed
-            raise StorageError(self._object.path, f"its last {self._left} bytes were not read")
+        left = self._object.size - self._at
+        if target and not count and left > 0:  # a read after one that failed
+            raise StorageError(self._object.path, f"its last {left} bytes were not read")
         target[:count] = self._part[:count]
         self._part = self._part[count:]
-        self._left -= count
+        self._at += count
         return count
 
     def close(self) -> None:

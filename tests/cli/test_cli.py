@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
-from tests.support.checkpoints import offsets_bytes, write_checkpoint
+from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
 
 VERBS = [
     "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "repair", "rollback",
@@ -123,7 +124,7 @@ def test_scan_json_has_the_contracts_fields(checkpoint: Path) -> None:
     }  # fmt: skip
 
 
-def test_verify_counts_the_versions_it_rebuilt(checkpoint: Path) -> None:
+def test_verify_counts_the_versions_it_checked(checkpoint: Path) -> None:
     assert run_json("verify", str(checkpoint)) == {
         "healthy": True,
         "versions_checked": 18,
@@ -197,6 +198,25 @@ def test_deep_verification_finds_a_stale_checksum(checkpoint: Path) -> None:
     done = run("verify", str(checkpoint), "--deep")
     assert done.returncode == 3
     assert "STALE_CHECKSUM: state/0/1/.20.delta.crc" in done.stderr
+
+
+def test_verify_by_default_reads_no_file_whole_that_begins_and_ends_well(checkpoint: Path) -> None:
+    file = checkpoint / "state/0/1/20.snapshot"
+    file.write_bytes(snapshot_bytes({b"another": b"state"}))
+    done = run("verify", str(checkpoint))
+    assert (done.returncode, done.stdout) == (0, "healthy: 18 versions of 2 stores checked\n")
+    done = run("verify", str(checkpoint), "--deep")
+    assert done.returncode == 3
+    assert done.stderr.startswith("SNAPSHOT_MISMATCH: state/0/1/20.snapshot")
+
+
+def test_doctor_divides_among_the_slots_that_it_is_told(checkpoint: Path) -> None:
+    def slots(*args: str) -> object:
+        found: Any = run_json("doctor", str(checkpoint), *args)
+        return found["restart_estimate"]["slots"]
+
+    assert (slots("--slots", "3"), slots()) == (3, os.cpu_count())
+    assert run("doctor", str(checkpoint), "--slots", "0").returncode == 2
 
 
 def test_a_checkpoint_without_a_commit_has_nothing_to_do(checkpoint: Path) -> None:

@@ -94,10 +94,8 @@ class Query:
 
 @pytest.fixture(scope="module", params=NAMES)
 def whole(
-    request: pytest.FixtureRequest, pandas: None, spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Query:  # fmt: skip
-    del pandas
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Query:
     return query(spark, KIND[request.param], tmp_path_factory.mktemp("mended"))
 
 

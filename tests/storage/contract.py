@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from io import SEEK_END
 
 import pytest
 
@@ -72,6 +73,13 @@ class StorageContract:
         storage.write("a/1", [b"abcdef"])
         with storage.open("a/1") as stream:
             assert (stream.read(2), stream.read(100), stream.read(1)) == (b"ab", b"cdef", b"")
+
+    def test_reads_from_where_one_seeks(self, storage: Storage) -> None:
+        storage.write("a/1", [b"abcdef"])
+        with storage.open("a/1") as stream:
+            assert (stream.read(1), stream.seek(-2, SEEK_END), stream.read()) == (b"a", 4, b"ef")
+            assert (stream.seek(1), stream.read(2), stream.tell()) == (1, b"bc", 3)
+            assert (stream.seek(0, SEEK_END), stream.read()) == (6, b"")
 
     def test_never_overwrites_unless_told(self, storage: Storage) -> None:
         storage.write("a/1", [b"first"])

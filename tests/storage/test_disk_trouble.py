@@ -41,7 +41,7 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     assert report.exit_code == 5
     assert {one.detail.partition(": ")[2] for one in report.findings} == {os.strerror(number)}
     assert not any(path.name.endswith(".tmp") for path in tmp_path.rglob("*"))
-    assert verify(storage).healthy
+    assert verify(storage, deep=True).healthy
     # Another run, which a lease that was left behind would keep out.
     assert maintain(storage, TIGHT, run="two").exit_code == 0
     assert state(storage) == state(untroubled)

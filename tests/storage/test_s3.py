@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from io import SEEK_END
 
 import pytest
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -131,6 +132,19 @@ def test_whoever_stops_reading_early_waits_for_no_more_than_is_under_way(place: 
     with storage.open("a") as stream:
         assert len(stream.read(6 * MIB)) == 6 * MIB
     assert storage.requests["get"] <= 4
+
+
+def test_whoever_seeks_gets_what_he_reads_then_and_no_more(place: Place) -> None:
+    storage = place.storage(part_size=PART, threads=2)
+    content = [bytes([number]) * MIB for number in range(40)]
+    storage.write("a", iter(content), overwrite=True)
+    with storage.open("a") as stream:
+        assert stream.read(10) == bytes(10)
+        assert stream.seek(-21, SEEK_END) == 40 * MIB - 21
+        assert stream.read(21) == bytes([39]) * 21
+        assert storage.requests["get"] == 2
+        assert (stream.seek(11 * MIB), stream.read(2)) == (11 * MIB, bytes([11]) * 2)
+        assert stream.read(6 * MIB) == b"".join(content)[11 * MIB + 2 : 17 * MIB + 2]
 
 
 def test_memory_is_bounded_while_a_file_is_uploaded(place: Place) -> None:

@@ -62,7 +62,7 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     proxy.fail(method, fault, times=MANY, when=when)
     assert exit_code(storage) == 5
     healthy = moto_place.storage(storage.root)
-    assert verify(healthy).healthy
+    assert verify(healthy, deep=True).healthy
     # Another run, which a lease that was left behind would keep out.
     assert maintain(healthy, TIGHT, run="two").exit_code == 0
     assert state(healthy) == state(untroubled)

@@ -1,5 +1,7 @@
 """Every kind of damage to what real Sparks wrote is found by `verify --deep`, by its code.
 
+So it is by `verify` alone, but for what has changed inside a file that an attestation covers.
+
 Each checkpoint was maintained before: a snapshot at the floor, changes above it, one at the target.
 """
 
@@ -104,7 +106,10 @@ def another_id(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Damage:
-    """One kind: what it does to which file, and the code that it has in each kind of query."""
+    """One kind: what it does to which file, and the code that it has in each kind of query.
+
+    What is `hidden` only a deep look sees.
+    """
 
     name: str
     file: Callable[[Files], str]
@@ -112,6 +117,7 @@ class Damage:
     code: str
     kinds: tuple[str, ...] = ALL
     with_ids: str | None = None
+    hidden: bool = False
 
 
 # In a stream of LZ4 blocks: magic 0-7, token 8, lengths 9-16, checksum 17-20, data.
@@ -125,18 +131,24 @@ DAMAGES = (
     Damage("changes gone", change, gone, "BROKEN_CHAIN", with_ids="LINEAGE_BROKEN"),
     Damage("snapshot cut", snapshot, cut, "CORRUPT_FILE"),
     Damage("snapshot empty", snapshot, empty, "CORRUPT_FILE"),
-    Damage("a bit of the snapshot", snapshot, flip(60), "CORRUPT_FILE", (HDFS,)),
-    Damage("a bit of its length", snapshot, flip(10), "CORRUPT_FILE", (HDFS,)),
-    Damage("a bit of its checksum", snapshot, flip(18), "CORRUPT_FILE", (HDFS,)),
+    Damage("a bit of the snapshot", snapshot, flip(60), "CORRUPT_FILE", (HDFS,), hidden=True),
+    Damage("a bit of its length", snapshot, flip(10), "CORRUPT_FILE", (HDFS,), hidden=True),
+    Damage("a bit of its checksum", snapshot, flip(18), "CORRUPT_FILE", (HDFS,), hidden=True),
     Damage(
-        "a bit of a zip's data", snapshot, flip(500), "CORRUPT_FILE", (ROCKS, IDS), "STALE_CHECKSUM"
+        "a bit of a zip's data",
+        snapshot,
+        flip(500),
+        "CORRUPT_FILE",
+        (ROCKS, IDS),
+        "STALE_CHECKSUM",
+        hidden=True,
     ),
     Damage("a bit of a zip's end", snapshot, flip(-100), "CORRUPT_FILE", (ROCKS, IDS)),
     Damage("snapshot gone", snapshot, gone, "BROKEN_CHAIN", with_ids="LINEAGE_BROKEN"),
     Damage("table gone", table, gone, "MISSING_SST", (ROCKS, IDS)),
     Damage("table cut", table, cut, "MISSING_SST", (ROCKS, IDS)),
-    Damage("a bit of a table", table, flip(20), "CORRUPT_FILE", (ROCKS, IDS)),
-    Damage("a bit of a table's end", table, flip(-10), "CORRUPT_FILE", (ROCKS, IDS)),
+    Damage("a bit of a table", table, flip(20), "CORRUPT_FILE", (ROCKS, IDS), hidden=True),
+    Damage("a bit of a table's end", table, flip(-10), "CORRUPT_FILE", (ROCKS, IDS), hidden=True),
     Damage("commit gone", middle("commits"), gone, "MISSING_COMMIT"),
     Damage("commit cut", middle("commits"), cut, "UNREADABLE_COMMIT"),
     Damage("commit empty", last("commits"), empty, "UNREADABLE_COMMIT"),
@@ -182,6 +194,19 @@ def test_a_deep_look_finds_it_by_its_code(case: tuple[Damage, str]) -> None:
     # What a lost snapshot leaves is a gap in the changes below it.
     assert path in named or damage.name == "snapshot gone"
     assert all("/tmp" not in one.detail for one in found)  # noqa: S108
+
+
+def test_the_default_finds_the_same_unless_an_attestation_covers_it(
+    case: tuple[Damage, str],
+) -> None:
+    damage, kind = case
+    storage, _ = spoiled(damage, kind)
+    found = [one for one in verify(storage).findings if one.damage]
+    code = damage.with_ids if kind == IDS and damage.with_ids else damage.code
+    codes = {one.code.value for one in found} - ALSO.get(code, set())
+    assert codes == (set() if damage.hidden else {code})
+    deep = {(one, one.batches) for one in verify(storage, deep=True).findings}
+    assert {(one, one.batches) for one in found} <= deep
 
 
 def test_what_cannot_be_loaded_any_more_is_named(case: tuple[Damage, str]) -> None:

@@ -33,7 +33,7 @@ def test_killed_anywhere_the_next_run_converges(tmp_path: Path) -> None:
         checkpoint = tmp_path / str(point)
         shutil.copytree(template, checkpoint)
         code = run(checkpoint, point)
-        assert verify(LocalStorage(checkpoint)).healthy
+        assert verify(LocalStorage(checkpoint), deep=True).healthy
         # As Airflow tries a task again: its run has the lease and goes on.
         report = maintain(LocalStorage(checkpoint), TIGHT, run="killed")
         assert report.exit_code == 0

@@ -1,0 +1,55 @@
+"""What a state file shows without being decoded: how it begins, and how it ends.
+
+    begins   the first block of the compression, with the checksum that lz4 has; in it the first
+             record of a delta or a snapshot, or the header of a changelog
+    ends     lz4: the empty block after the last one
+
+Nothing between the two is looked at, and the other compressions have no end that could be seen. A
+zip of RocksDB is read by every scan, and its tables are listed.
+"""
+
+from io import SEEK_END
+from typing import BinaryIO
+
+from statemaint.codec import changelog, lz4_block, records
+from statemaint.codec.compression import decode
+from statemaint.codec.lz4_block import HEADER_SIZE, Lz4Block
+from statemaint.errors import CodecError
+from statemaint.fold import Source
+from statemaint.model.files import Delta, Snapshot
+
+
+def seems_whole(source: Source, file: Delta | Snapshot) -> bool:
+    """Tells whether a file begins and ends as its format says.
+
+    One that does not need not be damaged: Spark reads an lz4 stream without its end. Only reading
+    it whole tells.
+
+    Raises:
+        NotFoundError: when it is gone; Superseded: when it is replaced while it is read.
+        StorageError: when it cannot be read.
+    """
+    with source.storage.open(file.entry.path) as stream:
+        return _begins(source, file, stream) and _ends(source, stream)
+
+
+def _begins(source: Source, file: Delta | Snapshot, stream: BinaryIO) -> bool:
+    payload = decode(source.compression, stream)
+    try:
+        if file.entry.path.endswith(".changelog"):
+            changelog.read_header(payload)
+        else:
+            removals = isinstance(file, Delta)
+            found = records.decode(payload, row_checksums=source.row_checksums, removals=removals)
+            next(found, None)
+    except CodecError:
+        return False
+    return True
+
+
+def _ends(source: Source, stream: BinaryIO) -> bool:
+    if not isinstance(source.compression, Lz4Block):
+        return True
+    size = stream.seek(0, SEEK_END)
+    stream.seek(max(0, size - HEADER_SIZE))
+    return lz4_block.is_end(stream.read(HEADER_SIZE))

@@ -1,0 +1,179 @@
+"""Going through the retained versions of one store, as deep as somebody asks for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeVar
+
+from statemaint.codec.digest import StateDigest
+from statemaint.errors import (
+    CheckpointError,
+    CodecError,
+    NotFoundError,
+    StaleChecksumError,
+    Superseded,
+    UnsupportedError,
+)
+from statemaint.fold import Engine, Source, digest_of, must_equal
+from statemaint.maintain.headers import seems_whole
+from statemaint.model.chain import Chain, Gap, Versions
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, Snapshot
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.plan import batches_through
+
+_Bad = CheckpointError | UnsupportedError
+_File = TypeVar("_File", Delta, Snapshot)
+
+
+class Depth(IntEnum):
+    """How deep to look; each finds what the one before does.
+
+    HEADERS how each file of a retained chain begins and ends. A snapshot is believed while its
+            attestation is of the listed file; one that has changed since is read and compared.
+    CHAINS  every such file decoded, and every snapshot compared with the files below it.
+    ROWS    also what no retained version needs, the checksums, and the rows of the newest version.
+    """
+
+    HEADERS = 1
+    CHAINS = 2
+    ROWS = 3
+
+
+def rebuild(
+    source: Source,
+    engine: Callable[[], Engine],
+    store: Store,
+    checkpoint: Checkpoint,
+    depth: Depth,
+) -> tuple[int, list[Finding]]:
+    """Returns how many retained versions of a store have nothing wrong, and what is wrong.
+
+    The engine is asked for when the first file is read whole: loading one takes its time.
+
+    Raises:
+        StorageError: when anything could not be read.
+    """
+    first, last = checkpoint.required, checkpoint.target
+    if first is None or last is None:
+        return 0, []
+    versions = store.versions
+    begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
+    one_by_one = _Rebuild(source, engine, store, versions, versions.loadable(begin, last), depth)
+    findings: list[Finding] = []
+    checked = 0
+    for version in sorted(one_by_one.loads):
+        try:
+            bad = one_by_one.at(version)
+        except (NotFoundError, Superseded) as error:
+            detail = f"{error.path} went away or was replaced while it was read; run again"
+            return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
+        findings += (finding_of(store, error, checkpoint) for error in bad)
+        checked += version >= first and not bad
+    return checked, findings
+
+
+def _beginning(versions: Versions, first: int, last: int) -> int:
+    """Returns where the log begins that the first retained version can be folded from."""
+    lowest = min(versions.loadable(first, last), default=first)
+    chain = versions.from_log(lowest, proved=())
+    return max(1, chain.start) if chain else lowest
+
+
+@dataclass(slots=True)
+class _Rebuild:
+    """Rebuilding one store's versions, each file of them read once."""
+
+    source: Source
+    engine: Callable[[], Engine]
+    store: Store
+    versions: Versions
+    loads: frozenset[int]
+    depth: Depth
+    digests: dict[str, StateDigest] = field(default_factory=dict)
+    read: dict[str, _Bad | None] = field(default_factory=dict)
+
+    def at(self, version: int) -> list[_Bad]:
+        """Rebuilds a version that loads, and returns what is wrong with the files that it needs.
+
+        Its snapshot is compared with the files below; what another version needs is told again.
+        """
+        chain = self._chain(version)
+        errors = [self._once(chain.base, self._snapshot)] if chain.base else []
+        errors += (self._once(delta, self._delta) for delta in chain.deltas)
+        found = [error for error in errors if error]
+        snapshot = self.versions.snapshots.get(version)
+        compared = version - 1 in self.loads and version in self.versions.deltas
+        if snapshot and compared and snapshot.entry.path in self.digests and not found:
+            try:
+                self._compare(snapshot)
+            except (CheckpointError, UnsupportedError) as error:
+                found.append(error)
+        return found
+
+    def _once(self, file: _File, read: Callable[[_File], None]) -> _Bad | None:
+        """Reads a file once, and returns what is wrong with it each time."""
+        path = file.entry.path
+        if path not in self.read:
+            self.read[path] = None
+            try:
+                read(file)
+            except (CheckpointError, UnsupportedError) as error:
+                self.read[path] = error
+        return self.read[path]
+
+    def _delta(self, delta: Delta) -> None:
+        if self.depth is Depth.HEADERS and seems_whole(self.source, delta):
+            return
+        self.engine().check(self.source, delta.entry.path)
+
+    def _snapshot(self, snapshot: Snapshot) -> None:
+        if self.depth is Depth.HEADERS and self._believed(snapshot):
+            return
+        path = snapshot.entry.path
+        self.digests[path] = self.engine().digest(self.source, path)
+
+    def _believed(self, snapshot: Snapshot) -> bool:
+        """Tells whether a snapshot need not be read whole."""
+        path = snapshot.entry.path
+        proofs = [one for one in self.store.attestations if one.path == path]
+        if proofs:
+            return any(one.covers(snapshot.entry) for one in proofs)
+        # A zip is read by the scan.
+        return self.store.rocks is not None or seems_whole(self.source, snapshot)
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        below = self._chain(snapshot.version - 1)
+        deltas = (*below.deltas, self.versions.deltas[snapshot.version])
+        chain = Chain(snapshot.version, below.base, deltas)
+        folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
+        path = snapshot.entry.path
+        must_equal(path, self.digests[path], digest_of(folded, chain.version))
+
+    def _chain(self, version: int) -> Chain:
+        chain = self.versions.chain(version)
+        if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
+            raise TypeError(chain)
+        return chain
+
+
+def finding_of(
+    store: Store, error: CheckpointError | UnsupportedError, checkpoint: Checkpoint
+) -> Finding:
+    """Returns what an error in a store's file means, with the batches that it costs."""
+    code, path = FindingCode(error.code), getattr(error, "path", None)
+    offset = error.offset if isinstance(error, CodecError) else None
+    read = error.owner if isinstance(error, StaleChecksumError) else path
+    batches = tuple(_spoiled(store, read, checkpoint)) if read else ()
+    return Finding(code, str(error), store.id, path=path, offset=offset, batches=batches)
+
+
+def _spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
+    """Yields the batches of the commit log that are loaded from a file."""
+    required, target = checkpoint.required, checkpoint.target
+    if required is None or target is None:
+        return
+    parts = store.rocks.parts if store.rocks else {}
+    through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
+    batches = (batches_through(store.versions, one, required, target) for one in through)
+    yield from sorted({batch for found in batches for batch in found})
