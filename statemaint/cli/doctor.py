@@ -75,6 +75,8 @@ def _restart(found: Diagnosis) -> str:
     blocker = next(found.blockers, None)
     if blocker:
         return f"NO: {blocker.code}"
+    if found.misplaced:
+        return f"NO: rows of batch {newest} are out of place, and never found again"
     return f"NO: the state of batch {newest}, the last committed one, does not load"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
+from statemaint.maintain.invariants import newest_right
 from statemaint.maintain.rebuild import Depth
 from statemaint.maintain.verify import verify_at
 from statemaint.model.chain import Chain
@@ -40,6 +41,7 @@ _ADVICE = {
     FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
 }
 _ELSE = "see the runbook"
+_OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
 _MENDABLE = frozenset(
     {
         FindingCode.CORRUPT_FILE,
@@ -78,6 +80,8 @@ class Diagnosis:
         largest: the same of the chain with the most bytes, on which fixed costs weigh least.
         total: bytes of all stores at that version, `None` when one of them does not load.
         slots: how many stores the query's executors read at once.
+        right: the newest loadable batch whose rows are all right, if any; looked for where those
+            of the newest version are not.
     """
 
     checkpoint: Checkpoint
@@ -89,6 +93,7 @@ class Diagnosis:
     largest: Reading | None = None
     total: int | None = None
     slots: int = 1
+    right: tuple[int, ...] = ()
 
     @property
     def speed(self) -> float | None:
@@ -130,11 +135,18 @@ class Diagnosis:
 
     @property
     def goes_back_to(self) -> int | None:
-        """Returns the newest batch that a rollback to should succeed, `None` where there is none.
+        """Returns the newest batch that is worth a rollback, `None` where there is none.
 
-        That is the newest one where the query restarts from there as it is.
+        That is the newest one where the query restarts from there as it is. Where rows of that
+        are wrong, which only a deep look sees, it is one whose rows are right.
         """
-        return newest_to_go_back_to(self.checkpoint, self.findings, self.loadable)
+        right = [one for one in self.loadable if not self.misplaced or one in self.right]
+        return newest_to_go_back_to(self.checkpoint, self.findings, right)
+
+    @property
+    def misplaced(self) -> bool:
+        """Tells whether rows of the newest version are known to be wrong."""
+        return any(one.code in _OF_ROWS for one in self.findings)
 
     @property
     def next(self) -> tuple[str, ...]:
@@ -142,10 +154,12 @@ class Diagnosis:
         found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _MENDABLE & self.counts.keys():
             found.insert(0, "see what `statemaint repair` can mend from the log")
-        if not self.restarts and (batch := self.goes_back_to) is not None:
+        batch = self.goes_back_to
+        if batch is not None and (self.misplaced or not self.restarts):
+            right = " with all rows in their place" if self.misplaced else ""
             found.append(
                 f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
-                "loads in every store"
+                f"loads in every store{right}"
             )
         if not found and self.chain and len(self.chain.deltas) > _LONG:
             found.append("run `statemaint maintain`: a restart reads more files than it needs to")
@@ -172,17 +186,31 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
     took = _measured(reading, checkpoint, longest)
+    loadable = tuple(_loadable(checkpoint, found.findings))
     return Diagnosis(
         checkpoint=checkpoint,
         findings=found.findings,
-        loadable=tuple(_loadable(checkpoint, found.findings)),
+        loadable=loadable,
         longest=longest[0] if longest else None,
         chain=longest[1] if longest else None,
         took=took,
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
         total=_total(checkpoint, chains),
         slots=slots,
+        right=tuple(_right(reading, checkpoint, found.findings, loadable)),
     )
+
+
+def _right(
+    storage: Storage,
+    checkpoint: Checkpoint,
+    findings: tuple[Finding, ...],
+    loadable: tuple[int, ...],
+) -> Iterator[int]:
+    """Yields the newest batch whose rows are right, where those of the newest version are not."""
+    if any(one.code in _OF_ROWS for one in findings):
+        found = newest_right(storage, checkpoint, loadable)
+        yield from () if found is None else (found,)
 
 
 def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[int]:

@@ -12,6 +12,7 @@ from statemaint.maintain import Diagnosis, doctor, maintain, scan_checkpoint, ve
 from statemaint.maintain.doctor import Reading
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
+from tests.checkpoints.archive import contents
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.unit.test_damage import CASES, ROCKS, Damage, maintained, spoiled
 
@@ -220,3 +221,34 @@ def test_it_has_an_answer_to_every_damage(case: tuple[Damage, str]) -> None:
     assert found.next != ("nothing",)
     assert 4 < len(list(lines(found))) <= 10
     assert json.loads(json.dumps(doctor_json(found)))["restarts"] is found.restarts
+
+
+def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -> None:
+    files = dict(contents("4.3.0")["aggregation2"])
+    newest = max(doctor(MemoryStorage(files)).loadable)
+    for name in (f"{newest}.delta", f".{newest}.delta.crc"):
+        one, other = f"state/0/0/{name}", f"state/0/1/{name}"
+        files[one], files[other] = files[other], files[one]
+    storage = MemoryStorage(files)
+    # All of it loads: only a deep look sees that rows are out of place.
+    shallow, found = doctor(storage), doctor(storage, deep=True)
+    assert (shallow.misplaced, shallow.goes_back_to) == (False, newest)
+    assert (found.misplaced, found.restarts, found.goes_back_to) == (True, False, newest - 2)
+    first = next(lines(found))
+    assert first == f"restart:  NO: rows of batch {newest} are out of place, and never found again"
+    assert found.next[-1] == (
+        f"or go back: `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
+        "in every store with all rows in their place"
+    )
+
+
+def test_where_no_batch_has_its_rows_in_place_there_is_none_to_go_back_to() -> None:
+    files = {
+        path.replace("state/0/0/", "state/0/x/").replace("state/0/1/", "state/0/0/")
+        .replace("state/0/x/", "state/0/1/"): content
+        for path, content in contents("4.3.0")["aggregation2"].items()
+    }  # fmt: skip
+    schema = "state/0/1/_metadata/schema"
+    files[schema.replace("/1/", "/0/")] = files.pop(schema)
+    found = doctor(MemoryStorage(files), deep=True)
+    assert (found.misplaced, found.right, found.goes_back_to) == (True, (), None)
