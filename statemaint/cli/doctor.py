@@ -71,12 +71,11 @@ def _restart(found: Diagnosis) -> str:
     if found.restarts:
         if newest is None:
             return "yes, from the beginning: nothing is committed yet"
-        return f"yes, behind batch {newest} (state version {version_of(newest)})"
+        where = f"behind batch {newest} (state version {version_of(newest)})"
+        return f"yes, {where}{', but with rows out of place' if found.misplaced else ''}"
     blocker = next(found.blockers, None)
     if blocker:
         return f"NO: {blocker.code}"
-    if found.misplaced:
-        return f"NO: rows of batch {newest} are out of place, and never found again"
     return f"NO: the state of batch {newest}, the last committed one, does not load"
 
 

@@ -217,7 +217,9 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None:
         return
-    spoiled = {batch for one in findings if one.damage for batch in one.batches}
+    # Rows out of place load all the same; `misplaced` tells them.
+    damage = (one for one in findings if one.damage and one.code not in _OF_ROWS)
+    spoiled = {batch for one in damage for batch in one.batches}
     loads = [store.versions.loadable(required, target) for store in checkpoint.stores]
     for batch in checkpoint.batches:
         if batch not in spoiled and all(version_of(batch) in one for one in loads):

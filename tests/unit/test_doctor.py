@@ -233,9 +233,12 @@ def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -
     # All of it loads: only a deep look sees that rows are out of place.
     shallow, found = doctor(storage), doctor(storage, deep=True)
     assert (shallow.misplaced, shallow.goes_back_to) == (False, newest)
-    assert (found.misplaced, found.restarts, found.goes_back_to) == (True, False, newest - 2)
+    assert (found.misplaced, found.restarts, found.goes_back_to) == (True, True, newest - 2)
     first = next(lines(found))
-    assert first == f"restart:  NO: rows of batch {newest} are out of place, and never found again"
+    assert first == (
+        f"restart:  yes, behind batch {newest} (state version {newest + 1}), "
+        "but with rows out of place"
+    )
     assert found.next[-1] == (
         f"or go back: `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
         "in every store with all rows in their place"

@@ -159,6 +159,20 @@ def test_a_batch_that_does_not_load_in_every_store_is_refused(storage: MemorySto
     assert plan_rollback(storage, 18).versions_checked == 2 * 3
 
 
+def test_rows_out_of_place_are_told_and_refuse_nothing() -> None:
+    """They load, and an old fault of Spark may have put them there long ago."""
+    storage = MemoryStorage(contents("4.3.0")["aggregation2"])
+    newest = max(doctor(storage).loadable)
+    for name in (f"{newest - 3}.delta", f".{newest - 3}.delta.crc"):
+        one, other = f"state/0/0/{name}", f"state/0/1/{name}"
+        content = storage.files[one]
+        storage.write(one, [storage.files[other]], overwrite=True)
+        storage.write(other, [content], overwrite=True)
+    plan = plan_rollback(storage, newest - 2)
+    assert {finding.code for finding in plan.findings if finding.damage} == {"WRONG_PARTITION"}
+    assert plan_rollback(storage, newest - 5).findings == ()
+
+
 def test_without_offsets_there_is_no_way_back(storage: MemoryStorage) -> None:
     for batch in range(16, 25):
         storage.delete(f"offsets/{batch}")
