@@ -36,7 +36,7 @@ KIND = {kind.name: kind for kind in (*KINDS, *ROCKS_KINDS)}
 FEW = ("aggregation2", "rocks-aggregation-ids")
 MANY = (
     *FEW, "dedup", "session-window", "join2", "pandas-state", "rocks-aggregation", "rocks-join2",
-    "rocks-join3-ids", "rocks-join4", "rocks-timed", "rocks-timed-ids",
+    "rocks-join3", "rocks-join4", "rocks-timed", "rocks-timed-ids",
 )  # fmt: skip
 # `make test-mends` takes all of them, which the suite has no time for.
 ALL = os.environ.get("STATEMAINT_MENDS") == "all"
@@ -45,6 +45,10 @@ if ALL:
     # Some kinds need what we do not. Their workers begin with the session, so here is the time.
     sys.path.append(str(packages("4.3.0")))
     os.environ["PYSPARK_PYTHON"] = str(packages("4.3.0").parents[2] / "bin" / "python")
+# A file source gives all files that it has seen in one batch, however many those were before. So
+# behind a rollback by several batches these come to another output, or number rows otherwise.
+BY_BATCH = ("pandas-state", "rocks-timed", "rocks-timed-ids")
+NUMBERED = ("rocks-join2", "rocks-join3", "rocks-join4")
 HOME = "state/0/0"
 MONTH = 30 * 86_400.0
 
@@ -90,6 +94,7 @@ class Query:
     root: Path
     output: list[str]
     state: dict[str, Any]
+    newest: int
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -108,7 +113,11 @@ def query(spark: SparkSession, kind: Kind, place: Path) -> Query:
     runner.run(root, BROKEN)
     twin = copied(root, "undisturbed")
     runner.run(twin, AFTER)
-    return Query(runner, root, runner.output(twin), runner.state(twin))
+    return Query(runner, root, runner.output(twin), runner.state(twin), newest_batch(twin))
+
+
+def newest_batch(root: Path) -> int:
+    return int(last("commits")(root / "checkpoint").name)
 
 
 @pytest.fixture
@@ -272,9 +281,14 @@ def test_a_snapshot_above_a_rewound_log_is_taken_away(broken: tuple[Query, Path]
 
 
 def must_come_to_the_same(found: Query, root: Path) -> None:
+    before, kind = newest_batch(root), found.runner.kind.name
     found.runner.run(root, AFTER)
-    assert found.runner.output(root) == found.output
-    assert found.runner.state(root) == found.state
+    same_batches = newest_batch(root) == found.newest
+    assert newest_batch(root) > before
+    if same_batches or kind not in BY_BATCH:
+        assert found.runner.output(root) == found.output
+    if same_batches or kind not in (*BY_BATCH, *NUMBERED):
+        assert found.runner.state(root) == found.state
     assert verify(open_storage(str(root / "checkpoint")), deep=True).healthy
 
 

@@ -180,6 +180,13 @@ def test_without_offsets_there_is_no_way_back(storage: MemoryStorage) -> None:
     assert (found.restarts, found.goes_back_to) == (False, None)
 
 
+def test_a_batch_without_offsets_beside_it_is_not_named(storage: MemoryStorage) -> None:
+    """A restart behind 24 reads the offsets of 23 as well, one behind 22 those of 21."""
+    for batch in (23, 21):
+        storage.delete(f"offsets/{batch}")
+    assert doctor(storage).goes_back_to == 20
+
+
 def test_damage_above_does_not_hold_it_up(storage: MemoryStorage) -> None:
     storage.write("state/0/1/24.delta", [b"nothing"], overwrite=True)
     storage.write("commits/24", [b""], overwrite=True)
