@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 
-from statemaint.errors import CheckpointError, UnsupportedError
+from statemaint.codec import checksum
+from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.verify import Verification, verify
@@ -124,14 +126,25 @@ class _Search:
         new = sorted(_damage(without) - self._damage - _allowed(cure))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if cure.reason is RemoveReason.STALE_CHECKSUM:
-            yield from _against_checksum(cure, before, without)
-        elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH and _was_proved(before, cure):
-            yield (
-                "it was equal to the log when it was proved, so it is the log that has changed "
-                "since; put the log's files back from a copy"
-            )
+            yield from self._against_checksum(cure, before, without)
+        elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH:
+            yield from _against_log(cure, before, after)
         if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
             yield "no zip is left that says which column families there are"
+
+    def _against_checksum(self, cure: Cure, store: Store, without: Verification) -> Iterator[str]:
+        """Yields why it may be the file that is wrong, and not the checksum beside it."""
+        path = cure.removes[-1].path
+        side = next(one for one in store.files if one.entry.path == path)
+        if not isinstance(side, SideFile):  # pragma: no cover -- only these have such a cure
+            raise TypeError(side)
+        if any(one.damage and one.path == side.owner for one in without.findings):
+            yield f"{side.owner} is damaged itself"
+        compared = witnessed(_store(without.checkpoint, cure), side)
+        # A checksum of other bytes may be right, and the file another one that is whole as well.
+        garbled = not _says_a_sum(self._storage, side)
+        if not compared and not (garbled and self_checking(without.checkpoint)):
+            yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"
 
     @property
     def _damage(self) -> set[tuple[str, str]]:
@@ -187,20 +200,34 @@ def _store(checkpoint: Checkpoint, cure: Cure) -> Store:
     return next(one for one in checkpoint.stores if one.id == cure.removes[-1].store)
 
 
-def _was_proved(store: Store, cure: Cure) -> bool:
-    path = cure.removes[-1].path
+def _against_log(cure: Cure, before: Store, after: Store) -> Iterator[str]:
+    """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
+    if _is_proved(before, cure.removes[-1].path):
+        yield (
+            "it was equal to the log when it was proved, so it is the log that has changed "
+            "since; put the log's files back from a copy"
+        )
+    chain = after.versions.from_log(cure.version, proved=())
+    if chain and chain.base and not _is_proved(after, chain.base.entry.path):
+        yield (
+            f"what it differs from begins with {chain.base.entry.path}, which nobody has proved; "
+            "one of the two is wrong"
+        )
+
+
+def _says_a_sum(storage: Storage, side: SideFile) -> bool:
+    """Tells whether a checksum file is one, of whatever bytes."""
+    content = storage.read(side.entry.path)
+    try:
+        if side.by_spark:
+            checksum.parse_spark(content)
+        else:
+            checksum.hadoop_matches(content, BytesIO())
+    except CodecError:
+        return False
+    return True
+
+
+def _is_proved(store: Store, path: str) -> bool:
     entries = [one.entry for one in store.files if one.entry.path == path]
     return any(proof.covers(entry) for proof in store.attestations for entry in entries)
-
-
-def _against_checksum(cure: Cure, store: Store, without: Verification) -> Iterator[str]:
-    """Yields why it may be the file that is wrong, and not the checksum beside it."""
-    path = cure.removes[-1].path
-    side = next(one for one in store.files if one.entry.path == path)
-    if not isinstance(side, SideFile):  # pragma: no cover -- only these have such a cure
-        raise TypeError(side)
-    if any(one.damage and one.path == side.owner for one in without.findings):
-        yield f"{side.owner} is damaged itself"
-    sure = self_checking(without.checkpoint) or witnessed(_store(without.checkpoint, cure), side)
-    if not sure:
-        yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"

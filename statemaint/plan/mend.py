@@ -229,10 +229,9 @@ def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnap
         window: the versions that the commit log asks for.
     """
     path = cure.removes[-1].path
-    bad = any(isinstance(one, Snapshot) and one.entry.path == path for one in listed.files)
     chain = store.versions.from_log(cure.version, proved=())
-    if not bad or cure.reason is not RemoveReason.BAD_SNAPSHOT:
-        return None
+    if cure.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(cure.version):
+        return None  # no snapshot, or one of an attempt that does not count
     if chain is None or not _reads_from(listed, cure.version, window):
         return None
     return WriteSnapshot(
@@ -278,10 +277,11 @@ def has_families(operator: Operator | None) -> bool:
 
 
 def self_checking(checkpoint: Checkpoint) -> bool:
-    """Tells whether a file that decodes is sure to be what was written.
+    """Tells whether a file that decodes is sure to be one that was written so.
 
     Blocks of LZ4 carry a hash of their content, and rows may carry one of their own; the other
-    compressions would not see every flipped bit.
+    compressions would not see every flipped bit. Whether it is the file of that name is another
+    question.
     """
     return checkpoint.codec == "lz4" or checkpoint.row_checksums
 

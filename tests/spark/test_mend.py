@@ -236,16 +236,31 @@ def test_a_snapshot_without_one_of_its_tables_is_made_anew(broken: tuple[Query, 
 
 
 def test_a_stale_checksum_is_taken_away(broken: tuple[Query, Path]) -> None:
-    """Hadoop's own, which is of another file: it refuses to read the change."""
+    """Hadoop's own, which is of another file: it refuses to read the snapshot, which is sound."""
     found, root = broken
-    changed = second_change(root / "checkpoint")
-    side = changed.with_name(f".{changed.name}.crc")
-    side.write_bytes(side.read_bytes()[:-4] + b"\1\2\3\4")
+    side = of_another_file(newest_snapshot(root / "checkpoint"))
     storage = open_storage(str(root / "checkpoint"))
     (removed,) = repair(storage, trash_for=MONTH).removed
     assert removed.path == str(side.relative_to(root / "checkpoint"))
     assert verify(storage, deep=True).healthy
     must_come_to_the_same(found, root)
+
+
+def of_another_file(owner: Path) -> Path:
+    side = owner.with_name(f".{owner.name}.crc")
+    side.write_bytes(side.read_bytes()[:-4] + b"\1\2\3\4")
+    return side
+
+
+def test_one_beside_a_change_that_nothing_proves_is_gone_back_behind(
+    broken: tuple[Query, Path],
+) -> None:
+    found, root = broken
+    of_another_file(second_change(root / "checkpoint"))
+    storage = open_storage(str(root / "checkpoint"))
+    assert not doctor(storage, deep=True).restarts
+    assert repair(storage, trash_for=MONTH).removed == ()
+    must_go_back(found, root, deep=True)
 
 
 def test_a_schema_that_cannot_be_read_is_written_anew(broken: tuple[Query, Path]) -> None:

@@ -1,10 +1,12 @@
 """What can be mended, on what proof; and what is left alone."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
 
+from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
 from statemaint.execute import leased
@@ -185,6 +187,31 @@ def test_one_that_was_proved_once_stays_for_it_is_the_log_that_has_changed(
     assert reason.startswith("state/0/0/25.snapshot stays: it was equal to the log when it was")
 
 
+def test_one_that_differs_from_a_snapshot_that_nobody_proved_stays(storage: MemoryStorage) -> None:
+    """Either of them may be wrong: the log that would tell is gone."""
+    snapshot(storage, 12)
+    path = snapshot(storage, 20, of=19)
+    for version in range(1, 13):
+        storage.delete(f"state/0/0/{version}.delta")
+    plan = plan_repair(storage)
+    assert plan.steps == ()
+    (reason,) = plan.unmended
+    assert reason == (
+        f"{path} stays: what it differs from begins with state/0/0/12.snapshot, which nobody has "
+        "proved; one of the two is wrong"
+    )
+
+
+def test_an_attempt_that_does_not_count_is_not_made_anew() -> None:
+    storage = MemoryStorage(dict(maintained(IDS)))
+    newest = versions(dict(storage.files), "zip")[-1]
+    dead = re.sub(r"_[0-9a-f-]+\.zip", "_00000000-1111-2222-3333-444444444444.zip", newest)
+    storage.write(dead, [storage.files[newest][:50]])
+    done = repair(storage, trash_for=MONTH)
+    assert ([one.path for one in done.removed], done.written) == ([dead], ())
+    assert verify(storage, deep=True).healthy
+
+
 def test_a_log_whose_rows_lie_in_the_wrong_partition_is_not_believed() -> None:
     """Two changes were swapped between partitions: the snapshot above them is what is right."""
     files = dict(maintained(HDFS))
@@ -277,7 +304,9 @@ def with_stale_checksum(storage: MemoryStorage, name: str) -> str:
 
 
 def test_a_checksum_of_another_file_goes_where_the_file_is_sound(storage: MemoryStorage) -> None:
+    """The snapshot above is equal to the log, and so each change between them is right."""
     path = with_stale_checksum(storage, "20.delta")
+    snapshot(storage, 22)
     done = repair(storage, trash_for=MONTH)
     assert [(one.path, one.reason) for one in done.removed] == [(path, RemoveReason.STALE_CHECKSUM)]
     (proof,) = [cure.proof for cure in done.plan.cures]
@@ -322,11 +351,28 @@ def test_a_snapshot_is_compared_with_the_log_below_it() -> None:
     assert removed(plan_repair(storage)) == []
 
 
-def test_a_row_that_checks_itself_is_witness_enough() -> None:
+@pytest.mark.parametrize(
+    ("codec", "row_checksums", "sure"),
+    [("lz4", False, True), ("zstd", True, True), ("zstd", False, False)],
+)
+def test_a_checksum_that_is_none_goes_where_the_file_checks_itself(
+    codec: str, *, row_checksums: bool, sure: bool
+) -> None:
     storage = MemoryStorage()
-    write_checkpoint(storage, codec="zstd", row_checksums=True)
-    path = with_stale_checksum(storage, "20.delta")
-    assert removed(plan_repair(storage)) == [(path, "stale_checksum")]
+    write_checkpoint(storage, codec=codec, row_checksums=row_checksums)
+    path = "state/0/0/.20.delta.crc"
+    storage.write(path, [b"\0" * 12])
+    assert removed(plan_repair(storage)) == ([(path, "stale_checksum")] if sure else [])
+
+
+def test_one_of_other_bytes_may_be_right_although_the_file_is_whole(storage: MemoryStorage) -> None:
+    """Another change was put in its place: only the checksum knows."""
+    storage.write("state/0/0/.20.delta.crc", [hadoop(storage.files["state/0/0/20.delta"])])
+    assert verify(storage, deep=True).findings == ()
+    storage.write("state/0/0/20.delta", [storage.files["state/0/1/20.delta"]], overwrite=True)
+    plan = plan_repair(storage)
+    assert plan.steps == ()
+    assert plan.unmended[0].startswith("state/0/0/.20.delta.crc stays: nothing tells whether it or")
 
 
 def test_sparks_own_checksum_goes_with_what_hadoop_keeps_beside_it(storage: MemoryStorage) -> None:
