@@ -31,8 +31,9 @@ class Depth(IntEnum):
 
     HEADERS how each file of a retained chain begins and ends. A snapshot is believed while its
             attestation is of the listed file; one that has changed since is read and compared.
-    CHAINS  every such file decoded, and every snapshot compared with the files below it.
-    ROWS    also what no retained version needs, the checksums, and the rows of the newest version.
+    CHAINS  every such file decoded, every snapshot compared with the files below it, and every
+            checksum file of Hadoop's with the file beside it.
+    ROWS    also what no retained version needs, and the rows of the newest version.
     """
 
     HEADERS = 1
@@ -164,11 +165,11 @@ def finding_of(
     code, path = FindingCode(error.code), getattr(error, "path", None)
     offset = error.offset if isinstance(error, CodecError) else None
     read = error.owner if isinstance(error, StaleChecksumError) else path
-    batches = tuple(_spoiled(store, read, checkpoint)) if read else ()
+    batches = tuple(spoiled(store, read, checkpoint)) if read else ()
     return Finding(code, str(error), store.id, path=path, offset=offset, batches=batches)
 
 
-def _spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
+def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
     """Yields the batches of the commit log that are loaded from a file."""
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None:

@@ -18,7 +18,7 @@ from statemaint.fold import Engine, Source, digest_of, engine_for
 from statemaint.listing import Entry
 from statemaint.maintain.invariants import check_rows
 from statemaint.maintain.planning import scan_checkpoint
-from statemaint.maintain.rebuild import Depth, finding_of, rebuild
+from statemaint.maintain.rebuild import Depth, finding_of, rebuild, spoiled
 from statemaint.model.chain import Gap, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
@@ -96,6 +96,7 @@ def verify_at(
         findings += found
         findings += _purged(store, checkpoint)
         findings += _orphans(store)
+        findings += _sides(reading, store, checkpoint) if depth >= Depth.CHAINS else ()
         findings += _deep(source, engine(), store, checkpoint) if deep else ()
     findings += check_rows(reading, checkpoint) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
@@ -159,7 +160,6 @@ def _unreferenced(store: Store) -> Iterator[Entry]:
 def _deep(
     source: Source, engine: Engine, store: Store, checkpoint: Checkpoint
 ) -> Iterator[Finding]:
-    lone = {side.entry.path for side in lone_side_files(store.files)}
     for file in store.files:
         try:
             match file:
@@ -167,8 +167,6 @@ def _deep(
                     engine.check(source, file.entry.path)
                 case Snapshot():
                     engine.digest(source, file.entry.path)
-                case SideFile() if file.entry.path not in lone and not file.by_spark:
-                    yield from _stale(source.storage, store, file)
                 case _:
                     continue
         except (CheckpointError, UnsupportedError) as error:
@@ -177,8 +175,23 @@ def _deep(
             continue  # cleaned up by the query since it was listed
 
 
-def _stale(storage: Storage, store: Store, side: SideFile) -> Iterator[Finding]:
-    """Compares Hadoop's side file with the file that it stands beside."""
+def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Compares Hadoop's checksum files with the files beside them, as it does when it reads."""
+    lone = {side.entry.path for side in lone_side_files(store.files)}
+    for side in store.files:
+        if not isinstance(side, SideFile) or side.by_spark or side.entry.path in lone:
+            continue
+        try:
+            yield from _stale(storage, store, side, checkpoint)
+        except CodecError as error:
+            yield finding_of(store, error, checkpoint)
+        except NotFoundError:
+            continue  # cleaned up by the query since it was listed
+
+
+def _stale(
+    storage: Storage, store: Store, side: SideFile, checkpoint: Checkpoint
+) -> Iterator[Finding]:
     owner = side.entry.path.removesuffix(side.entry.name) + side.entry.name[1:-4]
     stored = storage.read(side.entry.path)
     try:
@@ -190,8 +203,9 @@ def _stale(storage: Storage, store: Store, side: SideFile) -> Iterator[Finding]:
         detail = (
             f"{side.entry.path}: does not match {owner}; a Hadoop FileSystem refuses to read it"
         )
-        path = side.entry.path
-        yield Finding(FindingCode.STALE_CHECKSUM, detail, store.id, side.version, path=path)
+        path, batches = side.entry.path, tuple(spoiled(store, side.owner, checkpoint))
+        code = FindingCode.STALE_CHECKSUM
+        yield Finding(code, detail, store.id, side.version, path=path, batches=batches)
 
 
 def digest_stores(

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from statemaint.cli.doctor import doctor_json, lines
+from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import SstFile, parse_metadata
 from statemaint.maintain import Diagnosis, doctor, maintain, scan_checkpoint, verify
 from statemaint.maintain.doctor import Reading
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.unit.test_damage import CASES, ROCKS, Damage, maintained, spoiled
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -221,6 +222,16 @@ def test_it_has_an_answer_to_every_damage(case: tuple[Damage, str]) -> None:
     assert found.next != ("nothing",)
     assert 4 < len(list(lines(found))) <= 10
     assert json.loads(json.dumps(doctor_json(found)))["restarts"] is found.restarts
+
+
+def test_a_checksum_of_hadoop_that_does_not_fit_stops_a_restart(storage: MemoryStorage) -> None:
+    """We read the file all the same; Spark on a local disk does not."""
+    storage.write("state/0/1/22.delta", [delta_bytes([(b"another1", bytes(8))])], overwrite=True)
+    storage.write("state/0/1/.22.delta.crc", [hadoop(b"what was there before")])
+    found = doctor(storage)
+    (stale,) = [one for one in found.findings if one.damage]
+    assert (stale.code, stale.batches) == ("STALE_CHECKSUM", (21, 22, 23, 24))
+    assert (found.restarts, found.goes_back_to) == (False, 20)
 
 
 def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -> None:
