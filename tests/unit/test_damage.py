@@ -13,9 +13,21 @@ from functools import cache
 
 import pytest
 
+from statemaint.cli.doctor import lines
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import StatemaintError
-from statemaint.maintain import digest_stores, maintain, scan_checkpoint, verify
+from statemaint.maintain import (
+    diff_state,
+    digest_stores,
+    doctor,
+    maintain,
+    plan_repair,
+    plan_rollback,
+    read_state,
+    scan_checkpoint,
+    state_stats,
+    verify,
+)
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
@@ -255,3 +267,27 @@ def test_looking_at_it_never_fails_in_an_unknown_way(case: tuple[Damage, str]) -
     storage, _ = spoiled(damage, kind)
     checkpoint = scan_checkpoint(storage)
     assert all(isinstance(one.code, FindingCode) for one in checkpoint.findings)
+
+
+VERBS: dict[str, Callable[[MemoryStorage], object]] = {
+    "doctor": lambda storage: list(lines(doctor(storage, deep=True))),
+    "repair": plan_repair,
+    "rollback": lambda storage: plan_rollback(storage, 11),
+    "show": lambda storage: list(read_state(storage)),
+    "diff": lambda storage: diff_state(storage, (10, 12)).compare(),
+    "stats": state_stats,
+    "digest": digest_stores,
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_other_verb_ends_with_it_in_a_line(case: tuple[Damage, str], verb: str) -> None:
+    damage, kind = case
+    storage, _ = spoiled(damage, kind)
+    before = dict(storage.files)
+    try:
+        VERBS[verb](storage)
+    except StatemaintError as error:
+        assert str(error)  # noqa: PT017 -- most verbs have an answer all the same
+        assert "\n" not in str(error)  # noqa: PT017
+    assert storage.files == before
