@@ -10,7 +10,14 @@ from enum import StrEnum, unique
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile, spark_checksums
+from statemaint.model.files import (
+    Delta,
+    SharedFile,
+    SideFile,
+    Snapshot,
+    StateFile,
+    spark_checksums,
+)
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
@@ -365,14 +372,35 @@ def _batch(entry: Entry) -> int:
 
 
 def _above(store: Store, version: int) -> Iterator[Remove]:
+    shared = _only_of_those_above(store, version)
     for file in store.files:
-        if isinstance(file, Delta | Snapshot | SideFile) and file.version > version:
-            yield Remove(file.entry, RemoveReason.ROLLED_BACK, store.id, file.version)
+        if isinstance(file, Delta | Snapshot | SharedFile | SideFile):
+            path = file.owner if isinstance(file, SideFile) else file.entry.path
+            if file.version > version or path in shared:
+                yield Remove(file.entry, RemoveReason.ROLLED_BACK, store.id, file.version)
 
 
-def _state_order(one: Remove) -> tuple[bool, int, int, str]:
+def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
+    """Returns the tables that only zips above a version refer to.
+
+    They go with them: left behind they would be orphans, and gone when somebody undoes.
+    """
+    if store.rocks is None:
+        return frozenset()
+    zips = {file.entry.path: file.version for file in store.files if isinstance(file, Snapshot)}
+    stay = {path for path, number in zips.items() if number <= version}
+    if stay & store.rocks.unreadable:
+        return frozenset()  # nobody knows what those refer to
+    parts = store.rocks.parts
+    used = {part for path in stay for part in parts.get(path, ())}
+    return frozenset(part for path in zips.keys() - stay for part in parts.get(path, ())) - used
+
+
+def _state_order(one: Remove) -> tuple[int, int, int, str]:
+    """Snapshots first, then what they share, then changes; a checksum before its file (S7)."""
     changes = ".delta" in one.entry.name or ".changelog" in one.entry.name
-    return changes, -one.version, -one.entry.name.count(".crc"), one.path
+    rank = 1 if one.version == 0 else 2 * changes
+    return rank, -one.version, -one.entry.name.count(".crc"), one.path
 
 
 def _log_order(one: Remove) -> tuple[int, int, bool, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
 from statemaint.execute import leased
 from statemaint.listing import Entry
@@ -130,6 +131,37 @@ def max_version(storage: MemoryStorage) -> int:
     found = (re.search(r"^state/.*/(\d+)[^/]*\.(delta|snapshot|changelog|zip)", one)
              for one in of_the_query(storage))  # fmt: skip
     return max(int(one[1]) for one in found if one)
+
+
+@pytest.mark.parametrize("kind", ["rocks-aggregation-maintained", "rocks-timed-ids-maintained"])
+def test_tables_that_only_zips_above_refer_to_go_behind_them(kind: str) -> None:
+    """Else they would be orphans, and an undo in a week would bring back zips without tables."""
+    storage = MemoryStorage(dict(contents("rocks-maintained-4.3.0")[kind]))
+    before = of_the_query(storage)
+    done = rollback(storage, 9, trash_for=MONTH)
+    gone = [one.path for one in done.removed if one.path.startswith("state/0/0/")]
+    first = {suffix: next(number for number, path in enumerate(gone) if path.endswith(suffix))
+             for suffix in (".zip", ".sst", ".changelog")}  # fmt: skip
+    assert first[".zip"] < first[".sst"] < first[".changelog"]
+    assert max(n for n, path in enumerate(gone) if path.endswith(".zip")) < first[".sst"]
+    tables = {path for path in before if path.endswith(".sst")}
+    stay = {path for path in of_the_query(storage) if path.endswith(".zip")}
+    used = {f"{path.rpartition('/')[0]}/SSTs/{one.stored}"
+            for path in stay for one in parse_metadata(before[path]).ssts}  # fmt: skip
+    assert used <= {path for path in of_the_query(storage) if path.endswith(".sst")}
+    assert maintain(storage, POLICY).exit_code == 0
+    undo(storage, done.run)
+    assert tables <= of_the_query(storage).keys()
+    assert digest_stores(storage, version=13)
+
+
+def test_no_table_goes_where_a_zip_that_stays_cannot_be_read() -> None:
+    files = dict(contents("rocks-maintained-4.3.0")["rocks-aggregation-maintained"])
+    storage = MemoryStorage(files)
+    assert any(one.path.endswith(".sst") for one in plan_rollback(storage, 9).removes)
+    storage.write("state/0/0/8.zip", [b"none"], overwrite=True)
+    mine = [one.path for one in plan_rollback(storage, 9).removes if "/0/0/" in one.path]
+    assert not any(path.endswith(".sst") for path in mine)
 
 
 # -- when not
