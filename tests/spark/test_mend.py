@@ -375,8 +375,8 @@ def test_files_that_were_swapped_between_partitions_are_gone_back_behind(
 ) -> None:
     """All loads, and the state is wrong: only the rows say so."""
     found, root = broken
-    if "ids" in found.runner.kind.name:
-        return  # other attempts, which do not load
+    if "ids" in found.runner.kind.name or "timed" in found.runner.kind.name:
+        return  # other attempts, which do not load; an operator whose rule is not known
     mine = second_change(root / "checkpoint")
     other = Path(str(mine).replace("/state/0/0/", "/state/0/1/"))
     content = mine.read_bytes()
