@@ -14,26 +14,20 @@ from statemaint.plan.actions import (
     StorePlan,
     WriteSnapshot,
 )
-from statemaint.plan.health import batches_through, diagnose
-from statemaint.plan.log_health import diagnose_logs
-from statemaint.plan.mend import (
-    Cure,
-    Mend,
-    MendVerb,
-    Proof,
-    Remove,
-    RemoveReason,
+from statemaint.plan.cures import (
     cures,
     families_of,
     has_families,
-    newest_to_go_back_to,
     rebuilt,
     refers,
-    rolled_back,
     self_checking,
     witnessed,
 )
+from statemaint.plan.health import batches_through, diagnose
+from statemaint.plan.log_health import diagnose_logs
+from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
 from statemaint.plan.plan import MOST_SKEW, plan
+from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.store import RELY_ON_BASE
 
 __all__ = [

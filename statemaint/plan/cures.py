@@ -1,0 +1,173 @@
+"""What might end a finding of damage, by the listing alone. Pure; `maintain.repair` proves it."""
+
+from collections.abc import Iterable, Iterator
+
+from statemaint.model.checkpoint import Checkpoint, Operator, Store
+from statemaint.model.files import SharedFile, SideFile, Snapshot, StateFile, spark_checksums
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.plan.actions import SnapshotReason, WriteSnapshot
+from statemaint.plan.mend import Cure, Remove, RemoveReason
+
+
+def cures(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[Cure, ...]:
+    """Returns what might end each finding of damage; nothing is proved yet.
+
+    In an order in which each may rely on those before it: lower snapshots first, checksums last. A
+    snapshot is disposable, and so is a checksum (S1). A change is not: nothing here removes one.
+    """
+    stores = {store.id: store for store in checkpoint.stores}
+    found: dict[frozenset[str], Cure] = {}
+    for finding in findings:
+        if finding.damage and finding.store in stores and finding.path:
+            for cure in _cures_of(stores[finding.store], finding):
+                found.setdefault(cure.paths, cure)
+        for store, entry in checkpoint.schemas.items():
+            if finding.code is FindingCode.UNREADABLE_METADATA and finding.path == entry.path:
+                remove = Remove(entry, RemoveReason.UNREADABLE_SCHEMA, store)
+                found[frozenset({entry.path})] = Cure(finding, (remove,), 0)
+    return tuple(sorted(found.values(), key=_order))
+
+
+def _order(cure: Cure) -> tuple[int, StoreId, int]:
+    # A bad snapshot takes its checksum with it, which then needs no cure of its own. What several
+    # share goes once none of them is left.
+    store = cure.removes[-1].store or StoreId(0, 0)
+    rank = 2 * (cure.reason is RemoveReason.STALE_CHECKSUM) + (cure.version == 0)
+    return rank, store, cure.version
+
+
+_OF_SNAPSHOTS = frozenset(
+    {FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH, FindingCode.MISSING_SST}
+)
+
+
+def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
+    for file in store.files:
+        if isinstance(file, SideFile) and file.entry.path == finding.path:
+            yield Cure(finding, _checksums(store, file), file.version)
+        elif isinstance(file, SharedFile) and file.entry.path == finding.path:
+            yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
+        elif isinstance(file, Snapshot):
+            if finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET:
+                if file.entry.path == finding.path:
+                    yield _without(store, finding, file, RemoveReason.ABOVE_TARGET)
+            elif finding.code in _OF_SNAPSHOTS and _spoils(store, file, finding.path):
+                yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
+
+
+def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:
+    """Tells whether a bad file is a snapshot, or one that it refers to."""
+    parts = store.rocks.parts if store.rocks else {}
+    return path == snapshot.entry.path or path in parts.get(snapshot.entry.path, {})
+
+
+def _without(
+    store: Store, finding: Finding, file: Snapshot | SharedFile, reason: RemoveReason
+) -> Cure:
+    sides = sorted(_sides_of(store, file.entry.path), key=lambda one: -len(one.entry.path))
+    gone = (*(one.entry for one in sides), file.entry)
+    removes = tuple(Remove(one, reason, store.id, file.version) for one in gone)
+    return Cure(finding, removes, file.version)
+
+
+def _checksums(store: Store, side: SideFile) -> tuple[Remove, ...]:
+    """Returns a checksum file, and in front of it what Hadoop keeps beside it."""
+    beside = f"{side.entry.path.removesuffix(side.entry.name)}.{side.entry.name}.crc"
+    files = [one for one in store.files if one.entry.path == beside]
+    reason = RemoveReason.STALE_CHECKSUM
+    return tuple(Remove(one.entry, reason, store.id, side.version) for one in (*files, side))
+
+
+def _sides_of(store: Store, path: str) -> Iterator[SideFile]:
+    return (one for one in store.files if isinstance(one, SideFile) and one.owner == path)
+
+
+def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
+    """Returns what to write in place of a bad snapshot; `None` where the log alone will do.
+
+    It is written where a retained version would be loaded from it, folded from as little as
+    possible that nobody has compared with the log.
+
+    Args:
+        cure: that removes it.
+        listed: the store as it is.
+        store: as it is without what goes.
+        window: the versions that the commit log asks for.
+    """
+    path = cure.removes[-1].path
+    chain = store.versions.from_log(cure.version, proved=())
+    if cure.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(cure.version):
+        return None  # no snapshot, or one of an attempt that does not count
+    if chain is None or not _reads_from(listed, cure.version, window):
+        return None
+    return WriteSnapshot(
+        store.id,
+        path,
+        chain,
+        SnapshotReason.REBUILT,
+        checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),
+        id=store.rocks.id_at(cure.version) if store.rocks else None,
+        families=families_of(store, cure.version),
+    )
+
+
+def _reads_from(store: Store, version: int, window: range) -> bool:
+    """Tells whether a retained version would be loaded from a snapshot, were it sound."""
+    versions = [one.version for one in store.files if isinstance(one, Snapshot)]
+    first = max((one for one in versions if one <= window.start), default=0)
+    return first <= version < window.stop
+
+
+def refers(store: Store, path: str) -> bool:
+    """Tells whether a snapshot that is there refers to a shared file."""
+    return store.rocks is not None and any(path in parts for parts in store.rocks.parts.values())
+
+
+def families_of(store: Store, version: int) -> Snapshot | None:
+    """Returns the zip that says how RocksDB is set up at a version, if any can be read."""
+    if store.rocks is None:
+        return None
+    snapshots = store.versions.snapshots
+    return store.versions.base(version) or snapshots.get(min(snapshots, default=0))
+
+
+def has_families(operator: Operator | None) -> bool:
+    """Tells whether an operator may keep its state in column families, which a zip must name.
+
+    Mirrors `useColumnFamilies` of `transformWithState`, and of joins that have one store.
+    """
+    if operator is None:
+        return False  # before Spark 4.0, which has none
+    joins = operator.name == "symmetricHashJoin" and len(operator.stores) == 1
+    return joins or operator.name.startswith("transformWithState")
+
+
+def self_checking(checkpoint: Checkpoint) -> bool:
+    """Tells whether a file that decodes is sure to be one that was written so.
+
+    Blocks of LZ4 carry a hash of their content, and rows may carry one of their own; the other
+    compressions would not see every flipped bit. Whether it is the file of that name is another
+    question.
+    """
+    return checkpoint.codec == "lz4" or checkpoint.row_checksums
+
+
+def witnessed(store: Store, side: SideFile) -> bool:
+    """Tells whether a file was compared with others when the versions around it were rebuilt.
+
+    A snapshot is compared with the log below it, and a change with the next snapshot above.
+    """
+    versions = store.versions
+    above = [number for number in versions.snapshots if number >= side.version]
+    if not above or not any(file.entry.path == side.owner for file in _counting(store)):
+        return False
+    number = min(above)
+    below = versions.loadable(max(1, number - 1), number)
+    return number in versions.deltas and (number == 1 or number - 1 in below)
+
+
+def _counting(store: Store) -> Iterator[StateFile]:
+    versions = store.versions
+    yield from versions.deltas.values()
+    yield from versions.snapshots.values()

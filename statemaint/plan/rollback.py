@@ -1,0 +1,107 @@
+"""What has to go so that a query goes on behind a batch, and behind which it can. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot
+from statemaint.model.findings import Finding
+from statemaint.model.ids import version_of
+from statemaint.plan.mend import Remove, RemoveReason
+
+_LOG_ENTRY = re.compile(r"\.?(0|[1-9][0-9]{0,17})(?:\.crc)?")
+_FIRST = 10**18  # before any batch
+
+
+def rolled_back(
+    stores: Iterable[Store], logs: Iterable[Entry], batch: int, *, keep_next: bool
+) -> tuple[Remove, ...]:
+    """Returns what has to go so that a query goes on behind a committed batch.
+
+    State first, newest first: whoever starts the query in the middle of it is refused by Spark, and
+    never given the state of another time. Then the logs, from the top down, a commit before its
+    offsets: each state in between is one that Spark itself leaves behind. Nothing that the batch
+    is loaded from is among them.
+
+    Args:
+        stores: of the checkpoint.
+        logs: the files in `commits/`, `offsets/` and the operators' `_metadata/v2/`.
+        batch: the newest that stays committed.
+        keep_next: keep the offsets of the next batch, which then reads the same input again.
+    """
+    state = [one for store in stores for one in _above(store, version_of(batch))]
+    # A run that begins with a batch writes the operator's metadata of that batch anew.
+    stays = ("state/", "offsets/") if keep_next else ("state/",)
+    entries = [
+        Remove(entry, RemoveReason.ROLLED_BACK)
+        for entry in logs
+        if _batch(entry) > batch + entry.path.startswith(stays)
+    ]
+    return (*sorted(state, key=_state_order), *sorted(entries, key=_log_order))
+
+
+def newest_to_go_back_to(
+    checkpoint: Checkpoint, findings: Iterable[Finding], loadable: Iterable[int]
+) -> int | None:
+    """Returns the newest batch that a rollback to may succeed, by what was found.
+
+    A restart reads its commit, its offsets, and those of the batch behind it or before it. Mirrors
+    `MicroBatchExecution.populateStartOffsets`.
+
+    Args:
+        checkpoint: as it is.
+        findings: what was found wrong with it.
+        loadable: the batches that load in every store.
+    """
+    bad = {one.path for one in findings if one.damage}
+    offsets = {one for one in checkpoint.offsets if f"offsets/{one}" not in bad}
+    for batch in sorted(loadable, reverse=True):
+        beside = batch == 0 or batch - 1 in offsets or batch + 1 in offsets
+        if batch in offsets and beside and f"commits/{batch}" not in bad:
+            return batch
+    return None
+
+
+def _batch(entry: Entry) -> int:
+    """Returns the batch that an entry of a log is of; -1 for what is none."""
+    found = _LOG_ENTRY.fullmatch(entry.name)
+    return int(found[1]) if found else -1
+
+
+def _above(store: Store, version: int) -> Iterator[Remove]:
+    shared = _only_of_those_above(store, version)
+    for file in store.files:
+        if isinstance(file, Delta | Snapshot | SharedFile | SideFile):
+            path = file.owner if isinstance(file, SideFile) else file.entry.path
+            if file.version > version or path in shared:
+                yield Remove(file.entry, RemoveReason.ROLLED_BACK, store.id, file.version)
+
+
+def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
+    """Returns the tables that only zips above a version refer to.
+
+    They go with them: left behind they would be orphans, and gone when somebody undoes.
+    """
+    if store.rocks is None:
+        return frozenset()
+    zips = {file.entry.path: file.version for file in store.files if isinstance(file, Snapshot)}
+    stay = {path for path, number in zips.items() if number <= version}
+    if stay & store.rocks.unreadable:
+        return frozenset()  # nobody knows what those refer to
+    parts = store.rocks.parts
+    used = {part for path in stay for part in parts.get(path, ())}
+    return frozenset(part for path in zips.keys() - stay for part in parts.get(path, ())) - used
+
+
+def _state_order(one: Remove) -> tuple[int, int, int, str]:
+    """Snapshots first, then what they share, then changes; a checksum before its file (S7)."""
+    changes = ".delta" in one.entry.name or ".changelog" in one.entry.name
+    rank = 1 if one.version == 0 else 2 * changes
+    return rank, -one.version, -one.entry.name.count(".crc"), one.path
+
+
+def _log_order(one: Remove) -> tuple[int, int, bool, str]:
+    folder = ("state/", "commits/", "offsets/").index(one.path[: one.path.index("/") + 1])
+    batch = 0 if folder == 0 else _batch(one.entry)
+    return -batch if folder else -_FIRST, folder, not one.path.endswith(".crc"), one.path
