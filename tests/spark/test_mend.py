@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import StatemaintError
 from statemaint.maintain import doctor, maintain, repair, rollback, verify
@@ -247,8 +248,9 @@ def test_a_stale_checksum_is_taken_away(broken: tuple[Query, Path]) -> None:
 
 
 def of_another_file(owner: Path) -> Path:
+    """Hadoop writes one beside all that Spark writes; we write none beside our snapshots."""
     side = owner.with_name(f".{owner.name}.crc")
-    side.write_bytes(side.read_bytes()[:-4] + b"\1\2\3\4")
+    side.write_bytes(hadoop(b"another file"))
     return side
 
 
