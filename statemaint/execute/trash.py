@@ -15,14 +15,14 @@ from typing import Any
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
 from statemaint.listing import Entry
-from statemaint.model.files import side_file
-from statemaint.model.ids import run_folder
-from statemaint.plan import Delete
+from statemaint.model.files import side_file, snapshot_version
+from statemaint.model.ids import batch_of, run_folder
+from statemaint.plan import Delete, MendVerb
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 _MANIFEST = "manifest"
-_LOGS = ("commits/", "offsets/")
+_OF_ROLLBACK = f"{MendVerb.ROLLBACK.value}.jsonl"
 _PIECE = 1024 * 1024
 
 
@@ -173,18 +173,20 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
 
 
 def must_fit(storage: Storage, run: str) -> None:
-    """Makes sure that what a run moved out of the logs can come back as it was.
+    """Makes sure that what a rollback moved away can come back as it was; asks nothing of others.
 
     State of one time and logs of another are worse than either: where the query has gone on since,
     nothing comes back.
 
     Raises:
-        ConfigError: when another file stands where one of them was.
+        ConfigError: when another file stands where one of them was, or the commits of its snapshots
+            went in a later run.
         StorageError: when the storage fails.
     """
-    kept = _contents(storage, run)[1]
-    if not any(path.startswith(_LOGS) for path in kept):
+    manifests, kept = _contents(storage, run)
+    if not any(one.name == _OF_ROLLBACK for one in manifests):
         return
+    _must_have_its_commits(storage, kept)
     for path, entry in sorted(kept.items()):
         try:
             same = _equal(storage, entry.path, path)
@@ -195,6 +197,20 @@ def must_fit(storage: Storage, run: str) -> None:
                 f"{storage.root}: {path} is another file by now: the query has gone on since run "
                 f"{run}, and what was moved away does not fit any more; it stays in the trash"
             )
+
+
+def _must_have_its_commits(storage: Storage, kept: Mapping[str, Entry]) -> None:
+    """Refuses the first half of a rollback that was killed, while the second is in the trash.
+
+    Its snapshots would lie above the log, and Spark would load them for batches that run again.
+    """
+    snapshots = (snapshot_version(path) for path in kept)
+    needed = {f"commits/{batch_of(version)}" for version in snapshots if version}
+    needed -= kept.keys() | {one.path for one in storage.list("commits")}
+    for entry in storage.list(FOLDER):
+        other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
+        if path in needed:
+            raise ConfigError(f"{storage.root}: {path} went in run {other}; undo that one first")
 
 
 def _contents(storage: Storage, run: str) -> tuple[list[Entry], dict[str, Entry]]:

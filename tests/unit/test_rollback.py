@@ -364,6 +364,29 @@ def test_nothing_comes_back_once_the_query_has_gone_on(storage: MemoryStorage) -
     }
 
 
+def test_both_halves_of_one_that_was_killed_come_back_the_later_first(
+    storage: MemoryStorage,
+) -> None:
+    """Alone, the first half is a snapshot above the log, which Spark would load."""
+    before = of_the_query(storage)
+    number = 0
+    while True:
+        crashing = CrashingStorage(dict(storage.files), at=number, after=True)
+        with pytest.raises(Crash):
+            rollback(crashing, 22, trash_for=MONTH)
+        if "state/0/0/25.snapshot" not in crashing.files:
+            break
+        number += 1
+    again = MemoryStorage(dict(crashing.files), clock=lambda: 1e6)
+    (first,) = {path.split("/")[2] for path in again.files if path.startswith("_statemaint/trash")}
+    second = rollback(again, 22, trash_for=MONTH).run
+    with pytest.raises(ConfigError, match=f"commits/24 went in run {second}; undo that one first"):
+        undo(again, first)
+    undo(again, second)
+    undo(again, first)
+    assert of_the_query(again) == before
+
+
 def test_maintenance_after_it_keeps_what_is_in_the_trash(storage: MemoryStorage) -> None:
     before = of_the_query(storage)
     done = rollback(storage, 22, trash_for=MONTH)
