@@ -105,9 +105,16 @@ class SnapshotMismatchError(CheckpointError):
 
     code = "SNAPSHOT_MISMATCH"
 
-    def __init__(self, path: str, *, found: str, expected: str) -> None:
-        super().__init__(path, f"it holds {found}, the files below it fold to {expected}")
-        self.found, self.expected = found, expected
+    def __init__(self, path: str, *, found: str, expected: str, why: str = "") -> None:
+        detail = f"it holds {found}, the files below it fold to {expected}"
+        super().__init__(path, f"{detail}; {why}" if why else detail)
+        self.found, self.expected, self.why = found, expected, why
+
+    def because(self, why: str) -> "SnapshotMismatchError":
+        """Returns the same error, saying why the two differ."""
+        return SnapshotMismatchError(
+            self.path, found=self.found, expected=self.expected, why=why or self.why
+        )
 
 
 class MissingSstError(CheckpointError):

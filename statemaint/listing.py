@@ -11,11 +11,13 @@ class Entry:
         path: relative to the checkpoint's root, with `/` between its parts.
         size: in bytes.
         modified: seconds since the epoch by the storage's own clock; `None` where it has none.
+        tag: the storage's own mark of the content, such as an ETag; `None` where it has none.
     """
 
     path: str
     size: int
     modified: float | None
+    tag: str | None = None
 
     @property
     def name(self) -> str:

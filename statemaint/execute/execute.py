@@ -25,6 +25,9 @@ from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
 
+# How long a stale snapshot stays in the trash where deleted files go at once.
+STALE_FOR = 7 * 86400.0
+
 
 def execute(
     plan: Plan,
@@ -54,6 +57,7 @@ def execute(
     holds = fence or Fence()
     ledger = Ledger(storage, run, holds)
     trash = Trash(storage, run, plan.policy.trash_for) if plan.policy.trash_for else None
+    aside = Trash(storage, run, STALE_FOR)
     for store in plan.stores:
         if plan.halted:
             yield Halted(store.store.id)
@@ -61,12 +65,13 @@ def execute(
             yield Skipped(store.store.id)
         else:
             source = Source.of(storage, store.store, plan)
-            one = StoreRun(store, source, folds, ledger, holds, trash, plan.target)
+            one = StoreRun(store, source, folds, ledger, holds, trash, plan.target, aside=aside)
             yield from _store(one, verify=plan.policy.verify)
 
 
 def _bytes_to_fold(plan: Plan) -> int:
     chains = [one.chain for one in plan.actions if isinstance(one, WriteSnapshot)]
+    chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
     chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
     return sum(chain.size for chain in chains)
 

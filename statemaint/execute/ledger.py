@@ -9,13 +9,13 @@ still there, which the next run deletes and names again, but never misses one th
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemaint.execute.lease import Fence
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Attestation
 from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
@@ -88,7 +88,7 @@ class Ledger:
         """Notes a snapshot that is in place, and replaces what is known of its store."""
         fields = {
             "bytes": entry.size,
-            "attestation": asdict(proof) if proof else None,
+            "attestation": {**proof.shown(), "inputs": len(proof.inputs)} if proof else None,
             "checksum": checksum.path if checksum else None,
             **({"parts": [one.path for one in parts]} if parts else {}),
         }

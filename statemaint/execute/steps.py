@@ -1,10 +1,10 @@
 """The three things that maintenance does to a store: write snapshots, attest one, delete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
-from statemaint.errors import NotFoundError, Superseded
+from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
 from statemaint.execute.publish import Published, publish
@@ -13,14 +13,23 @@ from statemaint.execute.trash import Trash
 from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Attestation
 from statemaint.model.files import Snapshot, snapshot_version
-from statemaint.plan import RELY_ON_BASE, Attest, Delete, StorePlan, WriteSnapshot
+from statemaint.model.proof import Attestation, FileRecord
+from statemaint.plan import (
+    RELY_ON_BASE,
+    Attest,
+    Delete,
+    DeleteReason,
+    StorePlan,
+    WriteSnapshot,
+)
 from statemaint.report import Attested, Deleted, SnapshotWritten
 from statemaint.storage import Storage
 
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200
+# What goes to the trash whatever the policy says: it was taken for the truth once.
+_ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
 
 
 @dataclass(slots=True)
@@ -34,10 +43,13 @@ class StoreRun:
         ledger: where everything is noted.
         fence: says whether this run still holds the checkpoint's lease.
         trash: where deleted files go; `None` where they are deleted at once.
+        aside: where stale snapshots go in any case; `None` where there can be none.
+        whole: the plan's store has all files that are there: what proofs say of others may go.
         target: the run's target version.
         known: what the ledger knows of its snapshots.
         placed: the snapshots that this run has put in place.
         refers: the shared files that they refer to.
+        folded: the files of each chain that this run has folded.
     """
 
     plan: StorePlan
@@ -47,17 +59,24 @@ class StoreRun:
     fence: Fence = field(default_factory=Fence)
     trash: Trash | None = None
     target: int | None = None
+    aside: Trash | None = None
+    whole: bool = True
     known: Known = field(default_factory=Known)
     placed: list[Entry] = field(default_factory=list)
     refers: set[str] = field(default_factory=set)
+    folded: list[frozenset[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.known.written.update(self.plan.store.written)
-        self.known.since = self.plan.store.since
-        listed = {file.entry.path: file.entry for file in self.plan.store.files}
-        for proof in self.plan.attestations:
-            if proof.path in listed and proof.covers(listed[proof.path]):
-                self.known.proofs[proof.path] = proof
+        store = self.plan.store
+        self.source = replace(self.source, sums={})
+        self.known.written.update(store.written)
+        self.known.since = store.since
+        listed = {file.entry.path: file.entry for file in store.files}
+        # What no longer counts is kept: until it was compared the log is in doubt.
+        for proof in (*(one.proof for one in store.outdated), *store.attestations):
+            if proof.path in listed:
+                short = proof.of_listed(listed) if self.whole else proof
+                self.known.proofs[proof.path] = short
 
     @property
     def storage(self) -> Storage:
@@ -119,7 +138,9 @@ class StoreRun:
             source = self.source.beside(action.path) if action.checksum else self.source
             found = self.engine.digest(source, action.path)
             must_equal(action.path, found, published.digest)
-            proof = self._proof(action, entry, found, action.chain)
+            self.placed += published.parts
+            ours, refers = published.written > 0, published.refers
+            proof = self._proof(action, entry, found, action.chain, ours=ours, parts=refers)
         self.fence.must_hold()
         beside, parts = published.checksum, published.parts
         self.ledger.proved(action, entry, proof, self.known, checksum=beside, parts=parts)
@@ -142,11 +163,27 @@ class StoreRun:
         self._unchanged(action.snapshot.entry)
         found = self.engine.digest(self.source, action.path)
         if action.against:
-            must_equal(action.path, found, self._state(action.against, action.snapshot))
-        proof = self._proof(action, action.snapshot.entry, found, action.against)
+            self._compare(action, found, self._state(action.against, action.snapshot))
+        rocks, path, entry = self.plan.store.rocks, action.path, action.snapshot.entry
+        ours = path in rocks.ours if rocks else self._wrote(path)
+        parts = rocks.parts.get(path, ()) if rocks else ()
+        proof = self._proof(action, entry, found, action.against, ours=ours, parts=parts)
         self.fence.must_hold()
-        self.ledger.proved(action, action.snapshot.entry, proof, self.known)
+        self.ledger.proved(action, entry, proof, self.known)
         return Attested(action, proof)
+
+    def _wrote(self, path: str) -> bool:
+        """Returns whether a snapshot that was proved before is one of ours."""
+        store = self.plan.store
+        proofs = (*store.attestations, *(one.proof for one in store.outdated))
+        return any(proof.path == path and proof.ours for proof in proofs)
+
+    def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
+        try:
+            must_equal(action.path, found, expected)
+        except SnapshotMismatchError as error:
+            outdated = (one for one in self.plan.store.outdated if one.path == action.path)
+            raise error.because(next((one.why for one in outdated), "")) from error
 
     def delete(self, deletes: tuple[Delete, ...]) -> Iterator[Deleted]:
         """Deletes files page by page, each page only while the proved base is still in place.
@@ -156,17 +193,38 @@ class StoreRun:
             Superseded: when the base was replaced or is gone.
             StorageError: when the storage fails.
         """
+        stale = tuple(one for one in deletes if one.reason in _ASIDE)
+        for one in stale:
+            if one.instead:
+                self._unchanged(one.entry)
+                self._must_fold(one.instead)
+        yield from self._pages(stale, self.trash or self.aside)
+        yield from self._pages(tuple(one for one in deletes if one not in stale), self.trash)
+
+    def _must_fold(self, chain: Chain) -> None:
+        """Makes sure that the log gives a version before a stale snapshot of it goes.
+
+        Raises:
+            CodecError: when a file of the chain is damaged.
+            Superseded: when one is gone, or was replaced.
+        """
+        if any(set(chain.paths) <= done for done in self.folded):
+            return  # on the way to a snapshot that this run has written
+        like = self.plan.store.versions.base(chain.version)
+        self._state(chain, like)
+
+    def _pages(self, deletes: tuple[Delete, ...], trash: Trash | None) -> Iterator[Deleted]:
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
             self._base_must_stand(page)
-            self.ledger.deleting(page, trash=self.trash is not None)
-            if self.trash:
-                self.trash.note(page)
+            self.ledger.deleting(page, trash=trash is not None)
+            if trash:
+                trash.note(page)
             self.fence.must_hold()
-            self._remove(page)
+            self._remove(page, trash)
             yield from (Deleted(one) for one in page)
 
-    def _remove(self, page: tuple[Delete, ...]) -> None:
+    def _remove(self, page: tuple[Delete, ...], trash: Trash | None) -> None:
         def before() -> None:
             asked = True
             while asked:  # asking takes its time, in which the base may be replaced
@@ -174,8 +232,8 @@ class StoreRun:
                 self._no_other_snapshot(page)
                 asked = self.fence.check()
 
-        if self.trash:
-            self.trash.take(page, before=before)
+        if trash:
+            trash.take(page, before=before)
             return
         # One call may delete in any order: no checksum may outlive its file, and no shared file
         # may go before the snapshot that needs it.
@@ -198,7 +256,7 @@ class StoreRun:
             if snapshot_version(entry.path) is not None and entry not in known:
                 raise Superseded(entry.path, "the snapshot came after the run was planned")
 
-    def _state(self, chain: Chain, like: Snapshot) -> StateDigest:
+    def _state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
         # The chain may begin below the first zip, which says how RocksDB merges.
         source = replace(self.source, families=like) if self.plan.store.rocks else self.source
         chunks = self._fold(source, chain, (chain.version,), write=False)
@@ -215,10 +273,18 @@ class StoreRun:
             ) from error
         if chain.base:  # what is proved of it is proved of the file that was listed
             self._unchanged(chain.base.entry)
+        self.folded.append(frozenset(chain.paths))
         return digests
 
     def _proof(
-        self, action: WriteSnapshot | Attest, entry: Entry, found: StateDigest, chain: Chain | None
+        self,
+        action: WriteSnapshot | Attest,
+        entry: Entry,
+        found: StateDigest,
+        chain: Chain | None,
+        *,
+        ours: bool,
+        parts: Iterable[str],
     ) -> Attestation:
         proof = Attestation(
             path=entry.path,
@@ -231,9 +297,32 @@ class StoreRun:
             files=len(chain.paths) if chain else 0,
             start=chain.start if chain else 0,
             target=self.target,
+            tag=entry.tag,
+            sum=(self.source.sums or {}).get(entry.path),
+            at=self.plan.store.listed,
+            ours=ours,
+            inputs=self._records(self._inputs(chain)) if chain else (),
+            parts=self._records(self._shared(parts)),
         )
         self.known.proofs[entry.path] = proof
         return proof
+
+    def _inputs(self, chain: Chain) -> Iterator[Entry]:
+        if base := chain.base:
+            yield base.entry
+            rocks = self.plan.store.rocks
+            yield from self._shared(rocks.parts.get(base.entry.path, ()) if rocks else ())
+        yield from (delta.entry for delta in chain.deltas)
+
+    def _shared(self, paths: Iterable[str]) -> Iterator[Entry]:
+        """Yields the shared files among those that are listed, or were written by this run."""
+        listed = {file.entry.path: file.entry for file in self.plan.store.files}
+        there = listed | {entry.path: entry for entry in self.placed}
+        return (there[path] for path in paths if path in there)
+
+    def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:
+        sums = self.source.sums or {}
+        return tuple(FileRecord.of(entry, sums.get(entry.path)) for entry in entries)
 
     def _base_must_stand(self, page: tuple[Delete, ...]) -> None:
         if not any(one.reason in RELY_ON_BASE for one in page):
@@ -242,7 +331,7 @@ class StoreRun:
         if path is None or path not in self.known.proofs:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
         proof = self.known.proofs[path]
-        self._unchanged(Entry(path, proof.size, proof.modified))
+        self._unchanged(proof.entry)
 
     def _unchanged(self, entry: Entry) -> None:
         try:

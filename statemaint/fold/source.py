@@ -19,6 +19,8 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, spark_checksums
 from statemaint.storage import Storage
 
+_PIECE = 1024 * 1024
+
 Chunks = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
 """Pieces of the files of some versions; at the end the digest of each version's state."""
 
@@ -53,6 +55,7 @@ class Source:
         key: what digests are keyed by, 16 bytes.
         checksums: the path of Spark's checksum file of each file that has one.
         families: the zip that says how RocksDB is set up, for a chain that begins without one.
+        sums: takes the CRC-32C of each file that is read whole, by path, where one is wanted.
     """
 
     storage: Storage
@@ -61,6 +64,7 @@ class Source:
     key: bytes
     checksums: Mapping[str, str] = field(default_factory=dict)
     families: Snapshot | None = None
+    sums: dict[str, int] | None = None
 
     @classmethod
     def of(cls, storage: Storage, store: Store, described: Described) -> "Source":
@@ -99,12 +103,16 @@ class Source:
             CodecError, StaleChecksumError, StorageError: as `blocks` does.
         """
         with self.storage.open(path) as stream:
-            if path not in self.checksums:
+            if path not in self.checksums and self.sums is None:
                 yield stream
                 return
             summed = _Summed(stream)
             yield cast("BinaryIO", summed)  # nothing but `read` is asked of it
-        self._compare(path, summed)
+            summed.drain()
+        if path in self.checksums:
+            self._compare(path, summed)
+        if self.sums is not None:
+            self.sums[path] = summed.value
 
     def _compare(self, path: str, summed: "_Summed") -> None:
         beside = self.checksums[path]
@@ -155,6 +163,11 @@ class _Summed:
         self.value = google_crc32c.extend(self.value, content)
         self.size += len(content)
         return content
+
+    def drain(self) -> None:
+        """Reads what a decoder has left of the file behind the end of its format."""
+        while self.read(_PIECE):
+            pass
 
 
 class Engine(Protocol):

@@ -9,6 +9,7 @@ from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, version_of
+from statemaint.model.proof import Attestation, Outdated
 
 
 @unique
@@ -17,41 +18,6 @@ class Provider(StrEnum):
 
     HDFS_BACKED = "HDFSBackedStateStoreProvider"
     ROCKSDB = "RocksDBStateStoreProvider"
-
-
-@dataclass(frozen=True, slots=True)
-class Attestation:
-    """Proof that a snapshot was read back whole and equals the fold of what it replaces (S6).
-
-    It holds only for the very file that was read: `size` and `modified` must still be the same.
-
-    Attributes:
-        path: of the snapshot, relative to the checkpoint.
-        version: the state version it holds.
-        size: bytes of the stored file.
-        modified: the storage's time of the stored file.
-        digest: 32 hexadecimal digits, order-free over all rows.
-        rows: how many keys the state has.
-        bytes: key and value bytes of all rows.
-        files: how many files it was compared with; 0 when nothing below it was left.
-        start: the version that their chain starts from, 0 for the empty state.
-        target: the target version of the run that read it; `None` when that is not known.
-    """
-
-    path: str
-    version: int
-    size: int
-    modified: float | None
-    digest: str
-    rows: int
-    bytes: int
-    files: int = 0
-    start: int = 0
-    target: int | None = None
-
-    def covers(self, entry: Entry) -> bool:
-        """Tells whether the listed file is still the one that was attested."""
-        return (entry.path, entry.size, entry.modified) == (self.path, self.size, self.modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +81,8 @@ class Store:
         written: the paths of the newest snapshots that we wrote, or were about to write.
         rocks: what else is known of it where it is one of RocksDB.
         since: the target version when we first wrote a snapshot here.
+        outdated: the proofs that no longer count because their inputs were replaced.
+        listed: when its files were listed, by the storage's clock.
     """
 
     id: StoreId
@@ -124,6 +92,8 @@ class Store:
     written: tuple[str, ...] = ()
     rocks: Rocks | None = None
     since: int | None = None
+    outdated: tuple[Outdated, ...] = ()
+    listed: float = 0.0
 
     @property
     def versions(self) -> Versions:
@@ -215,6 +185,7 @@ class Checkpoint:
         unclassified: files under `state/` that belong to no store: kept, never touched.
         left_out: how many more stores there are, which nobody asked for.
         partitions: how many partitions each operator has, by its number.
+        commit_times: the storage's time of each entry of the commit log, by batch.
     """
 
     root: str
@@ -232,6 +203,7 @@ class Checkpoint:
     offsets: tuple[int, ...] = ()
     lacks: tuple[str, ...] = ()
     schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
+    commit_times: Mapping[int, float | None] = field(default_factory=dict)
 
     @property
     def committed(self) -> int | None:

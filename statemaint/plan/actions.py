@@ -5,11 +5,12 @@ from enum import StrEnum, unique
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Attestation, Provider, Store
+from statemaint.model.checkpoint import Provider, Store
 from statemaint.model.files import Snapshot
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation
 
 
 @unique
@@ -27,6 +28,7 @@ class AttestReason(StrEnum):
     """Why a snapshot is read and compared."""
 
     BASE_OF_DELETION = "base_of_deletion"
+    LOG_REPLACED = "log_replaced"  # by something else than a query that was rewound
 
 
 @unique
@@ -37,9 +39,10 @@ class DeleteReason(StrEnum):
     SIDE_FILE = "side_file_of_deleted"
     ORPHAN_TEMP = "orphan_temp_file"
     ORPHAN_SIDE = "orphan_side_file"
-    STALE_SIDE = "stale_side_file"  # in the way of a snapshot that is about to be written
+    STALE_SIDE = "stale_side_file"  # of a stale snapshot, or in the way of a new one
     DEAD_ATTEMPT = "dead_attempt"  # no commit names its unique id, and nothing builds on it
     UNUSED_SST = "unused_sst"  # the last snapshot that needed it goes
+    STALE_SNAPSHOT = "stale_snapshot"  # the log that it was proved from was written again
     ORPHAN_SST = "orphan_sst"  # no snapshot refers to it: an upload that was cut short, mostly
 
 
@@ -121,12 +124,16 @@ class Attest:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete one file of a store; its version is 0 when snapshots of any version may share it."""
+    """Delete one file of a store; its version is 0 when snapshots of any version may share it.
+
+    `instead` is what gives the version of a stale snapshot without it: it must fold first.
+    """
 
     store: StoreId
     version: int
     entry: Entry
     reason: DeleteReason
+    instead: Chain | None = None
 
     @property
     def path(self) -> str:
@@ -144,6 +151,7 @@ _FILES = (
     DeleteReason.DEAD_ATTEMPT,
     DeleteReason.UNUSED_SST,
     DeleteReason.ORPHAN_SST,
+    DeleteReason.STALE_SNAPSHOT,
 )
 
 Action = WriteSnapshot | Attest | Delete

@@ -7,6 +7,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
+from statemaint.plan.staleness import stale_findings
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
@@ -21,6 +22,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         oldest = store.oldest(required, target)
         found += tuple(_unsound(store, required, target)) or _broken(store, oldest, target)
         found += _above(store, required, target)
+        found += stale_findings(store, checkpoint)
     return tuple(found)
 
 

@@ -23,6 +23,7 @@ from statemaint.plan.actions import (
     StorePlan,
 )
 from statemaint.plan.health import diagnose
+from statemaint.plan.staleness import judge
 from statemaint.plan.store import Window, decide, halt
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -160,7 +161,10 @@ def _store_plans(
     sorted_stores = (replace(one, files=_in_order(one)) for one in stores)
     if window is None or damaged(checkpoint.findings):
         return tuple(halt(one, diagnose(one, checkpoint)) for one in sorted_stores)
-    plans = (decide(one, window, diagnose(one, checkpoint)) for one in sorted_stores)
+    plans = (
+        decide(one, window, diagnose(one, checkpoint), judge(one, checkpoint))
+        for one in sorted_stores
+    )
     return _bounded(tuple(plans), window.policy.max_deletes_per_run)
 
 
@@ -180,9 +184,13 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
     return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
 
 
+_FIRST = (DeleteReason.STALE_SIDE, DeleteReason.STALE_SNAPSHOT)
+
+
 def _may_wait(action: Action) -> TypeGuard[Delete]:
     # What is in the way of a snapshot must go before it is written: it never waits.
-    return isinstance(action, Delete) and action.reason is not DeleteReason.STALE_SIDE
+    # Nor does what a restart must not load.
+    return isinstance(action, Delete) and action.reason not in _FIRST
 
 
 def _postponed(store: StorePlan, mine: set[Entry]) -> StorePlan:

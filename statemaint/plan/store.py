@@ -27,6 +27,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import (
     Action,
     Attest,
+    AttestReason,
     Delete,
     DeleteReason,
     KeepReason,
@@ -43,6 +44,7 @@ from statemaint.plan.shared import (
     shared_fate,
     snapshots_of,
 )
+from statemaint.plan.staleness import Judgement
 
 # What may only go because of a proved snapshot that takes its place.
 RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)
@@ -70,14 +72,17 @@ def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
     return StorePlan(store, None, (), kept, findings)
 
 
-def decide(store: Store, window: Window, findings: tuple[Finding, ...]) -> StorePlan:
+def decide(
+    store: Store, window: Window, findings: tuple[Finding, ...], judgement: Judgement
+) -> StorePlan:
     """Returns what happens in a store, with a reason for each of its files."""
     if damaged(findings):
         return halt(store, findings)
-    loads = store.versions.loadable(window.floor, window.target)
+    versions = judgement.without_stale(store).versions
+    loads = versions.loadable(window.floor, window.target)
     if window.target not in loads:
         return halt(store, (*findings, _moved_on(store, window)))
-    return _Decision(store, window, min(loads)).plan(findings)
+    return _Decision(store, window, min(loads), judgement).plan(findings)
 
 
 def _moved_on(store: Store, window: Window) -> Finding:
@@ -89,11 +94,16 @@ def _moved_on(store: Store, window: Window) -> Finding:
 
 
 class _Decision:
-    """One store's decision while it is being made; `floor` is the lowest version that loads."""
+    """One store's decision while it is being made; `floor` is the lowest version that loads.
 
-    def __init__(self, store: Store, window: Window, floor: int) -> None:
-        self.store, self.window, self.floor = store, window, floor
-        self.versions = store.versions
+    `versions` are those without stale snapshots: these are about to go, and nothing is loaded, or
+    folded, or deleted on the strength of them.
+    """
+
+    def __init__(self, store: Store, window: Window, floor: int, judgement: Judgement) -> None:
+        self.store, self.window, self.floor, self.judgement = store, window, floor, judgement
+        self.versions = judgement.without_stale(store).versions
+        self.stale = {one.snapshot.entry.path: one for one in judgement.stale}
         self.uploading = executors_upload(store, window.required, window.target)
         self.settled = settled(store, window.target)
         self.checksums = spark_checksums(store.files)
@@ -105,7 +115,7 @@ class _Decision:
 
     def plan(self, findings: tuple[Finding, ...]) -> StorePlan:
         fates = self._fates()
-        cleared = tuple(self._cleared())
+        cleared = tuple(self._cleared(fates))
         deletes = self._deletes(fates, {delete.entry for delete in cleared})
         attest = self._attest() if any(_relies_on_base(one) for one in deletes) else ()
         kept = tuple(
@@ -113,7 +123,9 @@ class _Decision:
             for entry, fate in sorted(fates.items())
             if isinstance(fate, KeepReason)
         )
-        actions: tuple[Action, ...] = (*cleared, *self.writes, *attest, *deletes)
+        actions: tuple[Action, ...] = (
+            *self._compared(), *cleared, *self.writes, *attest, *deletes,
+        )  # fmt: skip
         base = self.base.entry.path if self.base else None
         return StorePlan(self.store, base, actions, kept, findings)
 
@@ -146,8 +158,9 @@ class _Decision:
         return length >= least
 
     def _may_write(self, version: int) -> bool:
-        # A zip that lacks a table is in the way of a whole one.
-        if any(file.entry.path == self._snapshot_path(version) for file in self.store.files):
+        # A zip that lacks a table is in the way of a whole one; a stale snapshot goes first.
+        path = self._snapshot_path(version)
+        if any(file.entry.path == path for file in self.store.files) and not self._goes(path):
             return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
         # is too young to be nobody's, the snapshot waits.
@@ -158,10 +171,28 @@ class _Decision:
         path = self._snapshot_path(version)
         return tuple(side for side in self.lone.values() if side.owner == path)
 
-    def _cleared(self) -> Iterator[Delete]:
+    def _goes(self, path: str) -> bool:
+        """Returns whether a stale snapshot is about to go."""
+        return path in self.stale and not self._keeps_all()
+
+    def _cleared(self, fates: dict[Entry, Fate]) -> Iterator[Delete]:
+        """Yields what is in the way of the snapshots to write, a checksum before its file."""
         for write in self.writes:
             for side in self._lone_of(write.version):
                 yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
+            beside = [one for one in self._deletes(fates, set()) if self._is_of(one, write.path)]
+            yield from beside
+
+    def _is_of(self, delete: Delete, path: str) -> bool:
+        """Returns whether a deletion is of a stale snapshot, or of what lies beside it."""
+        sides = {one.entry.path: one.owner for one in self.store.files if isinstance(one, SideFile)}
+        return path in self.stale and sides.get(delete.path, delete.path) == path
+
+    def _compared(self) -> Iterator[Attest]:
+        """Yields the comparisons that come before anything else: the log is in doubt."""
+        for one in self.judgement.disputed:
+            reason = AttestReason.LOG_REPLACED
+            yield Attest(self.store.id, one.snapshot, one.instead, reason)
 
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         # Folded from the log as far as it goes: a snapshot that nobody has compared with the log
@@ -211,6 +242,7 @@ class _Decision:
     def _attest(self) -> tuple[Attest, ...]:
         base = self.base
         planned = {write.path for write in self.writes}
+        planned |= {one.snapshot.entry.path for one in self.judgement.disputed}
         if base is None or base.entry.path in planned or base.version in self.proved:
             return ()
         return (
@@ -247,6 +279,8 @@ class _Decision:
                 return KeepReason.UNKNOWN
             case _ if file.version > self.window.target:
                 return KeepReason.ABOVE_TARGET
+            case Snapshot() if file.entry.path in self.stale:
+                return self._keeps_all() or DeleteReason.STALE_SNAPSHOT
             case TempFile():
                 return self._orphan(file.entry, DeleteReason.ORPHAN_TEMP)
             case Delta() | Snapshot():
@@ -267,6 +301,8 @@ class _Decision:
             return self._orphan(side.entry)
         if isinstance(owner, KeepReason):
             return KeepReason.SIDE_FILE
+        if owner is DeleteReason.STALE_SNAPSHOT:
+            return DeleteReason.STALE_SIDE
         relies = owner in (DeleteReason.BELOW_BASE, DeleteReason.UNUSED_SST)
         return DeleteReason.SIDE_FILE if relies else DeleteReason.ORPHAN_SIDE
 
@@ -330,7 +366,9 @@ class _Decision:
         for file in self.store.files:
             fate = fates[file.entry]
             if isinstance(fate, DeleteReason) and file.entry not in cleared:
-                found.append(Delete(self.store.id, _version(file), file.entry, fate))
+                suspect = self.stale.get(file.entry.path)
+                instead = suspect.instead if suspect else None
+                found.append(Delete(self.store.id, _version(file), file.entry, fate, instead))
         return tuple(sorted(found, key=_deletion_order))
 
     # -- ages, by the storage's clock

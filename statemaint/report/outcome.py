@@ -7,10 +7,11 @@ from enum import StrEnum, unique
 from typing import TypeVar
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import SharedFile, SideFile, Snapshot, StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
 
 

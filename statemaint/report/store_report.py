@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Attestation, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding
+from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, KeepReason, StorePlan
 from statemaint.report.outcome import (
     Attested,

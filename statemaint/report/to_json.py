@@ -10,9 +10,10 @@ from typing import Any
 from statemaint.codec.digest import StateDigest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Attestation, Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, diagnose
 from statemaint.report.outcome import Report, StoreReport
 

@@ -1,21 +1,27 @@
 """What the ledger says of a store: one small JSON file each, replaced as a whole.
 
 It holds the attestations, the paths of the newest snapshots that we wrote (of any other one we know
-that an executor wrote it), and since when we have been writing.
+that an executor wrote it), and since when we have been writing. Files that attestations name are
+listed once, by their place below the store's directory:
+
+    {"format": 4, "files": [[name, size, modified, tag, sum], ...],
+     "attestations": [{"path": ..., "inputs": [0, 1, ...], "parts": [...], ...}], ...}
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
-from statemaint.model.checkpoint import Attestation
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation, FileRecord
 
 FOLDER = "_statemaint/attestations"
-_FORMAT = 3  # 1 had digests without a key, 2 did not say who wrote a snapshot
+# 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
+_FORMAT = 4
 _MOST_WRITTEN = 64
+_RECORDS = ("inputs", "parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,44 @@ def render_attestations(
     attestations: Iterable[Attestation], written: Iterable[str] = (), since: int | None = None
 ) -> bytes:
     """Returns the file that holds a store's attestations, and the snapshots that we wrote."""
-    listed = [asdict(one) for one in sorted(attestations, key=lambda one: one.version)]
+    proofs = sorted(attestations, key=lambda one: one.version)
+    files = _Files()
+    listed = [{**one.shown(), **files.of(one)} for one in proofs]
     ours = sorted(set(written), key=lambda path: (snapshot_version(path) or 0, path))
-    fields = {
+    content = {
         "format": _FORMAT,
+        "files": files.rows,
         "attestations": listed,
         "written": ours[-_MOST_WRITTEN:],
         "since": since,
     }
-    return json.dumps(fields).encode() + b"\n"
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+class _Files:
+    """The table of files that the attestations of one store share."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[Any]] = []
+        self._places: dict[FileRecord, int] = {}
+
+    def of(self, proof: Attestation) -> dict[str, list[int]]:
+        """Returns where the files of an attestation stand in the table."""
+        return {
+            name: [self._place(one, _folder(proof)) for one in getattr(proof, name)]
+            for name in _RECORDS
+        }
+
+    def _place(self, one: FileRecord, folder: str) -> int:
+        if one not in self._places:
+            self._places[one] = len(self.rows)
+            name = one.path.removeprefix(folder)
+            self.rows.append([name, one.size, one.modified, one.tag, one.sum])
+        return self._places[one]
+
+
+def _folder(proof: Attestation) -> str:
+    return f"{proof.path.rpartition('/')[0]}/"
 
 
 def parse_attestations(content: bytes) -> Known:
@@ -59,15 +94,18 @@ def parse_attestations(content: bytes) -> Known:
 
     That is nothing when the file is not one of ours, or is cut: an attestation that cannot be read
     is one that does not exist. The snapshot is read and compared again before anything depends on
-    it.
+    it. Attestations of older formats named no inputs, and count as none for the same reason.
     """
     try:
         stored = json.loads(content)
+        if stored["format"] == _FORMAT - 1:  # who wrote what is still true
+            return Known((), tuple(_path(one) for one in stored["written"]), _since(stored))
         if stored["format"] != _FORMAT:
             return Known()
-        found = tuple(_attestation(one) for one in stored["attestations"])
+        rows = stored["files"]
+        found = tuple(_attestation(one, rows) for one in stored["attestations"])
         return Known(found, tuple(_path(one) for one in stored["written"]), _since(stored))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
         return Known()
 
 
@@ -84,14 +122,38 @@ def _path(found: object) -> str:
     return found
 
 
-def _attestation(found: Mapping[str, Any]) -> Attestation:
-    attestation = Attestation(**found)
-    for field in fields(Attestation):
-        if not _is(getattr(attestation, field.name), cast("type", field.type)):
-            raise TypeError(field.name)
+def _attestation(found: Mapping[str, Any], rows: list[list[Any]]) -> Attestation:
+    folder = f"{_path(found['path']).rpartition('/')[0]}/"
+    lists = {name: _records(found[name], rows, folder) for name in _RECORDS}
+    attestation = Attestation(**{**found, **lists})
+    _check(attestation, _RECORDS)
     return attestation
 
 
+def _records(places: list[int], rows: list[list[Any]], folder: str) -> tuple[FileRecord, ...]:
+    if any(type(place) is not int or place < 0 for place in places):
+        raise TypeError(places)
+    return tuple(_record(rows[place], folder) for place in places)
+
+
+def _record(row: list[Any], folder: str) -> FileRecord:
+    name, *rest = row
+    record = FileRecord(folder + name, *rest)
+    _check(record)
+    return record
+
+
+def _check(parsed: Attestation | FileRecord, skip: tuple[str, ...] = ()) -> None:
+    """Raises `TypeError` unless every field has the type that it is declared with."""
+    for field in fields(parsed):
+        if field.name not in skip and not _is(
+            getattr(parsed, field.name), cast("type", field.type)
+        ):
+            raise TypeError(field.name)
+
+
 def _is(value: object, kind: type) -> bool:
+    if type(value) is bool:
+        return kind is bool
     whole = type(value) is int and isinstance(0.0, kind)
     return whole or isinstance(value, kind)

@@ -14,6 +14,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.scan.attestations import FOLDER, Known, attestation_path, parse_attestations
 from statemaint.scan.layout import Layout, expected_stores, schemas_lacking, sort_out
+from statemaint.scan.proofs import with_proofs
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
@@ -75,12 +76,13 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     provider, codec = _provider(storage.root, conf), _codec(storage.root, conf)
     row_checksums = _row_checksums(conf, notes)
     ids = _committed(storage, commits, notes)
+    listed = storage.now()
     layout = sort_out(storage.list("state"), provider)
     operators = tuple(_operators(storage, layout, notes))
     _check_schemas(storage, layout, notes)
     expected = expected_stores(layout, operators, _partitions(conf, notes))
     asked = tuple(one for one in expected if only is None or only(one))
-    stores = tuple(_stores(storage, layout, asked))
+    stores = tuple(_stores(storage, layout, asked, listed))
     if provider is Provider.ROCKSDB:
         named = _Named(ids, expected)
         stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
@@ -98,6 +100,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         offsets=tuple(sorted(offsets)),
         lacks=schemas_lacking(layout, operators),
         schemas=layout.schemas,
+        commit_times={batch: entry.modified for batch, entry in commits.items()},
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )
@@ -295,13 +298,16 @@ def _check_schemas(storage: Storage, layout: Layout, notes: _Notes) -> None:
             notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
 
 
-def _stores(storage: Storage, layout: Layout, asked: tuple[StoreId, ...]) -> Iterator[Store]:
+def _stores(
+    storage: Storage, layout: Layout, asked: tuple[StoreId, ...], listed: float
+) -> Iterator[Store]:
     attested = {entry.path for entry in storage.list(FOLDER)}
     for store in asked:
         path = attestation_path(store)
         known = _known(storage, path) if path in attested else Known()
         files = layout.stores.get(store, ())
-        yield Store(store, files, known.proofs, written=known.written, since=known.since)
+        found = Store(store, files, written=known.written, since=known.since, listed=listed)
+        yield with_proofs(storage, found, known.proofs, listed)
 
 
 def _known(storage: Storage, path: str) -> Known:

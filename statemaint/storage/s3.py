@@ -69,7 +69,7 @@ class S3Storage:
                 marker = found["Key"].endswith("/") and not found["Size"]
                 if not marker:  # an empty object that stands for a directory is no file
                     path = self._bucket.path(found["Key"])
-                    yield Entry(path, found["Size"], _seconds(found["LastModified"]))
+                    yield _entry(path, found["Size"], found)
 
     def _pages(self, prefix: str, where: str) -> Iterator[dict[str, Any]]:
         more: dict[str, str] = {}
@@ -89,7 +89,7 @@ class S3Storage:
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         found: Any = head(self._bucket, path)
-        return Entry(path, found["ContentLength"], _seconds(found["LastModified"]))
+        return _entry(path, found["ContentLength"], found)
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
@@ -146,6 +146,12 @@ class S3Storage:
         if known is None:
             raise S3Error(self._bucket.address, "the server does not say what time it is")
         return known
+
+
+def _entry(path: str, size: int, found: dict[str, Any]) -> Entry:
+    # Some servers leave the quotes out of one of the two answers.
+    tag = found.get("ETag", "").strip('"') or None
+    return Entry(path, size, _seconds(found["LastModified"]), tag)
 
 
 def _seconds(time_: datetime) -> float:

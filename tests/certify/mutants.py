@@ -14,8 +14,9 @@ from statemaint.execute import ledger, steps
 from statemaint.execute.lease import Lease
 from statemaint.execute.steps import StoreRun
 from statemaint.model.chain import Chain, Versions
-from statemaint.model.checkpoint import Attestation, Checkpoint
+from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.files import Snapshot
+from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, Delete, DeleteReason, KeepReason, StorePlan
 from statemaint.plan.store import _Decision
 from statemaint.scan import scan

@@ -31,7 +31,7 @@ from statemaint.codec.lzf import Lzf
 from statemaint.codec.snappy import Snappy
 from statemaint.codec.zstd import Zstd
 from statemaint.errors import CodecError
-from statemaint.model.checkpoint import Attestation
+from statemaint.model.proof import Attestation
 from statemaint.scan.attestations import parse_attestations, render_attestations
 from tests.fuzz.mutate import (
     log_record,

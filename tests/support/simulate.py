@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Attestation, Checkpoint, Rocks, Store
+from statemaint.model.checkpoint import Checkpoint, Rocks, Store
 from statemaint.model.files import SharedFile, Snapshot
+from statemaint.model.proof import Attestation
 from statemaint.plan import Action, Attest, Delete, WriteSnapshot
 
 

@@ -21,10 +21,10 @@ from statemaint.fold.fast import FastEngine
 from statemaint.listing import Entry
 from statemaint.maintain import maintain, plan_checkpoint, verify
 from statemaint.model.chain import Chain, Versions
-from statemaint.model.checkpoint import Attestation
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation
 from statemaint.plan import Delete, Request
 from statemaint.report import Deleted, Report, Skipped, StoreState
 from statemaint.report.to_json import report_json

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from statemaint.errors import NotACheckpointError, StorageError, UnsupportedError
-from statemaint.model.checkpoint import Attestation
 from statemaint.model.files import UnknownFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
 from statemaint.scan.attestations import Known
 from statemaint.storage import MemoryStorage

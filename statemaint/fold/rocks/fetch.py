@@ -101,7 +101,7 @@ def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:
 def _fetch(source: Source, owner: str, sst: SstFile, target: Path) -> None:
     path = stored_at(owner, sst.stored)
     try:
-        with source.storage.open(path) as stream:
+        with source.opened(path) as stream:
             size = _copy(stream, target)
     except NotFoundError as error:
         raise MissingSstError(owner, path) from error

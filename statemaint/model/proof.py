@@ -1,0 +1,188 @@
+"""What is proved of a snapshot, and from which files it was proved (S6).
+
+A proof names its inputs. It counts while each of them that still exists is that very file: a
+rewind writes deltas again under the same names, and a snapshot that was equal to the old ones is
+stale from then on, although its own file has not changed.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from statemaint.listing import Entry
+
+# A file that is younger than this when it is read may be replaced within the same second, on a
+# storage that stamps whole seconds; clocks may differ by as much as is tolerated (S19), too.
+_RACY = 302.0
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file as it was when it was read.
+
+    Attributes:
+        path: relative to the checkpoint.
+        size: bytes of the stored file.
+        modified: the storage's time of the stored file.
+        tag: the storage's own mark of its content; `None` where it has none.
+        sum: CRC-32C of the stored bytes; `None` where they were not read whole.
+    """
+
+    path: str
+    size: int
+    modified: float | None
+    tag: str | None = None
+    sum: int | None = None
+
+    @classmethod
+    def of(cls, entry: Entry, fingerprint: int | None) -> "FileRecord":
+        """Returns the record of a listed file with the fingerprint of its bytes."""
+        return cls(entry.path, entry.size, entry.modified, entry.tag, fingerprint)
+
+    def identifies(self, entry: Entry, at: float) -> bool:
+        """Returns whether a listed file is this one for certain, by the listing alone.
+
+        Args:
+            entry: the file as it is listed now.
+            at: when this record was made, in seconds by the storage's clock.
+        """
+        if self.size != entry.size:
+            return False
+        if self.tag is not None and entry.tag is not None:
+            return self.tag == entry.tag
+        if self.modified is None or self.modified != entry.modified:
+            return False
+        fine = self.modified % 1 != 0
+        return fine or self.modified < at - _RACY
+
+    def listed_as(self, entry: Entry) -> "FileRecord":
+        """Returns the same bytes under the identity that they are listed with now."""
+        return replace(self, size=entry.size, modified=entry.modified, tag=entry.tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """Proof that a snapshot was read back whole and equals the fold of what it replaces (S6).
+
+    Attributes:
+        path: of the snapshot, relative to the checkpoint.
+        version: the state version it holds.
+        size: bytes of the stored file.
+        modified: the storage's time of the stored file.
+        digest: 32 hexadecimal digits, order-free over all rows.
+        rows: how many keys the state has.
+        bytes: key and value bytes of all rows.
+        files: how many files it was compared with; 0 when nothing below it was left.
+        start: the version that their chain starts from, 0 for the empty state.
+        target: the target version of the run that read it; `None` when that is not known.
+        tag: the storage's own mark of the snapshot's content.
+        sum: CRC-32C of the snapshot's stored bytes.
+        at: when the run that proved it was planned, by the storage's clock.
+        ours: whether we wrote the snapshot.
+        inputs: the files that it was folded from or compared with.
+        parts: the shared files that the snapshot refers to, read back with it.
+    """
+
+    path: str
+    version: int
+    size: int
+    modified: float | None
+    digest: str
+    rows: int
+    bytes: int
+    files: int = 0
+    start: int = 0
+    target: int | None = None
+    tag: str | None = None
+    sum: int | None = None
+    at: float = 0.0
+    ours: bool = False
+    inputs: tuple[FileRecord, ...] = ()
+    parts: tuple[FileRecord, ...] = ()
+
+    @property
+    def own(self) -> FileRecord:
+        """Returns the record of the snapshot's own file."""
+        return FileRecord(self.path, self.size, self.modified, self.tag, self.sum)
+
+    @property
+    def entry(self) -> Entry:
+        """Returns the snapshot's file as it was attested."""
+        return Entry(self.path, self.size, self.modified, self.tag)
+
+    @property
+    def records(self) -> Iterator[FileRecord]:
+        """Yields the record of every file that the proof is about, the snapshot's own first."""
+        yield self.own
+        yield from self.parts
+        yield from self.inputs
+
+    def covers(self, entry: Entry) -> bool:
+        """Returns whether a listed file is the one that was attested, by its identity."""
+        return self.entry == entry
+
+    def shown(self) -> dict[str, Any]:
+        """Returns the fields that are not lists of files."""
+        names = (field.name for field in fields(self) if field.name not in ("inputs", "parts"))
+        return {name: getattr(self, name) for name in names}
+
+    def of_listed(self, listed: Collection[str]) -> "Attestation":
+        """Returns the same proof without the inputs that are missing: they cannot be replaced."""
+        kept = tuple(one for one in self.inputs if one.path in listed)
+        return self if len(kept) == len(self.inputs) else replace(self, inputs=kept)
+
+    def refreshed(self, entries: Mapping[str, Entry], at: float) -> "Attestation":
+        """Returns the same proof with the identities that its files are listed with now."""
+        own = self.own.listed_as(entries[self.path]) if self.path in entries else self.own
+        return replace(
+            self,
+            size=own.size,
+            modified=own.modified,
+            tag=own.tag,
+            at=at,
+            inputs=_refreshed(self.inputs, entries),
+            parts=_refreshed(self.parts, entries),
+        )
+
+
+def _refreshed(
+    records: tuple[FileRecord, ...], entries: Mapping[str, Entry]
+) -> tuple[FileRecord, ...]:
+    return tuple(
+        one.listed_as(entries[one.path]) if one.path in entries else one for one in records
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """A proof that no longer counts because files of the log were replaced since.
+
+    Attributes:
+        proof: as it was made.
+        replaced: the inputs that are there with other bytes now, as they are listed.
+    """
+
+    proof: Attestation
+    replaced: tuple[Entry, ...]
+
+    @property
+    def path(self) -> str:
+        """Returns the path of the snapshot."""
+        return self.proof.path
+
+    @property
+    def version(self) -> int:
+        """Returns the version that the snapshot holds."""
+        return self.proof.version
+
+    @property
+    def why(self) -> str:
+        """Returns what was replaced, and what to do, as the end of a sentence."""
+        names = ", ".join(entry.name for entry in self.replaced[:_SHOWN])
+        more = len(self.replaced) - _SHOWN
+        many = f" and {more} more were" if more > 0 else " were" if self.replaced[1:] else " was"
+        return (
+            f"{names}{many} replaced after the two were proved equal. Put what was there before "
+            "back from a copy; move the snapshot away only if the query itself wrote the log again"
+        )

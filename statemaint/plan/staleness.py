@@ -1,0 +1,167 @@
+"""What becomes of a snapshot whose log was replaced after it was proved. Pure.
+
+A query that was rewound writes its deltas again: from some version up to the snapshot's, one after
+the other, each before its commit. Such a log is the truth, and the snapshot is *stale*. A log that
+was changed in any other way (files swapped, restored, edited) is in doubt, and the snapshot is the
+witness against it: nothing is decided before the two have been compared.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from statemaint.model.chain import Chain, Versions
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, SideFile, Snapshot
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import batch_of
+from statemaint.model.proof import Outdated
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A snapshot whose log was replaced.
+
+    Attributes:
+        snapshot: the file.
+        instead: what gives its version without it.
+        replaced: the versions of the log that were replaced, ascending.
+    """
+
+    snapshot: Snapshot
+    instead: Chain
+    replaced: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be done about the outdated proofs of a store.
+
+    Attributes:
+        stale: snapshots of ours of before a rewind; the log takes their place.
+        disputed: snapshots to be compared with the log before anything else happens.
+        lost: snapshots of before a rewind that nothing can take the place of.
+    """
+
+    stale: tuple[Suspect, ...] = ()
+    disputed: tuple[Suspect, ...] = ()
+    lost: tuple[Outdated, ...] = ()
+
+    @property
+    def stale_paths(self) -> frozenset[str]:
+        """Returns the paths of the stale snapshots."""
+        return frozenset(one.snapshot.entry.path for one in self.stale)
+
+    def without_stale(self, store: Store) -> Store:
+        """Returns the store as it is without its stale snapshots, and what lies beside them."""
+        gone = self.stale_paths
+        kept = (
+            file
+            for file in store.files
+            if (file.owner if isinstance(file, SideFile) else file.entry.path) not in gone
+        )
+        return replace(store, files=tuple(kept)) if gone else store
+
+
+def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
+    """Returns what each outdated proof of a store means.
+
+    A proof whose snapshot nothing lies below any more is left as it is: what was replaced is only
+    the change feed of its own version, and no rewind can have led there.
+    """
+    target = checkpoint.target
+    if target is None or not store.outdated:
+        return Judgement()
+    versions = store.versions
+    trusted = _without(versions, {one.path for one in store.outdated})
+    proved = {one.version for one in store.attestations}
+    stale: list[Suspect] = []
+    disputed: list[Suspect] = []
+    lost: list[Outdated] = []
+    for one in store.outdated:
+        snapshot = versions.snapshots.get(one.version)
+        if snapshot is None or snapshot.entry.path != one.path or one.version > target:
+            continue  # no version is loaded from it
+        by_query = _written_by_query(one, versions, checkpoint, target)
+        instead = trusted.from_log(one.version, proved=proved)
+        if instead:
+            suspect = Suspect(snapshot, instead, _replaced(one, versions))
+            (stale if by_query and one.proof.ours else disputed).append(suspect)
+        elif by_query:
+            lost.append(one)
+    return Judgement(tuple(stale), tuple(disputed), tuple(lost))
+
+
+def _without(versions: Versions, gone: Iterable[str]) -> Versions:
+    paths = frozenset(gone)
+    kept = {v: one for v, one in versions.snapshots.items() if one.entry.path not in paths}
+    return Versions(versions.deltas, kept)
+
+
+def _replaced(one: Outdated, versions: Versions) -> tuple[int, ...]:
+    paths = {entry.path for entry in one.replaced}
+    return tuple(sorted(v for v, delta in versions.deltas.items() if delta.entry.path in paths))
+
+
+def _written_by_query(
+    one: Outdated, versions: Versions, checkpoint: Checkpoint, target: int
+) -> bool:
+    """Returns whether the log was replaced as a query that was rewound replaces it.
+
+    It writes every version from some one up to the snapshot's again, in their order, after the
+    snapshot, and commits each after that. Some of them may have the bytes that they had before.
+    """
+    listed = {delta.entry.path: delta for delta in versions.deltas.values()}
+    inputs = [(listed[it.path], it.modified) for it in one.proof.inputs if it.path in listed]
+    again = [delta for delta, modified in inputs if delta.entry.modified != modified]
+    if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
+        return False
+    after = versions.deltas.get(one.version + 1) if one.version < target else None
+    times = [one.proof.modified, *(delta.entry.modified for delta in (*again, *_some(after)))]
+    commits = checkpoint.commit_times
+    return _ascending(times) and all(_committed_after(delta, commits) for delta in again)
+
+
+def _some(delta: Delta | None) -> tuple[Delta, ...]:
+    return (delta,) if delta else ()
+
+
+def _ascending(times: list[float | None]) -> bool:
+    known = [one for one in times if one is not None]
+    return len(known) == len(times) and known == sorted(known)
+
+
+def _committed_after(delta: Delta, commits: Mapping[int, float | None]) -> bool:
+    batch = batch_of(delta.version)
+    if batch not in commits:
+        return True  # purged from the log since
+    committed, written = commits[batch], delta.entry.modified
+    return committed is not None and written is not None and committed >= written
+
+
+def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields what outdated proofs mean for a restart."""
+    found = judge(store, checkpoint)
+    for one in found.stale:
+        path, version = one.snapshot.entry.path, one.snapshot.version
+        detail = (
+            f"{path} is stale: {_span(one.replaced)} written again after it was proved, so a "
+            f"restart at version {version} (batch {batch_of(version)}) or later may load the state "
+            "from before the rewind; `statemaint maintain` moves it to the trash, the log has the "
+            "state"
+        )
+        yield Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=path)
+    for lost in found.lost:
+        names = ", ".join(entry.name for entry in lost.replaced)
+        detail = (
+            f"{lost.path} was written before {names}, which it was proved from, and what lies "
+            "below is missing: nothing tells whether it is right. Put the missing files back from "
+            "a copy"
+        )
+        code = FindingCode.SNAPSHOT_MISMATCH
+        yield Finding(code, detail, store.id, lost.version, path=lost.path)
+
+
+def _span(versions: tuple[int, ...]) -> str:
+    if len(versions) == 1:
+        return f"version {versions[0]} was"
+    return f"versions {versions[0]} to {versions[-1]} were"

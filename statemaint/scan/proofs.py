@@ -1,0 +1,110 @@
+"""Which proofs still count, given the files that are listed now (S6).
+
+Identities cost no read: path, size, time, and the storage's own mark of the content. Only where one
+of these has changed, or cannot tell (whole-second times of young files), the file is read and its
+fingerprint decides: a copy or a restore gives files other times and leaves their bytes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import google_crc32c
+
+from statemaint.errors import NotFoundError, Superseded
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.proof import Attestation, FileRecord, Outdated
+from statemaint.storage import Storage
+
+_PIECE = 1024 * 1024
+
+
+def with_proofs(storage: Storage, store: Store, proofs: Iterable[Attestation], at: float) -> Store:
+    """Returns a store with the proofs that count, and those whose inputs were replaced.
+
+    A proof whose snapshot, or a table of it, is missing or another file counts as none.
+
+    Args:
+        storage: where the store lives.
+        store: as it is listed.
+        proofs: as the ledger has them.
+        at: when it was listed, by the storage's clock.
+
+    Raises:
+        StorageError: when a file whose identity has changed cannot be read.
+    """
+    looking = _Comparison(storage, {file.entry.path: file.entry for file in store.files}, at)
+    counting, outdated = [], []
+    for proof in proofs:
+        if not looking.stands(proof):
+            continue
+        replaced = looking.replaced(proof.inputs, proof.at)
+        if replaced:  # with the identities of then, which say what else was written again
+            outdated.append(Outdated(proof, replaced))
+        else:
+            counting.append(proof.refreshed(looking.same, at) if looking.same else proof)
+    return replace(store, attestations=tuple(counting), outdated=tuple(outdated))
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """Listed files beside the records of them.
+
+    Attributes:
+        same: the files that were read and have the bytes of their record under another identity.
+        sums: size and fingerprint of each file that was read; `None` for one that went away.
+    """
+
+    storage: Storage
+    entries: Mapping[str, Entry]
+    at: float
+    same: dict[str, Entry] = field(default_factory=dict)
+    sums: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+
+    def stands(self, proof: Attestation) -> bool:
+        """Returns whether the snapshot and what it refers to are the files that were read back."""
+        self.same = {}
+        records = (proof.own, *proof.parts)
+        there = all(one.path in self.entries for one in records)
+        return there and not self.replaced(records, proof.at)
+
+    def replaced(self, records: Iterable[FileRecord], at: float) -> tuple[Entry, ...]:
+        """Returns the listed files that have other bytes than their record."""
+        listed = ((one, self.entries[one.path]) for one in records if one.path in self.entries)
+        return tuple(entry for one, entry in listed if not self._equal(one, entry, at))
+
+    def _equal(self, record: FileRecord, entry: Entry, at: float) -> bool:
+        if record.identifies(entry, at):
+            return True
+        if record.sum is None or record.size != entry.size:
+            return False
+        found = self._sum(entry.path)
+        if found is None:  # deleted since it was listed: what is missing was not replaced
+            return True
+        if found != (record.size, record.sum):
+            return False
+        self.same[entry.path] = entry
+        return True
+
+    def _sum(self, path: str) -> tuple[int, int] | None:
+        if path not in self.sums:
+            self.sums[path] = fingerprint(self.storage, path)
+        return self.sums[path]
+
+
+def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
+    """Returns the size and the CRC-32C of a file's stored bytes; `None` when it does not exist.
+
+    Raises:
+        StorageError: when it cannot be read.
+    """
+    size = total = 0
+    try:
+        with storage.open(path) as stream:
+            while piece := stream.read(_PIECE):
+                size, total = size + len(piece), google_crc32c.extend(total, piece)
+    except NotFoundError:
+        return None
+    except Superseded:  # replaced while it was read: not the file of any record
+        return -1, 0
+    return size, total
