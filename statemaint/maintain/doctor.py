@@ -15,7 +15,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import version_of
 from statemaint.model.policy import PRESETS
-from statemaint.plan import newest_to_go_back_to
+from statemaint.plan import judge, newest_to_go_back_to
 from statemaint.storage import ReadOnly, Storage
 
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
@@ -34,6 +34,9 @@ _ADVICE = {
     FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
     FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
     FindingCode.SNAPSHOT_MISMATCH: "tell which is right, the snapshot or the log below it",
+    FindingCode.STALE_SNAPSHOT: (
+        "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
+    ),
     FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
     FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
@@ -82,6 +85,7 @@ class Diagnosis:
         slots: how many stores the query's executors read at once.
         right: the newest loadable batch whose rows are all right, if any; looked for where those
             of the newest version are not.
+        disputed: what was replaced in logs that snapshots disagree with, by snapshot.
     """
 
     checkpoint: Checkpoint
@@ -94,6 +98,7 @@ class Diagnosis:
     total: int | None = None
     slots: int = 1
     right: tuple[int, ...] = ()
+    disputed: tuple[str, ...] = ()
 
     @property
     def speed(self) -> float | None:
@@ -138,8 +143,12 @@ class Diagnosis:
         """Returns the newest batch that is worth a rollback, `None` where there is none.
 
         That is the newest one where the query restarts from there as it is. Where rows of that
-        are wrong, which only a deep look sees, it is one whose rows are right.
+        are wrong, which only a deep look sees, it is one whose rows are right. Where a log that
+        was replaced disagrees with a snapshot there is none: going back would move the snapshot
+        away, which may be all that is left of the right state.
         """
+        if self.disputed:
+            return None
         right = [one for one in self.loadable if not self.misplaced or one in self.right]
         return newest_to_go_back_to(self.checkpoint, self.findings, right)
 
@@ -151,7 +160,8 @@ class Diagnosis:
     @property
     def next(self) -> tuple[str, ...]:
         """Returns what to do, the most urgent first."""
-        found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
+        found = [*self.disputed]
+        found += [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _MENDABLE & self.counts.keys():
             found.insert(0, "see what `statemaint repair` can mend from the log")
         batch = self.goes_back_to
@@ -197,8 +207,18 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
         largest=took if largest is longest else _measured(reading, checkpoint, largest),
         total=_total(checkpoint, chains),
         slots=slots,
+        disputed=tuple(_disputed(checkpoint, found.findings)),
         right=tuple(_right(reading, checkpoint, found.findings, loadable)),
     )
+
+
+def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Yields, for each log in doubt, what to do about it."""
+    wrong = {one.path for one in findings if one.code is FindingCode.SNAPSHOT_MISMATCH}
+    for store in checkpoint.stores:
+        for one in judge(store, checkpoint).disputed:
+            if one.path in wrong and not one.by_query:
+                yield f"{one.path} disagrees with the log: {one.why}"
 
 
 def _right(

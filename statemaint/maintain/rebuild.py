@@ -105,6 +105,8 @@ class _Rebuild:
         found = [error for error in errors if error]
         snapshot = self.versions.snapshots.get(version)
         compared = version - 1 in self.loads and version in self.versions.deltas
+        suspects = {one.path for one in self.store.outdated}  # which are compared by themselves
+        compared = compared and snapshot is not None and snapshot.entry.path not in suspects
         if snapshot and compared and snapshot.entry.path in self.digests and not found:
             try:
                 self._compare(snapshot)
@@ -137,9 +139,10 @@ class _Rebuild:
     def _believed(self, snapshot: Snapshot) -> bool:
         """Tells whether a snapshot need not be read whole."""
         path = snapshot.entry.path
-        proofs = [one for one in self.store.attestations if one.path == path]
-        if proofs:
-            return any(one.covers(snapshot.entry) for one in proofs)
+        if path in self.store.lapsed:
+            return False
+        if any(one.path == path for one in self.store.attestations):
+            return True
         # A zip is read by the scan.
         return self.store.rocks is not None or seems_whole(self.source, snapshot)
 

@@ -23,11 +23,13 @@ from statemaint.plan import (
     cures,
     families_of,
     has_families,
+    judge,
     rebuilt,
     refers,
     self_checking,
-    witnessed,
+    witness,
 )
+from statemaint.scan import fingerprint
 from statemaint.storage import ReadOnly, Storage, Without
 
 
@@ -128,7 +130,7 @@ class _Search:
         if cure.reason is RemoveReason.STALE_CHECKSUM:
             yield from self._against_checksum(cure, before, without)
         elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH:
-            yield from _against_log(cure, before, after)
+            yield from self._against_log(cure, before, after)
         if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
             yield "no zip is left that says which column families there are"
 
@@ -140,11 +142,52 @@ class _Search:
             raise TypeError(side)
         if any(one.damage and one.path == side.owner for one in without.findings):
             yield f"{side.owner} is damaged itself"
-        compared = witnessed(_store(without.checkpoint, cure), side)
+        compared = self._agrees(_store(without.checkpoint, cure), side)
         # A checksum of other bytes may be right, and the file another one that is whole as well.
         garbled = not _says_a_sum(self._storage, side)
         if not compared and not (garbled and self_checking(without.checkpoint)):
             yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"
+
+    def _agrees(self, store: Store, side: SideFile) -> bool:
+        """Returns whether a snapshot that was not made from a file agrees with what it says.
+
+        No checksum is looked at meanwhile: those of the other files may be stale as well.
+        """
+        found = witness(store, side)
+        if found is None:
+            return False
+        snapshot, chain = found
+        source = replace(
+            Source.of(self._storage, store, self._before.checkpoint),
+            checksums={},
+            families=snapshot if store.rocks else None,
+        )
+        engine = engine_for(chain.size, self._before.checkpoint.provider)
+        try:
+            held = engine.digest(source, snapshot.entry.path)
+            folded = engine.fold(source, chain, (chain.version,), write=False)
+            return held == digest_of(folded, chain.version)
+        except (CheckpointError, UnsupportedError):
+            return False
+
+    def _against_log(self, cure: Cure, before: Store, after: Store) -> Iterator[str]:
+        """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
+        path = cure.removes[-1].path
+        disputed = judge(before, self._before.checkpoint).disputed
+        if why := next((one.why for one in disputed if one.path == path and not one.by_query), ""):
+            yield f"it was equal to the log when it was proved; {why}"
+        for proof in before.attestations:
+            if proof.path == path and fingerprint(self._storage, path) == (proof.size, proof.sum):
+                yield (
+                    "it was equal to the log when it was proved, so it is the log that has changed "
+                    "since; put the log's files back from a copy"
+                )
+        chain = after.versions.from_log(cure.version, proved=())
+        if chain and chain.base and not _is_proved(after, chain.base.entry.path):
+            yield (
+                f"what it differs from begins with {chain.base.entry.path}, which nobody has "
+                "proved; one of the two is wrong"
+            )
 
     @property
     def _damage(self) -> set[tuple[str, str]]:
@@ -200,21 +243,6 @@ def _store(checkpoint: Checkpoint, cure: Cure) -> Store:
     return next(one for one in checkpoint.stores if one.id == cure.removes[-1].store)
 
 
-def _against_log(cure: Cure, before: Store, after: Store) -> Iterator[str]:
-    """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
-    if _is_proved(before, cure.removes[-1].path):
-        yield (
-            "it was equal to the log when it was proved, so it is the log that has changed "
-            "since; put the log's files back from a copy"
-        )
-    chain = after.versions.from_log(cure.version, proved=())
-    if chain and chain.base and not _is_proved(after, chain.base.entry.path):
-        yield (
-            f"what it differs from begins with {chain.base.entry.path}, which nobody has proved; "
-            "one of the two is wrong"
-        )
-
-
 def _says_a_sum(storage: Storage, side: SideFile) -> bool:
     """Tells whether a checksum file is one, of whatever bytes."""
     content = storage.read(side.entry.path)
@@ -229,5 +257,4 @@ def _says_a_sum(storage: Storage, side: SideFile) -> bool:
 
 
 def _is_proved(store: Store, path: str) -> bool:
-    entries = [one.entry for one in store.files if one.entry.path == path]
-    return any(proof.covers(entry) for proof in store.attestations for entry in entries)
+    return any(proof.path == path for proof in store.attestations)

@@ -5,14 +5,22 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from statemaint.codec import logs
-from statemaint.errors import CodecError, ConfigError, DamagedError, NotFoundError
+from statemaint.errors import (
+    CodecError,
+    ConfigError,
+    DamagedError,
+    NotFoundError,
+    SnapshotMismatchError,
+)
+from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
 from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.planning import scan_checkpoint
+from statemaint.maintain.suspects import differs, in_doubt
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
-from statemaint.plan import Mend, MendVerb, Remove, rolled_back
+from statemaint.plan import Mend, MendVerb, Remove, judge, rolled_back
 from statemaint.storage import ReadOnly, Storage, Without
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
@@ -67,6 +75,7 @@ def _proved(storage: Storage, batch: int) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     _must_be_committed(reading, entries, batch)
+    _must_not_be_in_doubt(reading, batch)
     removes = _removes(reading, entries, batch)
     found = doctor(Without(reading, [one.path for one in removes]), deep=True)
     _must_restart(found, batch)
@@ -80,6 +89,22 @@ def _proved(storage: Storage, batch: int) -> Proved:
         versions_checked=len(found.loadable) * len(found.checkpoint.stores),
     )
     return Proved(plan, found.checkpoint, entries)
+
+
+def _must_not_be_in_doubt(storage: Storage, batch: int) -> None:
+    """Refuses a batch whose log disagrees with a snapshot that the rollback would move away."""
+    checkpoint = scan_checkpoint(storage)
+    for store in checkpoint.stores:
+        for one in judge(store, checkpoint).disputed:
+            if one.by_query or batch not in in_doubt(one, checkpoint):
+                continue
+            source = Source.of(storage, store, checkpoint)
+            engine = engine_for(one.instead.size, checkpoint.provider)
+            error = differs(source, engine, one)
+            if isinstance(error, SnapshotMismatchError):
+                detail = f"batch {batch} cannot be gone back to, its rows may be wrong: {error}"
+                code = FindingCode.SNAPSHOT_MISMATCH.value
+                raise DamagedError(checkpoint.root, detail, code=code)
 
 
 def _must_be_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> None:

@@ -19,6 +19,7 @@ from statemaint.listing import Entry
 from statemaint.maintain.invariants import check_rows
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.maintain.rebuild import Depth, finding_of, rebuild, spoiled
+from statemaint.maintain.suspects import check_suspects
 from statemaint.model.chain import Gap, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
@@ -90,7 +91,8 @@ def verify_at(
     findings = [*checkpoint.findings, *_logs(reading, checkpoint)]
     for store in checkpoint.stores:
         source = Source.of(reading, store, checkpoint)
-        findings += diagnose(store, checkpoint)
+        findings += _diagnosed(store, checkpoint)
+        findings += check_suspects(source, engine, store, checkpoint)
         rebuilt, found = rebuild(source, engine, store, checkpoint, depth)
         checked += rebuilt
         findings += found
@@ -100,6 +102,12 @@ def verify_at(
         findings += _deep(source, engine(), store, checkpoint) if deep else ()
     findings += check_rows(reading, checkpoint) if deep else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
+
+
+def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields what the listing alone says; stale snapshots are looked at by themselves."""
+    found = diagnose(store, checkpoint)
+    return (one for one in found if one.code is not FindingCode.STALE_SNAPSHOT)
 
 
 def _shares(number: int, total: int) -> Callable[[StoreId], bool]:

@@ -82,6 +82,7 @@ class Store:
         rocks: what else is known of it where it is one of RocksDB.
         since: the target version when we first wrote a snapshot here.
         outdated: the proofs that no longer count because their inputs were replaced.
+        lapsed: the snapshots that are other files than the ones that were proved, by path.
         listed: when its files were listed, by the storage's clock.
     """
 
@@ -93,6 +94,7 @@ class Store:
     rocks: Rocks | None = None
     since: int | None = None
     outdated: tuple[Outdated, ...] = ()
+    lapsed: frozenset[str] = frozenset()
     listed: float = 0.0
 
     @property

@@ -77,8 +77,13 @@ class Finding:
 
     @property
     def damage(self) -> bool:
-        """Tells whether the store (or checkpoint) must stand still until a person has looked."""
-        return self.code not in _NOTICES
+        """Returns whether a person must look: the store (or checkpoint) is halted until then.
+
+        Maintenance ends a stale snapshot by itself, so it is a notice to a plan; where batches are
+        known to load wrong rows from one, the checkpoint is not healthy.
+        """
+        misleads = self.code is FindingCode.STALE_SNAPSHOT and bool(self.batches)
+        return misleads or self.code not in _NOTICES
 
 
 def damaged(findings: tuple[Finding, ...]) -> bool:

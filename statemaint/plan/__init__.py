@@ -21,13 +21,14 @@ from statemaint.plan.cures import (
     rebuilt,
     refers,
     self_checking,
-    witnessed,
+    witness,
 )
 from statemaint.plan.health import batches_through, diagnose
 from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
+from statemaint.plan.staleness import Suspect, judge, stale_finding
 from statemaint.plan.store import RELY_ON_BASE
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "Request",
     "SnapshotReason",
     "StorePlan",
+    "Suspect",
     "WriteSnapshot",
     "batches_through",
     "cures",
@@ -57,11 +59,13 @@ __all__ = [
     "diagnose_logs",
     "families_of",
     "has_families",
+    "judge",
     "newest_to_go_back_to",
     "plan",
     "rebuilt",
     "refers",
     "rolled_back",
     "self_checking",
-    "witnessed",
+    "stale_finding",
+    "witness",
 ]

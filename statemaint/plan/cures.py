@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
 from statemaint.model.files import SharedFile, SideFile, Snapshot, StateFile, spark_checksums
 from statemaint.model.findings import Finding, FindingCode
@@ -38,7 +39,12 @@ def _order(cure: Cure) -> tuple[int, StoreId, int]:
 
 
 _OF_SNAPSHOTS = frozenset(
-    {FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH, FindingCode.MISSING_SST}
+    {
+        FindingCode.CORRUPT_FILE,
+        FindingCode.SNAPSHOT_MISMATCH,
+        FindingCode.STALE_SNAPSHOT,
+        FindingCode.MISSING_SST,
+    }
 )
 
 
@@ -153,18 +159,28 @@ def self_checking(checkpoint: Checkpoint) -> bool:
     return checkpoint.codec == "lz4" or checkpoint.row_checksums
 
 
-def witnessed(store: Store, side: SideFile) -> bool:
-    """Tells whether a file was compared with others when the versions around it were rebuilt.
+def witness(store: Store, side: SideFile) -> tuple[Snapshot, Chain] | None:
+    """Returns what a file can be compared with: the next snapshot, and a chain through the file.
 
-    A snapshot is compared with the log below it, and a change with the next snapshot above.
+    A snapshot is compared with the log below it, and a change with the next snapshot above. One
+    that was folded from that log by us agrees with it whatever became of it, and tells nothing.
     """
     versions = store.versions
     above = [number for number in versions.snapshots if number >= side.version]
     if not above or not any(file.entry.path == side.owner for file in _counting(store)):
-        return False
-    number = min(above)
-    below = versions.loadable(max(1, number - 1), number)
-    return number in versions.deltas and (number == 1 or number - 1 in below)
+        return None
+    snapshot = versions.snapshots[min(above)]
+    if snapshot.entry.path in _ours(store):
+        return None
+    chain = versions.from_log(snapshot.version, proved=())
+    through = chain and (side.owner in chain.paths or side.owner == snapshot.entry.path)
+    return (snapshot, chain) if chain and through else None
+
+
+def _ours(store: Store) -> frozenset[str]:
+    proofs = (*store.attestations, *(one.proof for one in store.outdated))
+    marked = store.rocks.ours if store.rocks else frozenset()
+    return marked | {one.path for one in proofs if one.ours}
 
 
 def _counting(store: Store) -> Iterator[StateFile]:

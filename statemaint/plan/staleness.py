@@ -25,11 +25,20 @@ class Suspect:
         snapshot: the file.
         instead: what gives its version without it.
         replaced: the versions of the log that were replaced, ascending.
+        by_query: whether a query that was rewound replaced them.
+        why: what was replaced, as the end of a sentence.
     """
 
     snapshot: Snapshot
     instead: Chain
     replaced: tuple[int, ...]
+    by_query: bool
+    why: str
+
+    @property
+    def path(self) -> str:
+        """Returns the snapshot's path."""
+        return self.snapshot.entry.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,12 @@ class Judgement:
     @property
     def stale_paths(self) -> frozenset[str]:
         """Returns the paths of the stale snapshots."""
-        return frozenset(one.snapshot.entry.path for one in self.stale)
+        return frozenset(one.path for one in self.stale)
+
+    @property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Returns every snapshot that something can be compared with."""
+        return (*self.stale, *self.disputed)
 
     def without_stale(self, store: Store) -> Store:
         """Returns the store as it is without its stale snapshots, and what lies beside them."""
@@ -84,7 +98,8 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
         by_query = _written_by_query(one, versions, checkpoint, target)
         instead = trusted.from_log(one.version, proved=proved)
         if instead:
-            suspect = Suspect(snapshot, instead, _replaced(one, versions))
+            replaced = _replaced(one, versions)
+            suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
             (stale if by_query and one.proof.ours else disputed).append(suspect)
         elif by_query:
             lost.append(one)
@@ -142,14 +157,7 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields what outdated proofs mean for a restart."""
     found = judge(store, checkpoint)
     for one in found.stale:
-        path, version = one.snapshot.entry.path, one.snapshot.version
-        detail = (
-            f"{path} is stale: {_span(one.replaced)} written again after it was proved, so a "
-            f"restart at version {version} (batch {batch_of(version)}) or later may load the state "
-            "from before the rewind; `statemaint maintain` moves it to the trash, the log has the "
-            "state"
-        )
-        yield Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=path)
+        yield stale_finding(store, one)
     for lost in found.lost:
         names = ", ".join(entry.name for entry in lost.replaced)
         detail = (
@@ -159,6 +167,17 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
         )
         code = FindingCode.SNAPSHOT_MISMATCH
         yield Finding(code, detail, store.id, lost.version, path=lost.path)
+
+
+def stale_finding(store: Store, one: Suspect) -> Finding:
+    """Returns the finding of a stale snapshot: a notice until somebody has compared it."""
+    version = one.snapshot.version
+    detail = (
+        f"{one.path} is stale: {_span(one.replaced)} written again after it was proved, so a "
+        f"restart from version {version} (batch {batch_of(version)}) on loads the state from "
+        "before the rewind; `statemaint maintain` moves it to the trash, the log has the state"
+    )
+    return Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=one.path)
 
 
 def _span(versions: tuple[int, ...]) -> str:

@@ -103,7 +103,7 @@ class _Decision:
     def __init__(self, store: Store, window: Window, floor: int, judgement: Judgement) -> None:
         self.store, self.window, self.floor, self.judgement = store, window, floor, judgement
         self.versions = judgement.without_stale(store).versions
-        self.stale = {one.snapshot.entry.path: one for one in judgement.stale}
+        self.stale = {one.path: one for one in judgement.stale}
         self.uploading = executors_upload(store, window.required, window.target)
         self.settled = settled(store, window.target)
         self.checksums = spark_checksums(store.files)
@@ -242,7 +242,7 @@ class _Decision:
     def _attest(self) -> tuple[Attest, ...]:
         base = self.base
         planned = {write.path for write in self.writes}
-        planned |= {one.snapshot.entry.path for one in self.judgement.disputed}
+        planned |= {one.path for one in self.judgement.disputed}
         if base is None or base.entry.path in planned or base.version in self.proved:
             return ()
         return (

@@ -66,13 +66,15 @@ def _attested(store: Store, attestation: Attestation | None) -> Store:
         return store
     others = (one for one in store.attestations if one.path != attestation.path)
     found = sorted((*others, attestation), key=lambda one: one.version)
-    return replace(store, attestations=tuple(found))
+    outdated = tuple(one for one in store.outdated if one.path != attestation.path)
+    return replace(store, attestations=tuple(found), outdated=outdated)
 
 
 def _without(store: Store, entry: Entry) -> Store:
     files = tuple(file for file in store.files if file.entry != entry)
     attestations = tuple(one for one in store.attestations if one.path != entry.path)
-    return replace(store, files=files, attestations=attestations)
+    outdated = tuple(one for one in store.outdated if one.path != entry.path)
+    return replace(store, files=files, attestations=attestations, outdated=outdated)
 
 
 def _state(outcomes: tuple[Outcome, ...]) -> StoreState:

@@ -1,10 +1,12 @@
 """Reading: from a storage to a `Checkpoint`. Nothing here decides or writes."""
 
 from statemaint.scan.attestations import attestation_path, parse_attestations, render_attestations
+from statemaint.scan.proofs import fingerprint
 from statemaint.scan.scan import must_be_checkpoint, scan
 
 __all__ = [
     "attestation_path",
+    "fingerprint",
     "must_be_checkpoint",
     "parse_attestations",
     "render_attestations",

@@ -34,16 +34,24 @@ def with_proofs(storage: Storage, store: Store, proofs: Iterable[Attestation], a
         StorageError: when a file whose identity has changed cannot be read.
     """
     looking = _Comparison(storage, {file.entry.path: file.entry for file in store.files}, at)
-    counting, outdated = [], []
+    counting, outdated, lapsed = [], [], set()
     for proof in proofs:
+        if proof.path not in looking.entries:
+            continue
         if not looking.stands(proof):
+            lapsed.add(proof.path)
             continue
         replaced = looking.replaced(proof.inputs, proof.at)
         if replaced:  # with the identities of then, which say what else was written again
             outdated.append(Outdated(proof, replaced))
         else:
             counting.append(proof.refreshed(looking.same, at) if looking.same else proof)
-    return replace(store, attestations=tuple(counting), outdated=tuple(outdated))
+    return replace(
+        store,
+        attestations=tuple(counting),
+        outdated=tuple(outdated),
+        lapsed=frozenset(lapsed),
+    )
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Storage in memory, for tests and for trying a plan out."""
 
 import io
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,12 +13,19 @@ from statemaint.storage.base import nothing
 
 
 class MemoryStorage:
-    """A dictionary of files, stamped by the clock it is given (0 for ever by default)."""
+    """A dictionary of files, stamped by the clock it is given (always 0 by default).
+
+    Entries carry a tag of their content, as those of S3 do, unless `tagged` is false.
+    """
 
     def __init__(
-        self, files: Mapping[str, bytes] | None = None, *, clock: Callable[[], float] = lambda: 0.0
+        self,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        clock: Callable[[], float] = lambda: 0.0,
+        tagged: bool = True,
     ) -> None:
-        self._clock = clock
+        self._clock, self._tagged = clock, tagged
         self._requests: Counter[str] = Counter()
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
 
@@ -41,12 +49,12 @@ class MemoryStorage:
         self._requests["list"] += 1
         under = f"{prefix.rstrip('/')}/" if prefix else ""
         found = list(self._files.items())  # a copy in one step: other threads write meanwhile
-        yield from [_entry(path, file) for path, file in found if path.startswith(under)]
+        yield from [self._entry(path, file) for path, file in found if path.startswith(under)]
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         self._requests["stat"] += 1
-        return _entry(path, self._file(path))
+        return self._entry(path, self._file(path))
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
@@ -66,7 +74,7 @@ class MemoryStorage:
             self._files[path] = file
         elif self._files.setdefault(path, file) is not file:
             raise AlreadyExistsError(path, "a file of that name is already there")
-        return _entry(path, file)
+        return self._entry(path, file)
 
     def append(self, path: str, lines: bytes) -> None:
         """Adds whole lines to a file."""
@@ -109,7 +117,7 @@ class MemoryStorage:
             raise NotFoundError(path, "no such file")
         return found
 
-
-def _entry(path: str, file: tuple[bytes, float]) -> Entry:
-    content, modified = file
-    return Entry(path, len(content), modified)
+    def _entry(self, path: str, file: tuple[bytes, float]) -> Entry:
+        content, modified = file
+        tag = f"{zlib.crc32(content):08x}" if self._tagged else None
+        return Entry(path, len(content), modified, tag)

@@ -32,10 +32,12 @@ def _step(store: Store, action: Action, now: float) -> Store:
             )
         case Attest():
             found = attest(action.snapshot.entry, action.version)
-            return replace(store, attestations=(*store.attestations, found))
+            outdated = tuple(one for one in store.outdated if one.path != action.path)
+            return replace(store, attestations=(*store.attestations, found), outdated=outdated)
         case Delete():
             kept = tuple(file for file in store.files if file.entry != action.entry)
-            return replace(store, files=kept)
+            outdated = tuple(one for one in store.outdated if one.path != action.path)
+            return replace(store, files=kept, outdated=outdated)
 
 
 def _parts(

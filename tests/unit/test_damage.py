@@ -40,9 +40,14 @@ HOME = "state/0/0"
 Files = dict[str, bytes]
 
 
+def stored(files: Files) -> MemoryStorage:
+    """Files of one moment, none of which shows by its time or a tag that it was spoiled."""
+    return MemoryStorage(files, clock=lambda: 0.5, tagged=False)
+
+
 @cache
 def maintained(kind: str) -> Files:
-    storage = MemoryStorage(contents("rocks-4.3.0" if "rocks" in kind else "4.3.0")[kind])
+    storage = stored(contents("rocks-4.3.0" if "rocks" in kind else "4.3.0")[kind])
     assert maintain(storage, POLICY).exit_code == 0
     assert verify(storage, deep=True).findings == ()
     return dict(storage.files)
@@ -193,7 +198,7 @@ def spoiled(damage: Damage, kind: str) -> tuple[MemoryStorage, str]:
     content = damage.spoil(files.pop(path))
     if content is not None:
         files[path] = content
-    return MemoryStorage(files), path
+    return stored(files), path
 
 
 def test_a_deep_look_finds_it_by_its_code(case: tuple[Damage, str]) -> None:

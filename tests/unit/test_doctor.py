@@ -160,9 +160,10 @@ def test_two_damaged_files_of_a_store_are_both_named(storage: MemoryStorage) -> 
     assert {one.path for one in found.findings} == {"state/0/0/18.delta", "state/0/0/23.delta"}
 
 
-def test_what_lies_within_a_file_is_seen_although_it_begins_and_ends_well(
-    storage: MemoryStorage,
-) -> None:
+def test_what_lies_within_a_file_is_seen_although_it_begins_and_ends_well() -> None:
+    """The disk itself has flipped a bit: no time and no tag says so."""
+    storage = MemoryStorage(clock=lambda: 1000.5, tagged=False)
+    write_checkpoint(storage)
     maintain(storage, TIGHT)
     path = "state/0/1/17.snapshot"
     content = bytearray(storage.read(path))

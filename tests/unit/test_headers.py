@@ -24,7 +24,7 @@ from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.states import source
-from tests.unit.test_damage import ROCKS, flip, maintained, table
+from tests.unit.test_damage import ROCKS, flip, maintained, stored, table
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 CODECS = sorted(COMPRESSIONS)
@@ -232,8 +232,8 @@ def test_a_zip_is_read_with_its_tables_when_it_was_replaced_since() -> None:
     path = table(files)
     files[path] = flip(20)(files[path]) or b""
     told = [FindingCode.CORRUPT_FILE]
-    assert [one.code for one, _ in found(MemoryStorage(files))] == [], "its size is as it was"
-    later = MemoryStorage(files, clock=lambda: 1.0)
+    assert [one.code for one, _ in found(stored(files))] == [], "its size is as it was"
+    later = MemoryStorage(files, clock=lambda: 1.5, tagged=False)
     assert [one.code for one, _ in found(later)] == told
     later.delete("_statemaint/attestations/0/0/default.json")
     assert found(later) == [], "the scan has read the zip, and nobody else has proved it"

@@ -251,9 +251,10 @@ ATTESTATION = Attestation("state/0/0/5.snapshot", 5, 10, 1.5, "ab", 2, 30, 6, 0)
 
 
 def test_reads_the_attestations_of_a_store(storage: MemoryStorage) -> None:
-    content = render_attestations([ATTESTATION])
-    storage.write(attestation_path(StoreId(0, 0)), [content])
-    assert scan(storage).stores[0].attestations == (ATTESTATION,)
+    entry = storage.write("state/0/0/5.snapshot", [b"snapshot"])
+    proof = replace(ATTESTATION, size=entry.size, modified=entry.modified, tag=entry.tag)
+    storage.write(attestation_path(StoreId(0, 0)), [render_attestations([proof])])
+    assert scan(storage).stores[0].attestations == (proof,)
     assert scan(storage).stores[1].attestations == ()
 
 

@@ -1,0 +1,64 @@
+"""Snapshots whose log was replaced, compared with it: which of the two would a restart load?"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from statemaint.errors import CheckpointError, SnapshotMismatchError, UnsupportedError
+from statemaint.fold import Engine, Source, digest_of, must_equal
+from statemaint.maintain.rebuild import finding_of, spoiled
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding
+from statemaint.model.ids import batch_of
+from statemaint.plan import Suspect, judge, stale_finding
+
+
+def check_suspects(
+    source: Source, engine: Callable[[], Engine], store: Store, checkpoint: Checkpoint
+) -> Iterator[Finding]:
+    """Yields what is wrong with the snapshots of a store whose log was replaced.
+
+    A stale snapshot that holds what the log gives all the same (the batches that were run again
+    wrote the same rows) is nothing to speak of. Where the log was not written by the query, no
+    version from the first replaced one on is known to be right.
+
+    Raises:
+        StorageError: when anything could not be read.
+    """
+    judgement = judge(store, checkpoint)
+    for one in judgement.stale:
+        batches = tuple(spoiled(store, one.path, checkpoint))
+        if not batches or differs(source, engine(), one):
+            yield replace(stale_finding(store, one), batches=batches)
+    for one in judgement.disputed:
+        error = differs(source, engine(), one)
+        if isinstance(error, SnapshotMismatchError):  # what cannot be read is found where it lies
+            yield replace(finding_of(store, error, checkpoint), batches=in_doubt(one, checkpoint))
+
+
+def differs(
+    source: Source, engine: Engine, suspect: Suspect
+) -> CheckpointError | UnsupportedError | None:
+    """Returns how a snapshot and the log differ, or why they cannot be compared, if they do.
+
+    Raises:
+        StorageError: when anything could not be read.
+    """
+    like = suspect.snapshot if source.families is None else source.families
+    folding, chain = replace(source, families=like), suspect.instead
+    try:
+        found = engine.digest(source, suspect.path)
+        folded = engine.fold(folding, chain, (chain.version,), write=False)
+        must_equal(suspect.path, found, digest_of(folded, chain.version))
+    except SnapshotMismatchError as error:
+        return error.because(suspect.why)
+    except (CheckpointError, UnsupportedError) as error:
+        return error
+    return None
+
+
+def in_doubt(suspect: Suspect, checkpoint: Checkpoint) -> tuple[int, ...]:
+    """Returns the batches of which nothing tells whether their rows are right."""
+    first = suspect.snapshot.version
+    if not suspect.by_query:
+        first = min((first, *suspect.replaced))
+    return tuple(batch for batch in checkpoint.batches if batch >= batch_of(first))
