@@ -167,7 +167,11 @@ class StoreRun:
         rocks, path, entry = self.plan.store.rocks, action.path, action.snapshot.entry
         ours = path in rocks.ours if rocks else self._wrote(path)
         parts = rocks.parts.get(path, ()) if rocks else ()
+        before = self.known.proofs.get(path)
         proof = self._proof(action, entry, found, action.against, ours=ours, parts=parts)
+        if before and (action.doubts or before.doubted):
+            proof = proof.doubting(before, self._records(action.doubts))
+            self.known.proofs[path] = proof
         self.fence.must_hold()
         self.ledger.proved(action, entry, proof, self.known)
         return Attested(action, proof)

@@ -37,6 +37,7 @@ _ADVICE = {
     FindingCode.STALE_SNAPSHOT: (
         "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
     ),
+    FindingCode.LOG_REPLACED: "put the files of the log that were replaced back from a copy",
     FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
     FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
@@ -160,10 +161,10 @@ class Diagnosis:
     @property
     def next(self) -> tuple[str, ...]:
         """Returns what to do, the most urgent first."""
-        found = [*self.disputed]
-        found += [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
+        found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _MENDABLE & self.counts.keys():
             found.insert(0, "see what `statemaint repair` can mend from the log")
+        found = [*self.disputed, *found]
         batch = self.goes_back_to
         if batch is not None and (self.misplaced or not self.restarts):
             right = " with all rows in their place" if self.misplaced else ""

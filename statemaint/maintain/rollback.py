@@ -10,17 +10,16 @@ from statemaint.errors import (
     ConfigError,
     DamagedError,
     NotFoundError,
-    SnapshotMismatchError,
 )
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
 from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.planning import scan_checkpoint
-from statemaint.maintain.suspects import differs, in_doubt
+from statemaint.maintain.suspects import check_suspects
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
-from statemaint.plan import Mend, MendVerb, Remove, judge, rolled_back
+from statemaint.plan import Mend, MendVerb, Remove, rolled_back
 from statemaint.storage import ReadOnly, Storage, Without
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
@@ -92,19 +91,18 @@ def _proved(storage: Storage, batch: int) -> Proved:
 
 
 def _must_not_be_in_doubt(storage: Storage, batch: int) -> None:
-    """Refuses a batch whose log disagrees with a snapshot that the rollback would move away."""
+    """Refuses a batch whose log was replaced below a snapshot that would be moved away."""
     checkpoint = scan_checkpoint(storage)
     for store in checkpoint.stores:
-        for one in judge(store, checkpoint).disputed:
-            if one.by_query or batch not in in_doubt(one, checkpoint):
-                continue
-            source = Source.of(storage, store, checkpoint)
-            engine = engine_for(one.instead.size, checkpoint.provider)
-            error = differs(source, engine, one)
-            if isinstance(error, SnapshotMismatchError):
-                detail = f"batch {batch} cannot be gone back to, its rows may be wrong: {error}"
-                code = FindingCode.SNAPSHOT_MISMATCH.value
-                raise DamagedError(checkpoint.root, detail, code=code)
+        source = Source.of(storage, store, checkpoint)
+        stored = sum(file.entry.size for file in store.files)
+        engine = partial(engine_for, stored, checkpoint.provider)
+        for one in check_suspects(source, engine, store, checkpoint):
+            if one.code is not FindingCode.STALE_SNAPSHOT and batch in one.batches:
+                detail = (
+                    f"batch {batch} cannot be gone back to, its rows may be wrong: {one.detail}"
+                )
+                raise DamagedError(checkpoint.root, detail, code=one.code.value)
 
 
 def _must_be_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> None:

@@ -9,7 +9,7 @@ from statemaint.maintain.rebuild import finding_of, spoiled
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.plan import Suspect, judge, stale_finding
+from statemaint.plan import Suspect, doubted, judge, replaced_finding, stale_finding
 
 
 def check_suspects(
@@ -33,6 +33,19 @@ def check_suspects(
         error = differs(source, engine(), one)
         if isinstance(error, SnapshotMismatchError):  # what cannot be read is found where it lies
             yield replace(finding_of(store, error, checkpoint), batches=in_doubt(one, checkpoint))
+        elif error is None and one.doubts:
+            found = replaced_finding(store, one.path, one.snapshot.version, one.doubts)
+            yield with_batches(found, one.snapshot.version, checkpoint)
+    for proof in store.attestations:
+        for found in doubted(replace(store, attestations=(proof,))):
+            yield with_batches(found, proof.version, checkpoint)
+
+
+def with_batches(found: Finding, version: int, checkpoint: Checkpoint) -> Finding:
+    """Returns a finding of a replaced log with the batches below the snapshot's version."""
+    first = batch_of(found.version or 0)
+    doubts = (one for one in checkpoint.batches if first <= one < batch_of(version))
+    return replace(found, batches=tuple(doubts))
 
 
 def differs(

@@ -105,9 +105,9 @@ def verify_at(
 
 
 def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields what the listing alone says; stale snapshots are looked at by themselves."""
-    found = diagnose(store, checkpoint)
-    return (one for one in found if one.code is not FindingCode.STALE_SNAPSHOT)
+    """Yields what the listing alone says; `check_suspects` reads more of replaced logs."""
+    read = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
+    return (one for one in diagnose(store, checkpoint) if one.code not in read)
 
 
 def _shares(number: int, total: int) -> Callable[[StoreId], bool]:

@@ -15,6 +15,7 @@ class FindingCode(StrEnum):
     SNAPSHOT_MISMATCH = "SNAPSHOT_MISMATCH"
     SNAPSHOT_ABOVE_TARGET = "SNAPSHOT_ABOVE_TARGET"
     STALE_SNAPSHOT = "STALE_SNAPSHOT"
+    LOG_REPLACED = "LOG_REPLACED"
     UNREADABLE_COMMIT = "UNREADABLE_COMMIT"
     UNREADABLE_OFFSET = "UNREADABLE_OFFSET"
     UNREADABLE_METADATA = "UNREADABLE_METADATA"
@@ -46,11 +47,13 @@ _NOTICES = frozenset(
         FindingCode.ORPHAN_FILE,
         FindingCode.PURGED_BY_SPARK,
         FindingCode.STALE_SNAPSHOT,
+        FindingCode.LOG_REPLACED,
         FindingCode.SUPERSEDED,
         FindingCode.FOREIGN_MAINTAINER,
         FindingCode.CLOCK_SKEW,
     }
 )
+_IF_LOADED = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,9 +83,10 @@ class Finding:
         """Returns whether a person must look: the store (or checkpoint) is halted until then.
 
         Maintenance ends a stale snapshot by itself, so it is a notice to a plan; where batches are
-        known to load wrong rows from one, the checkpoint is not healthy.
+        known to load wrong rows from one, the checkpoint is not healthy. The same holds for a log
+        that was replaced, as long as the snapshot above agrees with it.
         """
-        misleads = self.code is FindingCode.STALE_SNAPSHOT and bool(self.batches)
+        misleads = self.code in _IF_LOADED and bool(self.batches)
         return misleads or self.code not in _NOTICES
 
 

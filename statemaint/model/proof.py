@@ -5,7 +5,7 @@ rewind writes deltas again under the same names, and a snapshot that was equal t
 stale from then on, although its own file has not changed.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from statemaint.listing import Entry
 # storage that stamps whole seconds; clocks may differ by as much as is tolerated (S19), too.
 _RACY = 302.0
 _SHOWN = 3
+RECORDS = ("inputs", "parts", "doubted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class Attestation:
         ours: whether we wrote the snapshot.
         inputs: the files that it was folded from or compared with.
         parts: the shared files that the snapshot refers to, read back with it.
+        doubted: files of the log that something else than the query has replaced, which no
+            snapshot confirms: the state agrees at this version, and may not at theirs.
     """
 
     path: str
@@ -100,6 +103,7 @@ class Attestation:
     ours: bool = False
     inputs: tuple[FileRecord, ...] = ()
     parts: tuple[FileRecord, ...] = ()
+    doubted: tuple[FileRecord, ...] = ()
 
     @property
     def own(self) -> FileRecord:
@@ -124,7 +128,7 @@ class Attestation:
 
     def shown(self) -> dict[str, Any]:
         """Returns the fields that are not lists of files."""
-        names = (field.name for field in fields(self) if field.name not in ("inputs", "parts"))
+        names = (field.name for field in fields(self) if field.name not in RECORDS)
         return {name: getattr(self, name) for name in names}
 
     def of_listed(self, listed: Collection[str]) -> "Attestation":
@@ -132,26 +136,38 @@ class Attestation:
         kept = tuple(one for one in self.inputs if one.path in listed)
         return self if len(kept) == len(self.inputs) else replace(self, inputs=kept)
 
-    def refreshed(self, entries: Mapping[str, Entry], at: float) -> "Attestation":
-        """Returns the same proof with the identities that its files are listed with now."""
-        own = self.own.listed_as(entries[self.path]) if self.path in entries else self.own
+    def doubting(self, before: "Attestation", doubts: Iterable[FileRecord]) -> "Attestation":
+        """Returns the same proof, knowing which of its files are not those of an earlier one.
+
+        Of these the earlier records stay among the inputs: what was there before may come back.
+        """
+        doubted = {one.path: one for one in (*before.doubted, *doubts)}
+        old = {one.path: one for one in before.inputs if one.path in doubted}
+        return replace(
+            self,
+            inputs=tuple(old.get(one.path, one) for one in self.inputs),
+            doubted=tuple(doubted.values()),
+        )
+
+    def refreshed(self, same: Mapping[FileRecord, Entry], at: float) -> "Attestation":
+        """Returns the same proof with the identities that the same bytes are listed with now."""
+        own = self.own.listed_as(same[self.own]) if self.own in same else self.own
         return replace(
             self,
             size=own.size,
             modified=own.modified,
             tag=own.tag,
             at=at,
-            inputs=_refreshed(self.inputs, entries),
-            parts=_refreshed(self.parts, entries),
+            inputs=_refreshed(self.inputs, same),
+            parts=_refreshed(self.parts, same),
+            doubted=_refreshed(self.doubted, same),
         )
 
 
 def _refreshed(
-    records: tuple[FileRecord, ...], entries: Mapping[str, Entry]
+    records: tuple[FileRecord, ...], same: Mapping[FileRecord, Entry]
 ) -> tuple[FileRecord, ...]:
-    return tuple(
-        one.listed_as(entries[one.path]) if one.path in entries else one for one in records
-    )
+    return tuple(one.listed_as(same[one]) if one in same else one for one in records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
-from statemaint.plan.staleness import Suspect, judge, stale_finding
+from statemaint.plan.staleness import Suspect, doubted, judge, replaced_finding, stale_finding
 from statemaint.plan.store import RELY_ON_BASE
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "cures",
     "diagnose",
     "diagnose_logs",
+    "doubted",
     "families_of",
     "has_families",
     "judge",
@@ -64,6 +65,7 @@ __all__ = [
     "plan",
     "rebuilt",
     "refers",
+    "replaced_finding",
     "rolled_back",
     "self_checking",
     "stale_finding",

@@ -104,12 +104,14 @@ class Attest:
     """Read a snapshot back whole and compare it with the fold of what lies below it (S6).
 
     `against` is `None` where what lies below is already gone: decoding it whole is all there is.
+    `doubts` are files of the log below it that something else than the query has replaced.
     """
 
     store: StoreId
     snapshot: Snapshot
     against: Chain | None
     reason: AttestReason = AttestReason.BASE_OF_DELETION
+    doubts: tuple[Entry, ...] = ()
 
     @property
     def path(self) -> str:

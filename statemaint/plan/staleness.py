@@ -40,6 +40,13 @@ class Suspect:
         """Returns the snapshot's path."""
         return self.snapshot.entry.path
 
+    @property
+    def doubts(self) -> tuple[int, ...]:
+        """Returns the replaced versions that the snapshot does not confirm if it agrees."""
+        if self.by_query:
+            return ()
+        return tuple(version for version in self.replaced if version < self.snapshot.version)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -156,6 +163,7 @@ def _committed_after(delta: Delta, commits: Mapping[int, float | None]) -> bool:
 def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields what outdated proofs mean for a restart."""
     found = judge(store, checkpoint)
+    yield from doubted(store)
     for one in found.stale:
         yield stale_finding(store, one)
     for lost in found.lost:
@@ -167,6 +175,35 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
         )
         code = FindingCode.SNAPSHOT_MISMATCH
         yield Finding(code, detail, store.id, lost.version, path=lost.path)
+
+
+def doubted(store: Store) -> Iterator[Finding]:
+    """Yields what earlier comparisons left in doubt, while the same files are still there."""
+    listed = {delta.entry.path: delta for delta in store.versions.deltas.values()}
+    for proof in store.attestations:
+        records = (one for one in proof.doubted if one.path in listed)
+        same = [listed[one.path] for one in records if one == one.listed_as(listed[one.path].entry)]
+        if same:
+            versions = tuple(sorted(delta.version for delta in same))
+            yield replaced_finding(store, proof.path, proof.version, versions)
+
+
+def replaced_finding(store: Store, path: str, version: int, doubts: tuple[int, ...]) -> Finding:
+    """Returns the finding of a log that was replaced below a snapshot that agrees with it.
+
+    It is a notice until its batches are filled in: those from the first doubted version to the one
+    below the snapshot's.
+    """
+    names = ", ".join(store.versions.deltas[one].entry.name for one in doubts[:3])
+    more = f" and {len(doubts) - 3} more" if len(doubts) > 3 else ""  # noqa: PLR2004
+    span = f"{doubts[0]} to {version - 1}" if version - 1 > doubts[0] else f"{doubts[0]}"
+    detail = (
+        f"{store.id.directory}: {names}{more} replaced after {path} was proved equal to the log, "
+        f"and not by the query; the snapshot still agrees, but nothing tells whether version {span}"
+        " is right. Put what was there before back from a copy"
+    )
+    first = store.versions.deltas[doubts[0]].entry.path
+    return Finding(FindingCode.LOG_REPLACED, detail, store.id, doubts[0], path=first)
 
 
 def stale_finding(store: Store, one: Suspect) -> Finding:

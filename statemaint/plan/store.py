@@ -192,7 +192,8 @@ class _Decision:
         """Yields the comparisons that come before anything else: the log is in doubt."""
         for one in self.judgement.disputed:
             reason = AttestReason.LOG_REPLACED
-            yield Attest(self.store.id, one.snapshot, one.instead, reason)
+            doubts = tuple(self.versions.deltas[version].entry for version in one.doubts)
+            yield Attest(self.store.id, one.snapshot, one.instead, reason, doubts)
 
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         # Folded from the log as far as it goes: a snapshot that nobody has compared with the log

@@ -15,13 +15,12 @@ from typing import Any, cast
 
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
-from statemaint.model.proof import Attestation, FileRecord
+from statemaint.model.proof import RECORDS, Attestation, FileRecord
 
 FOLDER = "_statemaint/attestations"
 # 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
-_RECORDS = ("inputs", "parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class _Files:
         """Returns where the files of an attestation stand in the table."""
         return {
             name: [self._place(one, _folder(proof)) for one in getattr(proof, name)]
-            for name in _RECORDS
+            for name in RECORDS
         }
 
     def _place(self, one: FileRecord, folder: str) -> int:
@@ -124,9 +123,9 @@ def _path(found: object) -> str:
 
 def _attestation(found: Mapping[str, Any], rows: list[list[Any]]) -> Attestation:
     folder = f"{_path(found['path']).rpartition('/')[0]}/"
-    lists = {name: _records(found[name], rows, folder) for name in _RECORDS}
+    lists = {name: _records(found[name], rows, folder) for name in RECORDS}
     attestation = Attestation(**{**found, **lists})
-    _check(attestation, _RECORDS)
+    _check(attestation, RECORDS)
     return attestation
 
 

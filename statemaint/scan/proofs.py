@@ -41,7 +41,7 @@ def with_proofs(storage: Storage, store: Store, proofs: Iterable[Attestation], a
         if not looking.stands(proof):
             lapsed.add(proof.path)
             continue
-        replaced = looking.replaced(proof.inputs, proof.at)
+        replaced = looking.replaced(proof.inputs, proof)
         if replaced:  # with the identities of then, which say what else was written again
             outdated.append(Outdated(proof, replaced))
         else:
@@ -59,14 +59,14 @@ class _Comparison:
     """Listed files beside the records of them.
 
     Attributes:
-        same: the files that were read and have the bytes of their record under another identity.
+        same: the records whose bytes are listed under another identity, as a read has shown.
         sums: size and fingerprint of each file that was read; `None` for one that went away.
     """
 
     storage: Storage
     entries: Mapping[str, Entry]
     at: float
-    same: dict[str, Entry] = field(default_factory=dict)
+    same: dict[FileRecord, Entry] = field(default_factory=dict)
     sums: dict[str, tuple[int, int] | None] = field(default_factory=dict)
 
     def stands(self, proof: Attestation) -> bool:
@@ -74,12 +74,21 @@ class _Comparison:
         self.same = {}
         records = (proof.own, *proof.parts)
         there = all(one.path in self.entries for one in records)
-        return there and not self.replaced(records, proof.at)
+        return there and not self.replaced(records, proof)
 
-    def replaced(self, records: Iterable[FileRecord], at: float) -> tuple[Entry, ...]:
-        """Returns the listed files that have other bytes than their record."""
-        listed = ((one, self.entries[one.path]) for one in records if one.path in self.entries)
-        return tuple(entry for one, entry in listed if not self._equal(one, entry, at))
+    def replaced(self, records: Iterable[FileRecord], proof: Attestation) -> tuple[Entry, ...]:
+        """Returns the listed files that have other bytes than their record.
+
+        A doubted file has been compared as it is, and may be put back as it was.
+        """
+        listed = [(one, self.entries[one.path]) for one in records if one.path in self.entries]
+        accepted = {one.path: one for one in proof.doubted}
+        return tuple(
+            entry
+            for one, entry in listed
+            if not self._equal(one, entry, proof.at)
+            and not (one.path in accepted and self._equal(accepted[one.path], entry, proof.at))
+        )
 
     def _equal(self, record: FileRecord, entry: Entry, at: float) -> bool:
         if record.identifies(entry, at):
@@ -91,7 +100,7 @@ class _Comparison:
             return True
         if found != (record.size, record.sum):
             return False
-        self.same[entry.path] = entry
+        self.same[record] = entry
         return True
 
     def _sum(self, path: str) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ Each checkpoint was maintained before: a snapshot at the floor, changes above it
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -40,7 +40,7 @@ HOME = "state/0/0"
 Files = dict[str, bytes]
 
 
-def stored(files: Files) -> MemoryStorage:
+def stored(files: Mapping[str, bytes]) -> MemoryStorage:
     """Files of one moment, none of which shows by its time or a tag that it was spoiled."""
     return MemoryStorage(files, clock=lambda: 0.5, tagged=False)
 

@@ -1,0 +1,91 @@
+"""A query in memory that operators rewind, with the true state of every version beside it."""
+
+from itertools import count
+
+from statemaint.storage import MemoryStorage
+from tests.certify.files import State, encode, load_all, load_without
+from tests.support.checkpoints import COMMIT, offsets_bytes
+from tests.support.faults import CrashingStorage
+
+HOME = "state/0/0"
+
+
+class RewoundQuery:
+    """One HDFS-backed store, a batch at a time; every change of a file has a time of its own.
+
+    Attributes:
+        storage: its checkpoint.
+        truth: the state of each version as the query has last written it.
+    """
+
+    def __init__(self, *, tagged: bool = False, step: float = 1.5, keys: int = 1000) -> None:
+        """Begins a query whose batches write one of so many keys each, and a counter."""
+        self.keys = keys
+        times = count(1_000_000.25, step)
+        self._clock, self._tagged = (lambda: next(times)), tagged
+        self.storage: MemoryStorage = MemoryStorage(clock=self._clock, tagged=tagged)
+        self.storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])
+        self.truth: dict[int, State] = {0: {}}
+
+    def run(self, first: int, last: int, *, source: str = "a") -> None:
+        """Runs batches of a closed range; what they write depends on the source they read."""
+        for batch in range(first, last + 1):
+            version = batch + 1
+            name = f"{source}-{version % self.keys}".encode()
+            rows = {b"counter": version.to_bytes(8), name: version.to_bytes(8)}
+            self.storage.write(f"offsets/{batch}", [offsets_bytes()], overwrite=True)
+            delta = encode(rows.items())
+            self.storage.write(f"{HOME}/{version}.delta", [delta], overwrite=True)
+            self.truth[version] = {**self.truth[version - 1], **rows}
+            self.storage.write(f"commits/{batch}", [COMMIT], overwrite=True)
+
+    def rewind(self, batch: int) -> None:
+        """Removes the log entries from a batch on, as everybody does; the state files stay."""
+        for path in self.storage.files:
+            folder, _, name = path.partition("/")
+            if folder in ("commits", "offsets") and int(name) >= batch:
+                self.storage.delete(path)
+
+    def purge(self, batch: int) -> None:
+        """Purges both logs below a batch."""
+        for path in self.storage.files:
+            folder, _, name = path.partition("/")
+            if folder in ("commits", "offsets") and int(name) < batch:
+                self.storage.delete(path)
+
+    def crashing(self, whole: MemoryStorage, stop: int) -> CrashingStorage:
+        """Returns a copy with its times and no lease, that crashes before or after a change."""
+        free = {path: file for path, file in whole._files.items() if "/lease/" not in path}
+        found = CrashingStorage({}, at=stop // 2, after=bool(stop % 2), clock=self._clock)
+        found._files, found._tagged = free, self._tagged
+        return found
+
+    def rebuilt(self, untrue: bytes) -> dict[int, State]:
+        """Returns every version that is there once a snapshot of some bytes is moved away."""
+        bad = (name for name, content in self._store.items() if content == untrue)
+        return load_without(self._store, frozenset(bad))
+
+    @property
+    def _store(self) -> dict[str, bytes]:
+        files, home = self.storage.files, f"{HOME}/"
+        names = {path.removeprefix(home): path for path in files if path.startswith(home)}
+        return {name: files[path] for name, path in names.items() if "/" not in name}
+
+    @property
+    def loaded(self) -> dict[int, State]:
+        """Returns every version that Spark loads, by its own rule of choosing a base."""
+        return load_all(self._store)
+
+    @property
+    def wrong(self) -> list[int]:
+        """Returns the retained versions that Spark loads wrongly, or not at all."""
+        commits = [int(path[8:]) for path in self.storage.files if path.startswith("commits/")]
+        loaded = self.loaded
+        return [
+            batch + 1 for batch in sorted(commits) if loaded.get(batch + 1) != self.truth[batch + 1]
+        ]
+
+    @property
+    def names(self) -> set[str]:
+        """Returns the names of the store's files."""
+        return {path.rpartition("/")[2] for path in self.storage.files if path.startswith(HOME)}

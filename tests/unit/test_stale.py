@@ -1,0 +1,277 @@
+"""Snapshots whose log was replaced after they were proved: by a rewind, or by something else.
+
+The judge loads by Spark's own rule with code of its own, and knows the true state of each version.
+"""
+
+from contextlib import suppress
+
+import pytest
+
+from statemaint.errors import StatemaintError
+from statemaint.maintain import doctor, maintain, plan_repair, repair, rollback, undo, verify
+from statemaint.model.findings import FindingCode
+from statemaint.model.policy import Policy
+from statemaint.plan import Request
+from statemaint.storage import MemoryStorage
+from tests.certify.files import decode, encode
+from tests.support.faults import Crash
+from tests.support.rewound import HOME, RewoundQuery
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=10, grace=0, orphan_age=0)
+MONTH = 30 * 86400.0
+STALE = f"{HOME}/20.snapshot"
+
+
+def codes(findings: object) -> set[str]:
+    return {one.code.value for one in findings}  # type: ignore[attr-defined]
+
+
+@pytest.fixture(params=[True, False], ids=["tagged", "by time"])
+def query(request: pytest.FixtureRequest) -> RewoundQuery:
+    """20 batches, maintained: 20.snapshot is written and proved."""
+    found = RewoundQuery(tagged=request.param)
+    found.run(0, 19)
+    assert maintain(found.storage, TIGHT).exit_code == 0
+    assert "20.snapshot" in found.names
+    return found
+
+
+# -- a rewind
+
+
+def rewound(query: RewoundQuery, last: int) -> None:
+    query.rewind(15)
+    query.run(15, last, source="b")
+
+
+def test_a_rewind_makes_a_proved_snapshot_stale_and_verify_and_doctor_say_so(
+    query: RewoundQuery,
+) -> None:
+    rewound(query, 29)
+    assert query.wrong == list(range(20, 31)), "Spark begins at the snapshot of before the rewind"
+    found = verify(query.storage)
+    assert not found.healthy
+    (stale,) = found.findings
+    assert (stale.code, stale.path, stale.version) == (FindingCode.STALE_SNAPSHOT, STALE, 20)
+    assert stale.batches == tuple(range(19, 30))
+    assert "versions 16 to 20 were written again" in stale.detail
+    looked = doctor(query.storage)
+    assert not looked.restarts
+    assert looked.next[0] == (
+        "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
+    )
+
+
+@pytest.mark.parametrize("last", [19, 20, 23, 29, 45])
+def test_maintenance_after_a_rewind_takes_the_state_from_the_log(
+    query: RewoundQuery, last: int
+) -> None:
+    rewound(query, last)
+    report = maintain(query.storage, TIGHT)
+    assert report.exit_code == 0
+    assert codes(report.findings) == {"STALE_SNAPSHOT"}
+    assert query.wrong == []
+    assert verify(query.storage, deep=True).findings == ()
+    assert maintain(query.storage, TIGHT).findings == ()
+    assert query.wrong == []
+
+
+def test_nothing_of_the_truth_goes_on_the_strength_of_a_stale_snapshot(
+    query: RewoundQuery,
+) -> None:
+    rewound(query, 29)
+    query.purge(25)
+    lean = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=1, grace=0, orphan_age=0)
+    for _ in range(3):
+        assert maintain(query.storage, lean).exit_code == 0
+        assert query.wrong == []
+    assert "1.delta" not in query.names
+
+
+def test_a_stale_snapshot_is_moved_to_the_trash_whatever_the_policy(query: RewoundQuery) -> None:
+    poisoned = query.storage.files[STALE]
+    rewound(query, 29)
+    run = maintain(query.storage, TIGHT).run
+    assert query.storage.files.get(STALE) is None
+    assert query.storage.files[f"_statemaint/trash/{run}/{STALE}"] == poisoned
+
+
+def test_a_run_that_is_killed_anywhere_leaves_the_truth_recoverable(query: RewoundQuery) -> None:
+    rewound(query, 29)
+    query.purge(25)
+    whole, poison = query.storage, query.storage.files[STALE]
+    for stop in range(1000):
+        query.storage = crashing = query.crashing(whole, stop)
+        with suppress(Crash):
+            maintain(crashing, TIGHT)
+        rebuilt = query.rebuilt(poison)
+        assert [one for one in range(26, 31) if rebuilt.get(one) != query.truth[one]] == []
+        query.storage = query.crashing(crashing, 1_000_000)
+        assert maintain(query.storage, TIGHT).exit_code == 0
+        assert query.wrong == []
+        if crashing.changes <= stop // 2:
+            break
+    assert stop > 20
+
+
+def test_a_rewind_on_the_same_input_that_writes_the_same_bytes_is_none(query: RewoundQuery) -> None:
+    """The fingerprints decide: the files have other times and the bytes that they had."""
+    query.rewind(15)
+    query.run(15, 29)
+    assert query.wrong == []
+    assert verify(query.storage, deep=True).findings == ()
+    assert "20.snapshot" in query.names
+
+
+def test_several_rewinds_in_a_row_end_in_the_truth(query: RewoundQuery) -> None:
+    rewound(query, 24)
+    maintain(query.storage, TIGHT)
+    query.rewind(20)
+    query.run(20, 26, source="c")
+    query.rewind(18)
+    query.run(18, 33, source="d")
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    assert query.wrong == []
+    assert verify(query.storage, deep=True).findings == ()
+
+
+def test_a_copy_of_a_checkpoint_keeps_its_proofs(query: RewoundQuery) -> None:
+    copied = MemoryStorage(query.storage.files, clock=lambda: 9_000_000.5, tagged=False)
+    assert verify(copied, deep=True).findings == ()
+    assert maintain(copied, TIGHT).snapshots_written == 0
+
+
+def test_a_repair_looks_earlier_and_ends_in_the_truth(query: RewoundQuery) -> None:
+    rewound(query, 24)
+    done = repair(query.storage, trash_for=MONTH)
+    assert [one.path for one in done.removed] == [STALE]
+    assert query.wrong == []
+    assert verify(query.storage, deep=True).findings == ()
+
+
+# -- a log that something else has changed
+
+
+def swapped(query: RewoundQuery, one: int, other: int) -> None:
+    """Swaps two deltas; each keeps its time, as `mv` does."""
+    first, second = (f"{HOME}/{version}.delta" for version in (one, other))
+    for path, to in ((first, "aside"), (second, first), ("aside", second)):
+        query.storage.move(path, to)
+
+
+@pytest.fixture
+def attested() -> RewoundQuery:
+    """24 batches with a proved 24.snapshot, and one more batch; every delta writes one key."""
+    found = RewoundQuery(keys=1)
+    found.run(0, 23)
+    assert maintain(found.storage, TIGHT).exit_code == 0
+    found.run(24, 24)
+    swapped(found, 20, 24)
+    return found
+
+
+def test_swapped_deltas_put_the_log_in_doubt_and_no_advice_moves_the_snapshot_away(
+    attested: RewoundQuery,
+) -> None:
+    found = doctor(attested.storage)
+    assert codes(found.findings) == {"SNAPSHOT_MISMATCH"}
+    assert found.goes_back_to is None
+    assert not any("rollback" in advice for advice in found.next)
+    assert "20.delta, 24.delta were replaced" in found.next[0]
+    assert not verify(attested.storage).healthy
+
+
+@pytest.mark.parametrize("batch", range(19, 25))
+def test_no_rollback_to_a_batch_in_doubt_is_carried_out(attested: RewoundQuery, batch: int) -> None:
+    before = attested.storage.files
+    with pytest.raises(StatemaintError, match=r"its rows may be wrong.*20\.delta, 24\.delta"):
+        rollback(attested.storage, batch, trash_for=MONTH)
+    assert attested.storage.files == before
+
+
+def test_a_rollback_below_all_doubt_ends_in_the_truth(attested: RewoundQuery) -> None:
+    rollback(attested.storage, 18, trash_for=MONTH)
+    assert attested.wrong == []
+    assert verify(attested.storage, deep=True).healthy
+
+
+def test_neither_repair_nor_maintenance_touches_what_is_in_doubt(attested: RewoundQuery) -> None:
+    before = attested.storage.files
+    assert plan_repair(attested.storage).steps == ()
+    report = maintain(attested.storage, TIGHT, request=Request(force_snapshot=True))
+    assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
+    now = attested.storage.files
+    assert {path for path in now if path.startswith("state/")} == {
+        path for path in before if path.startswith("state/")
+    }
+    swapped(attested, 20, 24)
+    assert maintain(attested.storage, TIGHT).exit_code == 0
+    assert verify(attested.storage, deep=True).findings == ()
+    assert attested.wrong == []
+
+
+@pytest.fixture
+def agreeing() -> RewoundQuery:
+    """A swap that no version from 22 on shows: each delta writes the same key."""
+    found = RewoundQuery(keys=1)
+    found.run(0, 23)
+    assert maintain(found.storage, TIGHT).exit_code == 0
+    found.run(24, 24)
+    swapped(found, 20, 21)
+    assert found.wrong == [20, 21]
+    return found
+
+
+def test_a_snapshot_that_agrees_confirms_its_own_version_and_none_below(
+    agreeing: RewoundQuery,
+) -> None:
+    for maintained in (False, True):
+        if maintained:
+            assert maintain(agreeing.storage, TIGHT).exit_code == 0
+        for deep in (False, True):
+            found = verify(agreeing.storage, deep=deep)
+            (one,) = found.findings
+            assert (one.code, one.batches) == (FindingCode.LOG_REPLACED, (19, 20, 21, 22))
+            assert not found.healthy
+        looked = doctor(agreeing.storage)
+        assert looked.restarts
+        assert looked.loadable == (*range(19), 23, 24)
+    with pytest.raises(StatemaintError, match="nothing tells whether version 20 to 23 is right"):
+        rollback(agreeing.storage, 21, trash_for=MONTH)
+    swapped(agreeing, 20, 21)
+    assert verify(agreeing.storage, deep=True).findings == ()
+    assert agreeing.wrong == []
+
+
+def test_a_swap_of_the_last_two_deltas_below_a_snapshot_is_no_rewind(
+    query: RewoundQuery,
+) -> None:
+    """Copied over one another they are newer than the snapshot; their commits are not."""
+    one, other = (query.storage.files[f"{HOME}/{version}.delta"] for version in (19, 20))
+    query.storage.write(f"{HOME}/19.delta", [other], overwrite=True)
+    query.storage.write(f"{HOME}/20.delta", [one], overwrite=True)
+    assert codes(maintain(query.storage, TIGHT).findings) == {"SNAPSHOT_MISMATCH"}
+    assert "20.snapshot" in query.names
+
+
+def test_a_late_task_that_writes_the_same_rows_in_another_order_spoils_nothing(
+    query: RewoundQuery,
+) -> None:
+    path = f"{HOME}/20.delta"
+    rows = decode(query.storage.files[path])
+    query.storage.write(path, [encode(reversed(rows))], overwrite=True)
+    assert verify(query.storage, deep=True).findings == ()
+    assert maintain(query.storage, TIGHT).findings == ()
+    assert "20.snapshot" in query.names
+
+
+# -- an undo
+
+
+def test_an_undo_brings_no_stale_snapshot_back(query: RewoundQuery) -> None:
+    rewound(query, 24)
+    done = repair(query.storage, trash_for=MONTH)
+    query.run(25, 29, source="b")
+    undo(query.storage, done.run)
+    assert query.wrong == []
+    assert verify(query.storage, deep=True).findings == ()
