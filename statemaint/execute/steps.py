@@ -186,8 +186,7 @@ class StoreRun:
         try:
             must_equal(action.path, found, expected)
         except SnapshotMismatchError as error:
-            outdated = (one for one in self.plan.store.outdated if one.path == action.path)
-            raise error.because(next((one.why for one in outdated), "")) from error
+            raise error.because(action.why) from error
 
     def delete(self, deletes: tuple[Delete, ...]) -> Iterator[Deleted]:
         """Deletes files page by page, each page only while the proved base is still in place.

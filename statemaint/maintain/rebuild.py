@@ -20,7 +20,7 @@ from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import batches_through
+from statemaint.plan import batches_through, judge
 
 _Bad = CheckpointError | UnsupportedError
 _File = TypeVar("_File", Delta, Snapshot)
@@ -60,7 +60,9 @@ def rebuild(
         return 0, []
     versions = store.versions
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
-    one_by_one = _Rebuild(source, engine, store, versions, versions.loadable(begin, last), depth)
+    suspects = frozenset(one.path for one in judge(store, checkpoint).suspects)
+    loads = versions.loadable(begin, last)
+    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects)
     findings: list[Finding] = []
     checked = 0
     for version in sorted(one_by_one.loads):
@@ -91,6 +93,7 @@ class _Rebuild:
     versions: Versions
     loads: frozenset[int]
     depth: Depth
+    suspects: frozenset[str]  # they are compared by themselves
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
 
@@ -105,8 +108,7 @@ class _Rebuild:
         found = [error for error in errors if error]
         snapshot = self.versions.snapshots.get(version)
         compared = version - 1 in self.loads and version in self.versions.deltas
-        suspects = {one.path for one in self.store.outdated}  # which are compared by themselves
-        compared = compared and snapshot is not None and snapshot.entry.path not in suspects
+        compared = compared and snapshot is not None and snapshot.entry.path not in self.suspects
         if snapshot and compared and snapshot.entry.path in self.digests and not found:
             try:
                 self._compare(snapshot)

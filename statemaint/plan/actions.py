@@ -28,7 +28,7 @@ class AttestReason(StrEnum):
     """Why a snapshot is read and compared."""
 
     BASE_OF_DELETION = "base_of_deletion"
-    LOG_REPLACED = "log_replaced"  # by something else than a query that was rewound
+    LOG_REPLACED = "log_replaced"  # since it was proved, or written
 
 
 @unique
@@ -104,7 +104,8 @@ class Attest:
     """Read a snapshot back whole and compare it with the fold of what lies below it (S6).
 
     `against` is `None` where what lies below is already gone: decoding it whole is all there is.
-    `doubts` are files of the log below it that something else than the query has replaced.
+    `doubts` are files of the log below it that something else than the query has replaced, and
+    `why` ends the sentence that says that the two differ.
     """
 
     store: StoreId
@@ -112,6 +113,7 @@ class Attest:
     against: Chain | None
     reason: AttestReason = AttestReason.BASE_OF_DELETION
     doubts: tuple[Entry, ...] = ()
+    why: str = ""
 
     @property
     def path(self) -> str:

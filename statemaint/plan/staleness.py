@@ -9,6 +9,7 @@ witness against it: nothing is decided before the two have been compared.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot
@@ -84,33 +85,92 @@ class Judgement:
 
 
 def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
-    """Returns what each outdated proof of a store means.
+    """Returns what each outdated proof of a store means, and each snapshot older than its delta.
 
     A proof whose snapshot nothing lies below any more is left as it is: what was replaced is only
     the change feed of its own version, and no rewind can have led there.
     """
     target = checkpoint.target
-    if target is None or not store.outdated:
+    if target is None:
         return Judgement()
+    early = tuple(_earlier_than_their_log(store, target))
+    if not store.outdated and not early:
+        return Judgement()
+    court = _Court(store, checkpoint, target, early)
+    stale, disputed, lost = court.outdated()
+    unproved = tuple(
+        _unproved(one, chain) for one in early if (chain := court.instead(one.version))
+    )
+    return Judgement(stale, (*disputed, *unproved), lost)
+
+
+class _Court:
+    """What there is to tell by: the log, the snapshots above suspicion, and the commits."""
+
+    def __init__(
+        self, store: Store, checkpoint: Checkpoint, target: int, early: tuple[Snapshot, ...]
+    ) -> None:
+        self._store, self._checkpoint, self._target = store, checkpoint, target
+        self._versions = store.versions
+        suspects = {one.path for one in store.outdated} | {one.entry.path for one in early}
+        self._trusted = _without(self._versions, suspects)
+        self._proved = {one.version for one in store.attestations}
+
+    def instead(self, version: int) -> Chain | None:
+        """Returns what gives a version without its own snapshot."""
+        return self._trusted.from_log(version, proved=self._proved)
+
+    def outdated(
+        self,
+    ) -> tuple[tuple[Suspect, ...], tuple[Suspect, ...], tuple[Outdated, ...]]:
+        """Returns the stale, the disputed and the lost ones among the outdated proofs."""
+        stale: list[Suspect] = []
+        disputed: list[Suspect] = []
+        lost: list[Outdated] = []
+        for one, snapshot in self._loaded():
+            by_query = _written_by_query(one, self._versions, self._checkpoint, self._target)
+            if instead := self.instead(one.version):
+                replaced = _replaced(one, self._versions)
+                suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
+                (stale if by_query and one.proof.ours else disputed).append(suspect)
+            elif by_query:
+                lost.append(one)
+        return tuple(stale), tuple(disputed), tuple(lost)
+
+    def _loaded(self) -> Iterator[tuple[Outdated, Snapshot]]:
+        """Yields the outdated proofs of snapshots that a version may be loaded from."""
+        for one in self._store.outdated:
+            snapshot = self._versions.snapshots.get(one.version)
+            if snapshot and snapshot.entry.path == one.path and one.version <= self._target:
+                yield one, snapshot
+
+
+def _earlier_than_their_log(store: Store, target: int) -> Iterator[Snapshot]:
+    """Yields the snapshots that have no proof, and are older than the changes of their version.
+
+    Both executors and maintenance write a snapshot after the delta. A query that was rewound writes
+    the delta again and leaves the snapshot of before; a copy may give both any times.
+    """
     versions = store.versions
-    trusted = _without(versions, {one.path for one in store.outdated})
-    proved = {one.version for one in store.attestations}
-    stale: list[Suspect] = []
-    disputed: list[Suspect] = []
-    lost: list[Outdated] = []
-    for one in store.outdated:
-        snapshot = versions.snapshots.get(one.version)
-        if snapshot is None or snapshot.entry.path != one.path or one.version > target:
-            continue  # no version is loaded from it
-        by_query = _written_by_query(one, versions, checkpoint, target)
-        instead = trusted.from_log(one.version, proved=proved)
-        if instead:
-            replaced = _replaced(one, versions)
-            suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
-            (stale if by_query and one.proof.ours else disputed).append(suspect)
-        elif by_query:
-            lost.append(one)
-    return Judgement(tuple(stale), tuple(disputed), tuple(lost))
+    known = {one.path for one in store.attestations} | {one.path for one in store.outdated}
+    for version, snapshot in sorted(versions.snapshots.items()):
+        delta, entry = versions.deltas.get(version), snapshot.entry
+        if delta and version <= target and entry.path not in known and _newer(delta.entry, entry):
+            yield snapshot
+
+
+def _newer(one: Entry, other: Entry) -> bool:
+    known = one.modified is not None and other.modified is not None
+    return known and (one.modified or 0.0) > (other.modified or 0.0)
+
+
+def _unproved(snapshot: Snapshot, instead: Chain) -> Suspect:
+    delta = instead.deltas[-1].entry.name
+    why = (
+        f"it is older than {delta}, which has the changes of its version: a query that was rewound "
+        "writes these again. `statemaint repair` can take the log for the truth"
+    )
+    return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 
 
 def _without(versions: Versions, gone: Iterable[str]) -> Versions:

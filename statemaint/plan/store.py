@@ -193,7 +193,7 @@ class _Decision:
         for one in self.judgement.disputed:
             reason = AttestReason.LOG_REPLACED
             doubts = tuple(self.versions.deltas[version].entry for version in one.doubts)
-            yield Attest(self.store.id, one.snapshot, one.instead, reason, doubts)
+            yield Attest(self.store.id, one.snapshot, one.instead, reason, doubts, one.why)
 
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         # Folded from the log as far as it goes: a snapshot that nobody has compared with the log

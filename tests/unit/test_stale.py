@@ -4,18 +4,33 @@ The judge loads by Spark's own rule with code of its own, and knows the true sta
 """
 
 from contextlib import suppress
+from itertools import count
 
 import pytest
 
+from statemaint.codec.changelog import PUT, Change
+from statemaint.codec.digest import digest, digest_key
 from statemaint.errors import StatemaintError
-from statemaint.maintain import doctor, maintain, plan_repair, repair, rollback, undo, verify
+from statemaint.maintain import (
+    digest_stores,
+    doctor,
+    maintain,
+    plan_repair,
+    repair,
+    rollback,
+    undo,
+    verify,
+)
 from statemaint.model.findings import FindingCode
+from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import MemoryStorage
 from tests.certify.files import decode, encode
+from tests.support.checkpoints import COMMIT, offsets_bytes, state_at
 from tests.support.faults import Crash
 from tests.support.rewound import HOME, RewoundQuery
+from tests.support.rocks import PROVIDER, write_changelog, write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=10, grace=0, orphan_age=0)
 MONTH = 30 * 86400.0
@@ -147,6 +162,57 @@ def test_a_repair_looks_earlier_and_ends_in_the_truth(query: RewoundQuery) -> No
     assert [one.path for one in done.removed] == [STALE]
     assert query.wrong == []
     assert verify(query.storage, deep=True).findings == ()
+
+
+def test_a_snapshot_that_was_never_proved_is_compared_once_its_log_is_newer(
+    query: RewoundQuery,
+) -> None:
+    """As after a run that was killed before its proof, or by an executor."""
+    query.storage.delete("_statemaint/attestations/0/0/default.json")
+    rewound(query, 29)
+    assert codes(verify(query.storage).findings) == {"SNAPSHOT_MISMATCH"}
+    assert not doctor(query.storage).restarts
+    report = maintain(query.storage, TIGHT)
+    assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
+    assert report.files_deleted.total() == 0
+    assert "it is older than 20.delta" in report.findings[0].detail
+    repair(query.storage, trash_for=MONTH)
+    assert query.wrong == []
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    assert query.wrong == []
+
+
+# -- RocksDB
+
+STORE = StoreId(0, 0)
+KEY = digest_key("11111111-2222-3333-4444-555555555555")
+
+
+def test_a_rewind_of_a_query_on_rocksdb_makes_our_zip_stale() -> None:
+    times = count(1_000_000.25, 1.5)
+    storage = MemoryStorage(clock=lambda: next(times), tagged=False)
+    write_rocks_checkpoint(storage, last=20, batches=range(20), partitions=1)
+    maintain(storage, TIGHT)
+    zip_path = f"{HOME}/20.zip"
+    assert zip_path in storage.files
+    for batch in range(15, 20):
+        for log in ("commits", "offsets"):
+            storage.delete(f"{log}/{batch}")
+    truth = state_at(15)
+    for version in range(16, 31):
+        found: list[Change] = [(PUT, b"counter", version.to_bytes(8)), (PUT, b"b", bytes(8))]
+        storage.delete(f"{HOME}/{version}.changelog")
+        write_changelog(storage, STORE, version, found)
+        storage.write(f"offsets/{version - 1}", [offsets_bytes({"providerClass": PROVIDER})])
+        storage.write(f"commits/{version - 1}", [COMMIT])
+        truth |= {key: value for _, key, value in found if value is not None}
+    assert codes(verify(storage).findings) >= {"STALE_SNAPSHOT"}
+    assert not verify(storage).healthy
+    assert maintain(storage, TIGHT).exit_code == 0
+    assert zip_path not in storage.files
+    assert verify(storage, deep=True).healthy
+    ((_, found_digest),) = digest_stores(storage, version=30)[1]
+    assert found_digest == digest(truth.items(), KEY)
 
 
 # -- a log that something else has changed
