@@ -319,9 +319,9 @@ class StoreRun:
 
     def _shared(self, paths: Iterable[str]) -> Iterator[Entry]:
         """Yields the shared files among those that are listed, or were written by this run."""
-        listed = {file.entry.path: file.entry for file in self.plan.store.files}
-        there = listed | {entry.path: entry for entry in self.placed}
-        return (there[path] for path in paths if path in there)
+        wanted = frozenset(paths)
+        listed = (file.entry for file in self.plan.store.files) if wanted else ()
+        return (entry for entry in (*listed, *self.placed) if entry.path in wanted)
 
     def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:
         sums = self.source.sums or {}

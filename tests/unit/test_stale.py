@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from statemaint.codec.changelog import PUT, Change
+from statemaint.codec.checksum import hadoop
 from statemaint.codec.digest import digest, digest_key
 from statemaint.errors import StatemaintError
 from statemaint.maintain import (
@@ -274,6 +275,22 @@ def test_neither_repair_nor_maintenance_touches_what_is_in_doubt(attested: Rewou
     assert maintain(attested.storage, TIGHT).exit_code == 0
     assert verify(attested.storage, deep=True).findings == ()
     assert attested.wrong == []
+
+
+def test_checksums_that_fit_what_the_snapshot_says_stay(attested: RewoundQuery) -> None:
+    """As on local disk, where Hadoop keeps one beside each file: those of before the swap."""
+    for one, other in ((20, 24), (24, 20)):
+        content = attested.storage.files[f"{HOME}/{other}.delta"]
+        attested.storage.write(f"{HOME}/.{one}.delta.crc", [hadoop(content)])
+    found = verify(attested.storage, deep=True)
+    assert codes(found.findings) == {"SNAPSHOT_MISMATCH", "STALE_CHECKSUM"}
+    plan = plan_repair(attested.storage)
+    assert plan.steps == ()
+    assert len(plan.unmended) == 3
+    before = attested.storage.files
+    repair(attested.storage, trash_for=MONTH)
+    assert attested.storage.files == before
+    assert not any("rollback" in advice for advice in doctor(attested.storage).next)
 
 
 @pytest.fixture
