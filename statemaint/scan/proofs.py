@@ -5,7 +5,7 @@ of these has changed, or cannot tell (whole-second times of young files), the fi
 fingerprint decides: a copy or a restore gives files other times and leaves their bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import google_crc32c
@@ -19,7 +19,7 @@ from statemaint.storage import Storage
 _PIECE = 1024 * 1024
 
 
-def with_proofs(storage: Storage, store: Store, proofs: Iterable[Attestation], at: float) -> Store:
+def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], at: float) -> Store:
     """Returns a store with the proofs that count, and those whose inputs were replaced.
 
     A proof whose snapshot, or a table of it, is missing or another file counts as none.
@@ -33,6 +33,8 @@ def with_proofs(storage: Storage, store: Store, proofs: Iterable[Attestation], a
     Raises:
         StorageError: when a file whose identity has changed cannot be read.
     """
+    if not proofs:
+        return store
     looking = _Comparison(storage, {file.entry.path: file.entry for file in store.files}, at)
     counting, outdated, lapsed = [], [], set()
     for proof in proofs:
