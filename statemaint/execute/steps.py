@@ -1,6 +1,6 @@
 """The three things that maintenance does to a store: write snapshots, attest one, delete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
@@ -15,7 +15,8 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Attestation
 from statemaint.model.files import Snapshot, snapshot_version
-from statemaint.plan import RELY_ON_BASE, Attest, Delete, StorePlan, WriteSnapshot
+from statemaint.model.uploads import NOTHING_SEEN, Uploads
+from statemaint.plan import RELY_ON_BASE, Attest, Delete, StorePlan, WriteSnapshot, observed
 from statemaint.report import Attested, Deleted, SnapshotWritten
 from statemaint.storage import Storage
 
@@ -38,6 +39,8 @@ class StoreRun:
         known: what the ledger knows of its snapshots.
         placed: the snapshots that this run has put in place.
         refers: the shared files that they refer to.
+        parts: the shared files that each zip of this run refers to, by the zip's path.
+        noted: what the ledger's file says of executors' snapshots.
     """
 
     plan: StorePlan
@@ -50,10 +53,13 @@ class StoreRun:
     known: Known = field(default_factory=Known)
     placed: list[Entry] = field(default_factory=list)
     refers: set[str] = field(default_factory=set)
+    parts: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    noted: Uploads = NOTHING_SEEN
 
     def __post_init__(self) -> None:
         self.known.written.update(self.plan.store.written)
         self.known.since = self.plan.store.since
+        self.known.uploads, self.noted = observed(self.plan.store), self.plan.store.uploads
         listed = {file.entry.path: file.entry for file in self.plan.store.files}
         for proof in self.plan.attestations:
             if proof.path in listed and proof.covers(listed[proof.path]):
@@ -95,6 +101,8 @@ class StoreRun:
         with built(self.source, action) as made:
             if base := action.chain.base:
                 self._unchanged(base.entry)
+            if action.reuse:  # a clean-up spares the tables of the newest zip alone
+                self._no_newcomer()
             return publish_zip(self.storage, action, made, self.plan.store.id.directory)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
@@ -105,8 +113,7 @@ class StoreRun:
             self.known.written.update(one.entry.path for one in there)
             self.known.since = self.target
         self.known.written.update(action.path for action in actions)
-        self.fence.must_hold()
-        self.ledger.knows(self.plan.store.id, self.known)
+        self._note_known()
 
     def _written(
         self, action: WriteSnapshot, published: Published, *, verify: bool
@@ -125,6 +132,7 @@ class StoreRun:
         self.ledger.proved(action, entry, proof, self.known, checksum=beside, parts=parts)
         self.placed.append(entry)
         self.refers.update(published.refers)
+        self.parts[entry.path] = self._listed(published.refers, parts)
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
@@ -156,15 +164,23 @@ class StoreRun:
             Superseded: when the base was replaced or is gone.
             StorageError: when the storage fails.
         """
+        if deletes and self.noted != self.known.uploads:  # some of them may be about to go
+            self._note_known()
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
             self._base_must_stand(page)
+            self._tables_must_stand(page)
             self.ledger.deleting(page, trash=self.trash is not None)
             if self.trash:
                 self.trash.note(page)
             self.fence.must_hold()
             self._remove(page)
             yield from (Deleted(one) for one in page)
+
+    def _note_known(self) -> None:
+        self.fence.must_hold()
+        self.ledger.knows(self.plan.store.id, self.known)
+        self.noted = self.known.uploads
 
     def _remove(self, page: tuple[Delete, ...]) -> None:
         def before() -> None:
@@ -192,6 +208,9 @@ class StoreRun:
             return
         if used := sorted(self.refers & {one.path for one in page}):
             raise Superseded(used[0], "a snapshot of this run refers to it")
+        self._no_newcomer()
+
+    def _no_newcomer(self) -> None:
         directory = self.plan.store.id.directory
         known = {file.entry for file in self.plan.store.files} | {*self.placed}
         for entry in self.storage.list(directory):
@@ -243,6 +262,26 @@ class StoreRun:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
         proof = self.known.proofs[path]
         self._unchanged(Entry(path, proof.size, proof.modified))
+
+    def _tables_must_stand(self, page: tuple[Delete, ...]) -> None:
+        """Looks once a page whether every shared file that the base's zip names is still there.
+
+        Raises:
+            Superseded: when one is gone, or is another file than the one that was listed.
+        """
+        path, rocks = self.plan.base, self.plan.store.rocks
+        if not path or not rocks or not any(one.reason in RELY_ON_BASE for one in page):
+            return
+        named = self.parts.get(path) or self._listed(rocks.parts.get(path, ()))
+        folders = {one.path.rpartition("/")[0] for one in named}
+        there = {entry for folder in sorted(folders) for entry in self.storage.list(folder)}
+        if lacking := sorted(one.path for one in named if one not in there):
+            raise Superseded(lacking[0], f"{path} needs it; it was replaced or is gone")
+
+    def _listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
+        there = {file.entry.path: file.entry for file in self.plan.store.files}
+        there |= {entry.path: entry for entry in new}
+        return tuple(there[path] for path in paths)
 
     def _unchanged(self, entry: Entry) -> None:
         try:

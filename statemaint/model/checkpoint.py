@@ -9,6 +9,7 @@ from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, version_of
+from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
 
 @unique
@@ -115,6 +116,7 @@ class Store:
         written: the paths of the newest snapshots that we wrote, or were about to write.
         rocks: what else is known of it where it is one of RocksDB.
         since: the target version when we first wrote a snapshot here.
+        uploads: what was noted of executors' snapshots, which may have been deleted since.
     """
 
     id: StoreId
@@ -124,6 +126,7 @@ class Store:
     written: tuple[str, ...] = ()
     rocks: Rocks | None = None
     since: int | None = None
+    uploads: Uploads = NOTHING_SEEN
 
     @property
     def versions(self) -> Versions:
@@ -150,10 +153,15 @@ class Store:
         since = self._first_written()
         if since is None:
             return ()
+        return tuple(one for one in self.theirs if one.version > since)
+
+    @property
+    def theirs(self) -> tuple[Snapshot, ...]:
+        """Returns the listed snapshots that executors wrote, as far as anything says, ascending."""
         ours = self.rocks.ours if self.rocks else self.written
         files = (file for file in self.files if isinstance(file, Snapshot))
-        theirs = (one for one in files if one.version > since and one.entry.path not in ours)
-        return tuple(sorted(theirs, key=lambda one: one.version))
+        theirs = (one for one in files if one.entry.path not in ours)
+        return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:
         """Returns the version above which everybody else's snapshot is newer than our first."""

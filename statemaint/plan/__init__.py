@@ -29,6 +29,7 @@ from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReas
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.store import RELY_ON_BASE
+from statemaint.plan.uploads import observed
 
 __all__ = [
     "MOST_SKEW",
@@ -58,6 +59,7 @@ __all__ = [
     "families_of",
     "has_families",
     "newest_to_go_back_to",
+    "observed",
     "plan",
     "rebuilt",
     "refers",

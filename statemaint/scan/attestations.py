@@ -1,7 +1,8 @@
 """What the ledger says of a store: one small JSON file each, replaced as a whole.
 
 It holds the attestations, the paths of the newest snapshots that we wrote (of any other one we know
-that an executor wrote it), and since when we have been writing.
+that an executor wrote it), since when we have been writing, and what we have seen of executors'
+snapshots, which does not depend on the format of the rest.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any, cast
 from statemaint.model.checkpoint import Attestation
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
+from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 
 FOLDER = "_statemaint/attestations"
 _FORMAT = 3  # 1 had digests without a key, 2 did not say who wrote a snapshot
@@ -27,11 +29,13 @@ class Known:
         written: the paths of the newest snapshots that we wrote, or were about to write, and of
             those that were there when we wrote the first.
         since: the target version then.
+        uploads: what was seen of executors' snapshots.
     """
 
     proofs: tuple[Attestation, ...] = ()
     written: tuple[str, ...] = ()
     since: int | None = None
+    uploads: Uploads = NOTHING_SEEN
 
 
 def attestation_path(store: StoreId) -> str:
@@ -40,9 +44,12 @@ def attestation_path(store: StoreId) -> str:
 
 
 def render_attestations(
-    attestations: Iterable[Attestation], written: Iterable[str] = (), since: int | None = None
+    attestations: Iterable[Attestation],
+    written: Iterable[str] = (),
+    since: int | None = None,
+    uploads: Uploads = NOTHING_SEEN,
 ) -> bytes:
-    """Returns the file that holds a store's attestations, and the snapshots that we wrote."""
+    """Returns the file that holds a store's attestations, and who wrote which snapshots."""
     listed = [asdict(one) for one in sorted(attestations, key=lambda one: one.version)]
     ours = sorted(set(written), key=lambda path: (snapshot_version(path) or 0, path))
     fields = {
@@ -50,6 +57,7 @@ def render_attestations(
         "attestations": listed,
         "written": ours[-_MOST_WRITTEN:],
         "since": since,
+        "uploads": asdict(uploads),
     }
     return json.dumps(fields).encode() + b"\n"
 
@@ -63,12 +71,33 @@ def parse_attestations(content: bytes) -> Known:
     """
     try:
         stored = json.loads(content)
+        uploads = _uploads(stored.get("uploads", {}))
         if stored["format"] != _FORMAT:
-            return Known()
+            return Known(uploads=uploads)
         found = tuple(_attestation(one) for one in stored["attestations"])
-        return Known(found, tuple(_path(one) for one in stored["written"]), _since(stored))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        written = tuple(_path(one) for one in stored["written"])
+        return Known(found, written, _since(stored), uploads)
+    except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
         return Known()
+
+
+def _uploads(stored: Mapping[str, Any]) -> Uploads:
+    newest = [_upload(one) for one in stored.get("newest", ())]
+    return Uploads(tuple(newest[-MOST_NOTED:]), _number(stored.get("widest_gap", 0)))
+
+
+def _upload(stored: Mapping[str, Any]) -> Upload:
+    modified = stored["modified"]
+    if modified is not None and not _is(modified, float):
+        raise TypeError(modified)
+    path = _path(stored["path"])
+    return Upload(_number(stored["version"]), path, modified)
+
+
+def _number(found: object) -> int:
+    if type(found) is not int or found < 0:
+        raise TypeError(found)
+    return found
 
 
 def _since(stored: Mapping[str, Any]) -> int | None:

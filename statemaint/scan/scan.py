@@ -301,7 +301,10 @@ def _stores(storage: Storage, layout: Layout, asked: tuple[StoreId, ...]) -> Ite
         path = attestation_path(store)
         known = _known(storage, path) if path in attested else Known()
         files = layout.stores.get(store, ())
-        yield Store(store, files, known.proofs, written=known.written, since=known.since)
+        yield Store(
+            store, files, known.proofs,
+            written=known.written, since=known.since, uploads=known.uploads,
+        )  # fmt: skip
 
 
 def _known(storage: Storage, path: str) -> Known:

@@ -6,7 +6,6 @@ from typing import BinaryIO, Protocol
 
 from statemaint.listing import Entry
 
-
 # 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
 

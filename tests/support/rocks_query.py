@@ -309,11 +309,13 @@ class Habits:
         window: how many commits are kept beside the newest.
         ids: whether it begins with unique ids.
         families: whether its store has column families.
+        latest: within how many versions an executor uploads its next snapshot.
     """
 
     window: int = 2
     ids: bool = False
     families: bool = False
+    latest: int = LATEST
 
 
 class Query:
@@ -383,9 +385,9 @@ class Query:
 
     def _keep_up(self) -> None:
         """Lets nobody hold a snapshot for longer than anybody does."""
-        self.late = [one for one in self.late if self.target - one.begun < LATEST]
+        self.late = [one for one in self.late if self.target - one.begun < self.habits.latest]
         mine = self.executor
-        if mine.every is not None and mine.found and self.target - mine.begun >= LATEST:
+        if mine.every is not None and mine.found and self.target - mine.begun >= self.habits.latest:
             if mine.held is None:
                 mine.snapshot()
             self.upload()
