@@ -1,7 +1,8 @@
 """An executor of Spark 4.3 that uploads every 300 versions, and our maintenance in between.
 
 Its database is Spark's own, and so is every table and zip that it uploads; only the commit log is
-ours. It never loads anything meanwhile, so that what it uploads names tables of long ago.
+ours. It never loads anything meanwhile, so that what it uploads names tables of long ago. 4.3 can
+upload these again with the zip that names them (SPARK-55892), which no earlier Spark does.
 """
 
 from dataclasses import replace
@@ -18,7 +19,7 @@ from tests.support.rocks import PROVIDER
 from tests.support.spark_rocks import SparkRocks
 
 EVERY, LATE, RETAINED = 300, 5, 100
-_SETTING = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
+_STATE = "spark.sql.streaming.stateStore"
 FAMILIES = {"default": 0}
 # As by default, but that files are as old as they have to be right away.
 POLICY = replace(Policy(), grace=0.0, orphan_age=0.0)
@@ -38,7 +39,10 @@ class Query:
 
     def started(self, every: int) -> SparkRocks:
         """Returns a new executor, which has nothing loaded."""
-        conf = {_SETTING: str(every)}
+        conf = {
+            f"{_STATE}.minDeltasForSnapshot": str(every),
+            f"{_STATE}.rocksdb.checkStaleReusedFilesInSnapshot": "false",
+        }
         return SparkRocks(self._spark, self.root, conf, families=False)
 
     def restart(self, every: int) -> None:
