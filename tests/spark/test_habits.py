@@ -2,7 +2,8 @@
 
 Its database is Spark's own, and so is every table and zip that it uploads; only the commit log is
 ours. It never loads anything meanwhile, so that what it uploads names tables of long ago. 4.3 can
-upload these again with the zip that names them (SPARK-55892), which no earlier Spark does.
+upload these again with the zip that names them (SPARK-55892), and go on from an older zip where the
+newest does not load. Neither is on here, as in every Spark before 4.2.
 """
 
 from dataclasses import replace
@@ -41,6 +42,7 @@ class Query:
         """Returns a new executor, which has nothing loaded."""
         conf = {
             f"{_STATE}.minDeltasForSnapshot": str(every),
+            f"{_STATE}.autoSnapshotRepair.enabled": "false",
             f"{_STATE}.rocksdb.checkStaleReusedFilesInSnapshot": "false",
         }
         return SparkRocks(self._spark, self.root, conf, families=False)
