@@ -16,6 +16,7 @@ from statemaint.execute.lease import Fence
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
+from statemaint.model.uploads import NOTHING_SEEN, Uploads
 from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
@@ -30,11 +31,13 @@ class Known:
         proofs: the attestation of each that has one, by path.
         written: the paths of those that we wrote.
         since: the target version when we wrote the first.
+        uploads: what was seen of executors' snapshots.
     """
 
     proofs: dict[str, Attestation] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     since: int | None = None
+    uploads: Uploads = NOTHING_SEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,9 @@ class Ledger:
 
     def knows(self, store: StoreId, known: "Known") -> None:
         """Replaces what is known of a store."""
-        content = render_attestations(known.proofs.values(), known.written, known.since)
+        content = render_attestations(
+            known.proofs.values(), known.written, known.since, known.uploads
+        )
         self.storage.write(attestation_path(store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot, snapshot_version
 from statemaint.model.proof import Attestation, FileRecord
+from statemaint.model.uploads import NOTHING_SEEN, Uploads
 from statemaint.plan import (
     RELY_ON_BASE,
     Attest,
@@ -22,6 +23,7 @@ from statemaint.plan import (
     DeleteReason,
     StorePlan,
     WriteSnapshot,
+    observed,
 )
 from statemaint.report import Attested, Deleted, SnapshotWritten
 from statemaint.storage import Storage
@@ -50,6 +52,8 @@ class StoreRun:
         placed: the snapshots that this run has put in place.
         refers: the shared files that they refer to.
         folded: the files of each chain that this run has folded.
+        parts: the shared files that each zip of this run refers to, by the zip's path.
+        noted: what the ledger's file says of executors' snapshots.
     """
 
     plan: StorePlan
@@ -65,12 +69,15 @@ class StoreRun:
     placed: list[Entry] = field(default_factory=list)
     refers: set[str] = field(default_factory=set)
     folded: list[frozenset[str]] = field(default_factory=list)
+    parts: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    noted: Uploads = NOTHING_SEEN
 
     def __post_init__(self) -> None:
         store = self.plan.store
         self.source = replace(self.source, sums={})
         self.known.written.update(store.written)
         self.known.since = store.since
+        self.known.uploads, self.noted = observed(store), store.uploads
         listed = {file.entry.path: file.entry for file in store.files}
         # What no longer counts is kept: until it was compared the log is in doubt.
         for proof in (*(one.proof for one in store.outdated), *store.attestations):
@@ -114,6 +121,8 @@ class StoreRun:
         with built(self.source, action) as made:
             if base := action.chain.base:
                 self._unchanged(base.entry)
+            if action.reuse:  # a clean-up spares the tables of the newest zip alone
+                self._no_newcomer()
             return publish_zip(self.storage, action, made, self.plan.store.id.directory)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
@@ -124,13 +133,13 @@ class StoreRun:
             self.known.written.update(one.entry.path for one in there)
             self.known.since = self.target
         self.known.written.update(action.path for action in actions)
-        self.fence.must_hold()
-        self.ledger.knows(self.plan.store.id, self.known)
+        self._note_known()
 
     def _written(
         self, action: WriteSnapshot, published: Published, *, verify: bool
     ) -> SnapshotWritten:
         entry, proof = published.entry, None
+        self.parts[entry.path] = self._listed(published.refers, published.parts)
         if not published.written:
             self.known.written.discard(action.path)
         if verify:
@@ -138,9 +147,8 @@ class StoreRun:
             source = self.source.beside(action.path) if action.checksum else self.source
             found = self.engine.digest(source, action.path)
             must_equal(action.path, found, published.digest)
-            self.placed += published.parts
-            ours, refers = published.written > 0, published.refers
-            proof = self._proof(action, entry, found, action.chain, ours=ours, parts=refers)
+            ours = published.written > 0
+            proof = self._proof(action, entry, found, action.chain, ours=ours)
         self.fence.must_hold()
         beside, parts = published.checksum, published.parts
         self.ledger.proved(action, entry, proof, self.known, checksum=beside, parts=parts)
@@ -166,9 +174,9 @@ class StoreRun:
             self._compare(action, found, self._state(action.against, action.snapshot))
         rocks, path, entry = self.plan.store.rocks, action.path, action.snapshot.entry
         ours = path in rocks.ours if rocks else self._wrote(path)
-        parts = rocks.parts.get(path, ()) if rocks else ()
+        self.parts[path] = self._listed(rocks.parts.get(path, ()) if rocks else ())
         before = self.known.proofs.get(path)
-        proof = self._proof(action, entry, found, action.against, ours=ours, parts=parts)
+        proof = self._proof(action, entry, found, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._records(action.doubts))
             self.known.proofs[path] = proof
@@ -196,6 +204,8 @@ class StoreRun:
             Superseded: when the base was replaced or is gone.
             StorageError: when the storage fails.
         """
+        if deletes and self.noted != self.known.uploads:  # some of them may be about to go
+            self._note_known()
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for one in stale:
             if one.instead:
@@ -220,12 +230,18 @@ class StoreRun:
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
             self._base_must_stand(page)
+            self._tables_must_stand(page)
             self.ledger.deleting(page, trash=trash is not None)
             if trash:
                 trash.note(page)
             self.fence.must_hold()
             self._remove(page, trash)
             yield from (Deleted(one) for one in page)
+
+    def _note_known(self) -> None:
+        self.fence.must_hold()
+        self.ledger.knows(self.plan.store.id, self.known)
+        self.noted = self.known.uploads
 
     def _remove(self, page: tuple[Delete, ...], trash: Trash | None) -> None:
         def before() -> None:
@@ -253,6 +269,9 @@ class StoreRun:
             return
         if used := sorted(self.refers & {one.path for one in page}):
             raise Superseded(used[0], "a snapshot of this run refers to it")
+        self._no_newcomer()
+
+    def _no_newcomer(self) -> None:
         directory = self.plan.store.id.directory
         known = {file.entry for file in self.plan.store.files} | {*self.placed}
         for entry in self.storage.list(directory):
@@ -287,7 +306,6 @@ class StoreRun:
         chain: Chain | None,
         *,
         ours: bool,
-        parts: Iterable[str],
     ) -> Attestation:
         proof = Attestation(
             path=entry.path,
@@ -305,7 +323,7 @@ class StoreRun:
             at=self.plan.store.listed,
             ours=ours,
             inputs=self._records(self._inputs(chain)) if chain else (),
-            parts=self._records(self._shared(parts)),
+            parts=self._records(self.parts.get(entry.path, ())),
         )
         self.known.proofs[entry.path] = proof
         return proof
@@ -314,14 +332,8 @@ class StoreRun:
         if base := chain.base:
             yield base.entry
             rocks = self.plan.store.rocks
-            yield from self._shared(rocks.parts.get(base.entry.path, ()) if rocks else ())
+            yield from self._listed(rocks.parts.get(base.entry.path, ()) if rocks else ())
         yield from (delta.entry for delta in chain.deltas)
-
-    def _shared(self, paths: Iterable[str]) -> Iterator[Entry]:
-        """Yields the shared files among those that are listed, or were written by this run."""
-        wanted = frozenset(paths)
-        listed = (file.entry for file in self.plan.store.files) if wanted else ()
-        return (entry for entry in (*listed, *self.placed) if entry.path in wanted)
 
     def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:
         sums = self.source.sums or {}
@@ -335,6 +347,28 @@ class StoreRun:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
         proof = self.known.proofs[path]
         self._unchanged(proof.entry)
+
+    def _tables_must_stand(self, page: tuple[Delete, ...]) -> None:
+        """Looks once a page whether every shared file that the base's zip names is still there.
+
+        Raises:
+            Superseded: when one is gone, or is another file than the one that was listed.
+        """
+        path, rocks = self.plan.base, self.plan.store.rocks
+        if not path or not rocks or not any(one.reason in RELY_ON_BASE for one in page):
+            return
+        named = self.parts.get(path) or self._listed(rocks.parts.get(path, ()))
+        folders = {one.path.rpartition("/")[0] for one in named}
+        there = {entry for folder in sorted(folders) for entry in self.storage.list(folder)}
+        if lacking := sorted(one.path for one in named if one not in there):
+            raise Superseded(lacking[0], f"{path} needs it; it was replaced or is gone")
+
+    def _listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
+        if not (wanted := tuple(paths)):
+            return ()
+        there = {file.entry.path: file.entry for file in self.plan.store.files}
+        there |= {entry.path: entry for entry in new}
+        return tuple(there[path] for path in wanted)
 
     def _unchanged(self, entry: Entry) -> None:
         try:

@@ -10,6 +10,7 @@ from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, version_of
 from statemaint.model.proof import Attestation, Outdated
+from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
 
 @unique
@@ -84,6 +85,7 @@ class Store:
         outdated: the proofs that no longer count because their inputs were replaced.
         lapsed: the snapshots that are other files than the ones that were proved, by path.
         listed: when its files were listed, by the storage's clock.
+        uploads: what was noted of executors' snapshots, which may have been deleted since.
     """
 
     id: StoreId
@@ -96,6 +98,7 @@ class Store:
     outdated: tuple[Outdated, ...] = ()
     lapsed: frozenset[str] = frozenset()
     listed: float = 0.0
+    uploads: Uploads = NOTHING_SEEN
 
     @property
     def versions(self) -> Versions:
@@ -122,10 +125,15 @@ class Store:
         since = self._first_written()
         if since is None:
             return ()
+        return tuple(one for one in self.theirs if one.version > since)
+
+    @property
+    def theirs(self) -> tuple[Snapshot, ...]:
+        """Returns the listed snapshots that executors wrote, as far as anything says, ascending."""
         ours = self.rocks.ours if self.rocks else self.written
         files = (file for file in self.files if isinstance(file, Snapshot))
-        theirs = (one for one in files if one.version > since and one.entry.path not in ours)
-        return tuple(sorted(theirs, key=lambda one: one.version))
+        theirs = (one for one in files if one.entry.path not in ours)
+        return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:
         """Returns the version above which everybody else's snapshot is newer than our first."""

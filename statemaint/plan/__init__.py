@@ -30,6 +30,7 @@ from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.staleness import Suspect, doubted, judge, replaced_finding, stale_finding
 from statemaint.plan.store import RELY_ON_BASE
+from statemaint.plan.uploads import observed
 
 __all__ = [
     "MOST_SKEW",
@@ -62,6 +63,7 @@ __all__ = [
     "has_families",
     "judge",
     "newest_to_go_back_to",
+    "observed",
     "plan",
     "rebuilt",
     "refers",

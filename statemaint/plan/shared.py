@@ -8,12 +8,14 @@ a zip nor a table goes, whatever refers to it; they clean up after themselves.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Rocks, Store
 from statemaint.model.files import Snapshot
+from statemaint.model.uploads import Uploads
 from statemaint.plan.actions import DeleteReason, KeepReason, WriteSnapshot
+from statemaint.plan.uploads import observed
 
 # Executors snapshot every ten versions unless they are told otherwise; twice that without one is
 # silence. Where their own zips lie further apart, so must the silence be longer.
@@ -30,10 +32,11 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
     """
     if store.rocks is None or store.snapshot_per_batch(required, target):
         return False
-    quiet = _quiet(store)
+    uploads = observed(store)
+    quiet = _quiet(uploads)
     if store.since is None or target - store.since < quiet:
         return True
-    return any(target - one.version < quiet for one in store.foreign)
+    return any(target - one.version < quiet for one in uploads.newest)
 
 
 def settled(store: Store, target: int) -> int:
@@ -43,7 +46,7 @@ def settled(store: Store, target: int) -> int:
     tables of the newest zip that it found, and that is never older than one that we had proved
     before so many versions.
     """
-    quiet, listed = _quiet(store), {file.entry.path: file.entry for file in store.files}
+    quiet, listed = _quiet(observed(store)), {file.entry.path: file.entry for file in store.files}
     proved = (one for one in store.attestations if one.path in listed)
     return max(
         (
@@ -57,17 +60,22 @@ def settled(store: Store, target: int) -> int:
     )
 
 
-def _quiet(store: Store) -> int:
-    return max(_LEAST_QUIET, 2 * _widest_gap(store))
+def _quiet(uploads: Uploads) -> int:
+    # The time since their last one is no gap yet: silence would have to last longer than itself.
+    return max(_LEAST_QUIET, 2 * uploads.widest_gap)
 
 
-def _widest_gap(store: Store) -> int:
-    theirs = sorted(
-        file.version
-        for file in store.files
-        if isinstance(file, Snapshot) and file.entry.path not in store.written
-    )
-    return max((later - earlier for earlier, later in pairwise(theirs)), default=0)
+def may_share(store: Store, chain: Chain) -> bool:
+    """Returns whether a new zip may name tables of its base, whatever executors clean up.
+
+    `RocksDBFileManager.deleteOldVersions` lists the zips, and deletes tables that only zips below
+    the oldest one that it keeps refer to, however long after. It never saw the new zip. It keeps
+    the newest one that it saw; so the tables of that one, whichever it was, are safe, and what a
+    later newest zip shares with it.
+    """
+    zips = (file.version for file in store.files if isinstance(file, Snapshot))
+    newest = max(zips, default=0)
+    return store.rocks is not None and chain.base is not None and chain.start == newest
 
 
 def shared_fate(

@@ -40,6 +40,7 @@ from statemaint.plan.shared import (
     Fate,
     executors_upload,
     last_user,
+    may_share,
     settled,
     shared_fate,
     snapshots_of,
@@ -211,8 +212,9 @@ class _Decision:
             checksum=checksum,
             id=rocks.id_at(version) if rocks else None,
             families=self.versions.base(version) if rocks else None,
-            # Executors that clean up may be deleting what a zip of ours would refer to.
-            reuse=rocks is not None and not self.uploading,
+            reuse=version == self.window.target
+            and not self.uploading
+            and may_share(self.store, chain),
         )
 
     def _snapshot_path(self, version: int) -> str:

@@ -1,8 +1,9 @@
 """What the ledger says of a store: one small JSON file each, replaced as a whole.
 
 It holds the attestations, the paths of the newest snapshots that we wrote (of any other one we know
-that an executor wrote it), and since when we have been writing. Files that attestations name are
-listed once, by their place below the store's directory:
+that an executor wrote it), since when we have been writing, and what we have seen of executors'
+snapshots, which does not depend on the format of the rest. Files that attestations name are listed
+once, by their place below the store's directory:
 
     {"format": 4, "files": [[name, size, modified, tag, sum], ...],
      "attestations": [{"path": ..., "inputs": [0, 1, ...], "parts": [...], ...}], ...}
@@ -10,12 +11,13 @@ listed once, by their place below the store's directory:
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import RECORDS, Attestation, FileRecord
+from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 
 FOLDER = "_statemaint/attestations"
 # 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
@@ -32,11 +34,13 @@ class Known:
         written: the paths of the newest snapshots that we wrote, or were about to write, and of
             those that were there when we wrote the first.
         since: the target version then.
+        uploads: what was seen of executors' snapshots.
     """
 
     proofs: tuple[Attestation, ...] = ()
     written: tuple[str, ...] = ()
     since: int | None = None
+    uploads: Uploads = NOTHING_SEEN
 
 
 def attestation_path(store: StoreId) -> str:
@@ -45,9 +49,12 @@ def attestation_path(store: StoreId) -> str:
 
 
 def render_attestations(
-    attestations: Iterable[Attestation], written: Iterable[str] = (), since: int | None = None
+    attestations: Iterable[Attestation],
+    written: Iterable[str] = (),
+    since: int | None = None,
+    uploads: Uploads = NOTHING_SEEN,
 ) -> bytes:
-    """Returns the file that holds a store's attestations, and the snapshots that we wrote."""
+    """Returns the file that holds a store's attestations, and who wrote which snapshots."""
     proofs = sorted(attestations, key=lambda one: one.version)
     files = _Files()
     listed = [{**one.shown(), **files.of(one)} for one in proofs]
@@ -58,6 +65,7 @@ def render_attestations(
         "attestations": listed,
         "written": ours[-_MOST_WRITTEN:],
         "since": since,
+        "uploads": asdict(uploads),
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
@@ -97,15 +105,37 @@ def parse_attestations(content: bytes) -> Known:
     """
     try:
         stored = json.loads(content)
-        if stored["format"] == _FORMAT - 1:  # who wrote what is still true
-            return Known((), tuple(_path(one) for one in stored["written"]), _since(stored))
-        if stored["format"] != _FORMAT:
-            return Known()
+        uploads = _uploads(stored.get("uploads", {}))
+        if stored["format"] not in (_FORMAT, _FORMAT - 1):
+            return Known(uploads=uploads)
+        written = tuple(_path(one) for one in stored["written"])
+        since = _since(stored)
+        if stored["format"] != _FORMAT:  # its proofs name no inputs; who wrote what is still true
+            return Known((), written, since, uploads)
         rows = stored["files"]
         found = tuple(_attestation(one, rows) for one in stored["attestations"])
-        return Known(found, tuple(_path(one) for one in stored["written"]), _since(stored))
+        return Known(found, written, since, uploads)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
         return Known()
+
+
+def _uploads(stored: Mapping[str, Any]) -> Uploads:
+    newest = [_upload(one) for one in stored.get("newest", ())]
+    return Uploads(tuple(newest[-MOST_NOTED:]), _number(stored.get("widest_gap", 0)))
+
+
+def _upload(stored: Mapping[str, Any]) -> Upload:
+    modified = stored["modified"]
+    if modified is not None and not _is(modified, float):
+        raise TypeError(modified)
+    path = _path(stored["path"])
+    return Upload(_number(stored["version"]), path, modified)
+
+
+def _number(found: object) -> int:
+    if type(found) is not int or found < 0:
+        raise TypeError(found)
+    return found
 
 
 def _since(stored: Mapping[str, Any]) -> int | None:

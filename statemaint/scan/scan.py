@@ -306,7 +306,10 @@ def _stores(
         path = attestation_path(store)
         known = _known(storage, path) if path in attested else Known()
         files = layout.stores.get(store, ())
-        found = Store(store, files, written=known.written, since=known.since, listed=listed)
+        found = Store(
+            store, files, written=known.written, since=known.since,
+            uploads=known.uploads, listed=listed,
+        )  # fmt: skip
         yield with_proofs(storage, found, known.proofs, listed)
 
 

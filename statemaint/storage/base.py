@@ -6,9 +6,22 @@ from typing import BinaryIO, Protocol
 
 from statemaint.listing import Entry
 
+# 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
+_FIRST = 1_451_606_400.0
+
 
 def nothing() -> None:
     """Does nothing."""
+
+
+def file_time(seconds: float) -> float | None:
+    """Returns a file's time, `None` where it is not the time of any write.
+
+    Hadoop's file systems report 0 for a time that they do not know, and tools that copy files
+    without their times leave 0, 1 or the year 1980. Read as an age, any of these would be old
+    enough for every deletion.
+    """
+    return seconds if seconds >= _FIRST else None
 
 
 class Storage(Protocol):

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from statemaint.errors import NotFoundError, StatemaintError
 from statemaint.listing import Entry
-from statemaint.storage.base import nothing
+from statemaint.storage.base import file_time, nothing
 from statemaint.storage.hadoop_errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop_files import HadoopFiles
 from statemaint.storage.hadoop_jvm import Jvm, shared_jvm
@@ -56,14 +56,15 @@ class HadoopStorage:
         files = self._files
         top = f"{files.root}/{prefix}".rstrip("/") or "/"
         for status in walk(top, files.list):
-            yield Entry(status.path[len(files.root) + 1 :], status.size, status.modified)
+            path = status.path[len(files.root) + 1 :]
+            yield Entry(path, status.size, file_time(status.modified))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         status = self._files.status(path)
         if status.is_directory:
             raise NotFoundError(path, "no such file, but a directory")
-        return Entry(path, status.size, status.modified)
+        return Entry(path, status.size, file_time(status.modified))
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import nothing
+from statemaint.storage.base import file_time, nothing
 
 _OURS = "_statemaint"
 # What file systems without hard links answer to link(2).
@@ -65,7 +65,8 @@ class LocalStorage:
 
     def _entry(self, file: Path) -> Entry:
         status = file.stat()
-        return Entry(file.relative_to(self._root).as_posix(), status.st_size, status.st_mtime)
+        path = file.relative_to(self._root).as_posix()
+        return Entry(path, status.st_size, file_time(status.st_mtime))
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import nothing
+from statemaint.storage.base import file_time, nothing
 from statemaint.storage.s3_bucket import Bucket
 from statemaint.storage.s3_delete import delete_all
 from statemaint.storage.s3_errors import S3Error
@@ -154,8 +154,8 @@ def _entry(path: str, size: int, found: dict[str, Any]) -> Entry:
     return Entry(path, size, _seconds(found["LastModified"]), tag)
 
 
-def _seconds(time_: datetime) -> float:
-    return float(int(time_.timestamp()))
+def _seconds(time_: datetime) -> float | None:
+    return file_time(float(int(time_.timestamp())))
 
 
 def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:

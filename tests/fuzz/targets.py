@@ -32,6 +32,7 @@ from statemaint.codec.snappy import Snappy
 from statemaint.codec.zstd import Zstd
 from statemaint.errors import CodecError
 from statemaint.model.proof import Attestation
+from statemaint.model.uploads import Upload, Uploads
 from statemaint.scan.attestations import parse_attestations, render_attestations
 from tests.fuzz.mutate import (
     log_record,
@@ -257,16 +258,19 @@ _SCHEMAS = (
     _utf(b"v2") + _chunked(_STRUCT) + _chunked(_STRUCT[:9], _STRUCT[9:]),
 )
 _ATTESTED = Attestation("state/0/0/5.snapshot", 5, 10, 1.5, "ab" * 16, 2, 30, 6, 0)
+_UPLOADS = Uploads((Upload(5, "state/0/0/5.zip", 1.5), Upload(9, "state/0/0/9.zip")), 4)
 
 
 def _check_attestations(data: bytes) -> None:
     # They are compared with files, sorted and written again; as text, since NaN equals nothing.
     found = parse_attestations(data)
     ordered = tuple(sorted(found.proofs, key=lambda one: one.version))
-    again = parse_attestations(render_attestations(ordered, found.written, found.since))
+    content = render_attestations(ordered, found.written, found.since, found.uploads)
+    again = parse_attestations(content)
     assert str(again.proofs) == str(ordered)
     assert set(again.written) <= set(found.written)
     assert again.since == found.since
+    assert str(again.uploads) == str(found.uploads)
 
 
 def _commit(data: bytes) -> Iterable[str]:
@@ -329,7 +333,9 @@ TARGETS = {
     "schema": _text_target(lambda data: [str(schema.parse_schema(data))], *_SCHEMAS),
     "families": Target(_check_families, lambda: [rocks_files.SCHEMA_3]),
     "attestations": Target(
-        _check_attestations, lambda: [render_attestations([_ATTESTED])], change=mutated_json
+        _check_attestations,
+        lambda: [render_attestations([_ATTESTED], uploads=_UPLOADS)],
+        change=mutated_json,
     ),
 }
 """Every target by its name."""

@@ -14,6 +14,7 @@ import pytest
 from pyspark import SparkContext
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError, StorageError
+from statemaint.listing import Entry
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop_errors import local_stream
 from statemaint.storage.hadoop_files import PlainNames
@@ -46,6 +47,14 @@ class TestHadoopOnLocalDisk(StorageContract):
     @pytest.fixture
     def storage(self, tmp_path: Path, local_jvm: Jvm) -> Storage:
         return HadoopStorage(f"hadoop+file:{tmp_path}", jvm=local_jvm)
+
+    def test_a_time_that_hadoop_does_not_know_is_unknown(
+        self, storage: Storage, tmp_path: Path
+    ) -> None:
+        storage.write("1.delta", [b"x"])
+        os.utime(tmp_path / "1.delta", (0, 0))
+        unknown = Entry("1.delta", 1, None)
+        assert (storage.stat("1.delta"), list(storage.list(""))) == (unknown, [unknown])
 
     # Hadoop's Java starts a program for each file that it makes on a local disk, so that the two
     # tests of many files find them made.
@@ -136,6 +145,15 @@ def test_batched_listing_equals_asking_for_each(storage: HadoopStorage, jvm: Jvm
     naive = single_lister(jvm, files._files)
     assert sorted(walk(files.root, files.list)) == sorted(walk(files.root, naive))
     assert len(paths(storage)) == 20
+
+
+def test_a_time_that_hdfs_does_not_know_is_unknown(
+    storage: HadoopStorage, path: Any, jvm: Jvm, admin: Any
+) -> None:
+    storage.write("1.delta", [b"x"])
+    admin.setTimes(jvm.java(FS + "Path")(path, "1.delta"), 0, -1)
+    unknown = Entry("1.delta", 1, None)
+    assert (storage.stat("1.delta"), list(storage.list(""))) == (unknown, [unknown])
 
 
 def test_leaves_out_only_the_directory_that_vanished(storage: HadoopStorage, jvm: Jvm) -> None:

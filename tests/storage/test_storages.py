@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError, UnsupportedError
+from statemaint.listing import Entry
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
 from statemaint.storage import (
     HadoopStorage,
     LocalStorage,
@@ -17,6 +20,7 @@ from statemaint.storage import (
     open_storage,
 )
 from tests.storage.contract import StorageContract
+from tests.support.checkpoints import write_checkpoint
 
 
 class TestLocal(StorageContract):
@@ -53,6 +57,28 @@ class TestLocal(StorageContract):
         with pytest.raises(NotFoundError):
             LocalStorage(tmp_path / "typo").write("state/0/0/1.snapshot", [b""])
         assert not (tmp_path / "typo").exists()
+
+    @pytest.mark.parametrize("seconds", [-1, 0, 1, 315_532_800])
+    def test_a_time_that_no_write_left_is_unknown(self, tmp_path: Path, seconds: int) -> None:
+        storage = LocalStorage(tmp_path)
+        storage.write("1.delta", [b"x"])
+        os.utime(tmp_path / "1.delta", (seconds, seconds))
+        unknown = Entry("1.delta", 1, None)
+        assert (storage.stat("1.delta"), list(storage.list(""))) == (unknown, [unknown])
+
+    def test_what_has_no_time_is_of_no_age_and_stays(self, tmp_path: Path) -> None:
+        storage = LocalStorage(tmp_path)
+        write_checkpoint(storage)
+        orphan = tmp_path / "state/0/0/.9.delta.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp"
+        orphan.touch()
+        os.utime(orphan, (0, 0))
+        snapshots = Policy(min_deltas_for_snapshot=1)
+        report = maintain(storage, snapshots)
+        assert report.snapshots_written > 0
+        assert orphan.exists()
+        os.utime(orphan, (1_500_000_000, 1_500_000_000))
+        maintain(storage, snapshots)
+        assert not orphan.exists()
 
     def test_works_where_the_file_system_has_no_links(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -309,11 +309,13 @@ class Habits:
         window: how many commits are kept beside the newest.
         ids: whether it begins with unique ids.
         families: whether its store has column families.
+        latest: within how many versions an executor uploads its next snapshot.
     """
 
     window: int = 2
     ids: bool = False
     families: bool = False
+    latest: int = LATEST
 
 
 class Query:
@@ -383,9 +385,9 @@ class Query:
 
     def _keep_up(self) -> None:
         """Lets nobody hold a snapshot for longer than anybody does."""
-        self.late = [one for one in self.late if self.target - one.begun < LATEST]
+        self.late = [one for one in self.late if self.target - one.begun < self.habits.latest]
         mine = self.executor
-        if mine.every is not None and mine.found and self.target - mine.begun >= LATEST:
+        if mine.every is not None and mine.found and self.target - mine.begun >= self.habits.latest:
             if mine.held is None:
                 mine.snapshot()
             self.upload()
@@ -508,8 +510,16 @@ class Query:
             self.executor.held = None
 
     def clean_up(self, retain: int) -> bool:
-        """Mirrors `RocksDBFileManager.deleteOldVersions`, but for what would harm without us too.
+        """Cleans up as executors do; returns whether anything was to be deleted."""
+        doomed = self.doomed(retain)
+        for path in doomed:
+            self.storage.delete(path)
+        return bool(doomed)
 
+    def doomed(self, retain: int) -> list[str]:
+        """Returns what a clean-up deletes that lists the store now, in its order.
+
+        Mirrors `RocksDBFileManager.deleteOldVersions`, but for what would harm without us too.
         That is: tables that a snapshot on some disk needs (SPARK-55892), and whatever lies below
         the zip of an attempt that failed.
         """
@@ -521,17 +531,15 @@ class Query:
         )
         gone = [path for path in zips if _version_of(path) < least]
         if not gone or not self._counts(least):
-            return False
+            return []
         tables = self._last_used(zips, gone) | self._orphans(
             {one for few in zips.values() for one in few}
         )
         if tables & self.needed():
-            return False
+            return []
         self.purged = max(self.purged, least)
         old = (path for path in files if path.endswith(".changelog") and _version_of(path) < least)
-        for path in [*tables, *gone, *old]:
-            self.storage.delete(path)
-        return True
+        return [*tables, *gone, *old]
 
     def _counts(self, version: int) -> bool:
         return path_of(version, self.ever.get(version), "zip") in self.storage.files

@@ -6,12 +6,13 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Rocks, Store
 from statemaint.model.files import SharedFile, Snapshot
 from statemaint.model.proof import Attestation
-from statemaint.plan import Action, Attest, Delete, WriteSnapshot
+from statemaint.plan import Action, Attest, Delete, WriteSnapshot, observed
 
 
 def after(checkpoint: Checkpoint, actions: tuple[Action, ...], now: float) -> Checkpoint:
     """Returns the checkpoint as it is once some actions have happened."""
-    stores = {store.id: store for store in checkpoint.stores}
+    noted = (replace(store, uploads=observed(store)) for store in checkpoint.stores)
+    stores = {store.id: store for store in noted}
     for action in actions:
         stores[action.store] = _step(stores[action.store], action, now)
     return replace(checkpoint, stores=tuple(stores.values()))

@@ -79,7 +79,15 @@ class SparkRocks:
 
     def commit(self) -> None:
         """Writes a changelog, and a snapshot where one is due."""
+        self.write()
+        self.maintain()
+
+    def write(self) -> None:
+        """Writes a changelog; a snapshot that is due is made on local disk, and waits there."""
         self.database.commit(False)
+
+    def maintain(self) -> None:
+        """Uploads the snapshot that waits, and cleans up, as the maintenance thread does."""
         self._provider.doMaintenance()
 
     def rows(self, families: Mapping[str, int]) -> dict[bytes, bytes]:

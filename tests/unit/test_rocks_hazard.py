@@ -5,6 +5,8 @@ a minute later: new tables first, then a zip that also names tables which are in
 earlier one. Whoever deletes those in between leaves a zip that no Spark loads.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from statemaint.errors import MissingSstError
@@ -126,6 +128,54 @@ def test_once_executors_have_been_silent_for_long_the_tables_go(scene: Scene) ->
         scene.maintain()
     assert not old & scene.storage.files.keys()
     scene.look()
+
+
+def test_a_clean_up_that_began_before_our_zip_deletes_no_table_of_it(scene: Scene) -> None:
+    # 10 z    ours, with tables of its own
+    # 11 15 z an executor's, which share none with it
+    #         a clean-up lists 10, 11 and 15, and is to delete 10 with its tables
+    # 60 z    ours, folded from 10, the newest that is proved
+    #         the clean-up goes on
+    keep = replace(TIGHT, min_batches_to_retain=100)
+    scene.query.restart(None)
+    scene.batches(10)
+    maintain(scene.storage, keep)
+    for _ in range(2):
+        scene.query.executor.every = 4
+        scene.batches(1)
+        while not scene.query.executor.held:
+            scene.batches(1)
+        scene.query.upload()
+    scene.query.executor.every = None
+    scene.batches(60 - scene.query.target)
+    doomed = scene.query.doomed(retain=2)
+    tables = {path for path in doomed if path.endswith(".sst")}
+    assert tables == set(tables_of(scene.storage.read(doomed[len(tables)])))
+    assert maintain(scene.storage, keep).snapshots_written == 1
+    for path in doomed:
+        scene.storage.delete(path)
+    scene.look()
+    scene.query.restart(None)
+    scene.batches(1)
+    scene.look()
+
+
+def test_our_next_zip_shares_tables_with_the_newest_and_no_clean_up_harms_it(
+    scene: Scene,
+) -> None:
+    scene.query.restart(None)
+    for _ in range(6):
+        scene.batches(10)
+        doomed = scene.query.doomed(retain=2)
+        scene.maintain()
+        for path in doomed:
+            scene.storage.delete(path)
+        scene.look()
+    newest, before = (
+        tables_of(scene.storage.read(path_of(version, scene.query.ever[version], "zip")))
+        for version in (60, 50)
+    )
+    assert newest.keys() & before.keys()
 
 
 def test_without_the_rule_the_snapshot_that_comes_late_dangles(

@@ -322,7 +322,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @contextmanager
-def _in_memory() -> Iterator[None]:
+def in_memory() -> Iterator[None]:
     """RocksDB's folders in memory, where there is a file system for that."""
     before, fast = tempfile.tempdir, Path("/dev/shm")  # noqa: S108
     tempfile.tempdir = str(fast) if fast.is_dir() else before
@@ -343,12 +343,12 @@ FEW = settings(
 
 
 def test_whatever_happens_every_retained_version_loads() -> None:
-    with _in_memory():
+    with in_memory():
         run_state_machine_as_test(Machine, settings=FEW)
 
 
 def _long(seconds: float) -> None:
-    with _in_memory():
+    with in_memory():
         while process_time() < seconds:
             many = settings(FEW, max_examples=50, stateful_step_count=60, derandomize=False)
             run_state_machine_as_test(Machine, settings=many)

@@ -239,6 +239,64 @@ def test_a_zip_that_comes_while_tables_go_stops_it(monkeypatch: pytest.MonkeyPat
     assert needs <= tables(storage)
 
 
+def test_a_zip_that_comes_while_ours_is_made_stops_one_that_shares_tables() -> None:
+    storage = long_after()
+
+    class Uploading(MemoryStorage):
+        def open(self, path: str):  # type: ignore[no-untyped-def]
+            if path == "state/0/0/13.changelog":
+                late = self.files["state/0/0/12.zip"]
+                self.write("state/0/0/14.zip", [late], overwrite=True)
+            return super().open(path)
+
+    uploading = Uploading(storage.files)
+    report = maintain(uploading, TIGHT)
+    assert codes(report) == [FindingCode.SUPERSEDED]
+    assert "state/0/0/14.zip" in report.findings[0].detail
+    assert "20.zip" not in written(uploading)
+
+
+class Losing(MemoryStorage):
+    """Something happens to a table of a zip when the zip is looked at before a deletion."""
+
+    def __init__(self, storage: MemoryStorage, clock: Clock, zipped: str, what: str) -> None:
+        super().__init__(clock=clock)
+        self._files, self._time = storage._files, clock
+        self._zip, self._what, self.lost = zipped, what, ""
+
+    def stat(self, path: str) -> Entry:
+        if path == self._zip and not self.lost:
+            self.lost = f"state/0/0/SSTs/{parts_of(self.files[path])[0]}"
+            content = self.files[self.lost]
+            self._time.now += 1
+            if self._what == "is gone":
+                self.delete(self.lost)
+            else:
+                other = content[::-1] if self._what == "is another one" else content[:-1]
+                self.write(self.lost, [other], overwrite=True)
+        return super().stat(path)
+
+
+@pytest.mark.parametrize("what", ["is gone", "is cut", "is another one"])
+@pytest.mark.parametrize("grace", [0.0, 3600.0])
+def test_nothing_goes_on_the_strength_of_a_base_of_which_a_table(what: str, grace: float) -> None:
+    clock = Clock()
+    storage = long_after(clock)
+    clock.now += 86_400
+    policy = replace(TIGHT, grace=grace)
+    if grace:  # what it then relies on was written by the run before; else by this one
+        maintain(storage, replace(policy, max_deletes_per_run=0))
+        clock.now += 86_400
+    base = maintain(storage, policy, dry_run=True).plan.stores[0].base
+    assert base == "state/0/0/17.zip"
+    losing = Losing(storage, clock, base, what)
+    before = written(storage)
+    report = maintain(losing, policy)
+    assert losing.lost in str(report.findings)
+    assert codes(report) == [FindingCode.SUPERSEDED]
+    assert before <= written(storage)
+
+
 def test_a_damaged_changelog_halts_its_store(storage: MemoryStorage) -> None:
     path = next(path for path in storage.files if path.startswith("state/0/0/5"))
     storage.write(path, [storage.files[path][:-9]], overwrite=True)

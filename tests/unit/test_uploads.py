@@ -1,0 +1,233 @@
+"""How far apart executors upload, as far as a listing and the ledger show it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemaint.model.checkpoint import Store
+from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
+from statemaint.plan import observed
+from statemaint.plan.shared import executors_upload
+from statemaint.plan.uploads import MOST_INFERRED
+from statemaint.scan import parse_attestations, render_attestations
+from tests.support.checkpoints import STORE, store, versions
+from tests.support.rocks import rocks_store
+
+
+def path(version: int) -> str:
+    return f"{STORE.directory}/{version}.zip"
+
+
+def noted(*found: int, widest: int = 0) -> Uploads:
+    return Uploads(tuple(Upload(one, path(one)) for one in found), widest)
+
+
+def gap(notation: str, **known: object) -> int:
+    return observed(rocks_store(notation, **known)).widest_gap  # type: ignore[arg-type]
+
+
+# -- gaps
+
+
+def test_the_widest_gap_between_their_zips_counts() -> None:
+    assert gap("300z 310z 600z 620z") == 290
+    assert gap("620z 300z 600z 310z") == 290
+
+
+def test_our_own_zips_neither_make_a_gap_nor_fill_one() -> None:
+    assert gap("300z 310z 320z 600z", written=["310.zip", "320.zip"]) == 300
+    assert gap("300z 310z 320z 900z", written=["310.zip", "320.zip", "900.zip"]) <= 300
+
+
+def test_attempts_at_one_version_are_no_gap() -> None:
+    assert gap("10_az 10_bz 20_cz", ids={10: "a", 20: "c"}) == 10
+
+
+def test_what_was_noted_counts_though_it_is_gone() -> None:
+    known = replace(rocks_store("900z"), uploads=noted(300, 600, widest=300))
+    assert observed(known).widest_gap == 300
+    later = replace(rocks_store("1300z"), uploads=noted(300, 600, widest=300))
+    assert observed(later) == Uploads(
+        (*noted(300, 600).newest, observed(later).newest[-1]), widest_gap=700
+    )
+
+
+def test_what_was_noted_is_not_noted_twice() -> None:
+    first = rocks_store("300z 600z")
+    known = observed(first)
+    assert [one.version for one in known.newest] == [300, 600]
+    assert observed(replace(first, uploads=known)) == known
+    assert observed(replace(first, files=(), uploads=known)) == known
+
+
+def test_the_versions_since_their_newest_are_no_gap() -> None:
+    assert gap(f"90z 100z {versions('c', 101, 900)}") == 10
+
+
+def test_of_many_the_newest_are_noted_and_the_widest_gap_of_all() -> None:
+    notation = "100z 400z " + " ".join(f"{400 + one}z" for one in range(1, 201))
+    known = observed(rocks_store(notation))
+    assert [one.version for one in known.newest] == list(range(601 - MOST_NOTED, 601))
+    assert known.widest_gap == 300
+    assert observed(replace(rocks_store(notation), uploads=known)) == known
+
+
+# -- one zip alone
+
+
+def test_one_alone_is_taken_for_as_rare_as_the_changelogs_below_it_are_many() -> None:
+    assert gap(f"{versions('c', 1, 310)} 300z") == 300
+    assert gap(f"{versions('c', 201, 310)} 300z") == 100
+    assert gap(f"7c {versions('c', 201, 310)} 300z") == 100, "one that was left behind says nothing"
+    assert gap("300z 301c") == 1
+
+
+def test_or_as_we_have_looked_for_none_in_vain() -> None:
+    assert gap(f"{versions('c', 201, 310)} 300z", since=60) == 240
+    assert gap(f"{versions('c', 201, 310)} 300z", since=305) == 100
+
+
+def test_but_no_more_is_inferred_of_a_query_that_was_neglected_for_a_year() -> None:
+    assert gap(f"{versions('c', 1, 8760)} 8700z") == MOST_INFERRED
+
+
+def test_what_was_inferred_of_one_outlives_the_changelogs() -> None:
+    known = observed(rocks_store(f"{versions('c', 1, 310)} 300z"))
+    left = replace(rocks_store(f"{versions('c', 290, 310)} 300z", since=310), uploads=known)
+    assert observed(left).widest_gap == 300
+
+
+# -- an upload after long silence
+
+
+def quiet_years(zips: str, tables: str) -> str:
+    """A store whose changelogs are a second apart, the newest one of second 0."""
+    logs = " ".join(f"{version}c@{5000 - version}" for version in range(4900, 5001))
+    return f"{logs} {zips} {tables}"
+
+
+def returned(zips: str, tables: str) -> int:
+    """Returns the gap of an executor that is back after executors were silent from 120 on."""
+    found = rocks_store(quiet_years(zips, tables), written=["4950.zip"])
+    return observed(replace(found, uploads=noted(100, 110, 120, widest=10))).widest_gap
+
+
+def test_an_executor_that_began_with_a_zip_of_ours_makes_no_habit_of_the_silence() -> None:
+    assert returned("4950z:a+b@50 4990z:a+c", "sa@50 sb@50 sc@5") == 40
+
+
+def test_nothing_shared_means_that_it_may_have_held_its_tables_ever_since() -> None:
+    assert returned("4950z:a+b@50 4990z:c", "sa@50 sb@50 sc@5") == 4870
+
+
+def test_a_table_that_our_zip_shares_itself_with_an_older_one_is_as_old_as_it_is() -> None:
+    assert returned("4950z:a+b@50 4990z:a+c", "sa@95 sb@50 sc@5") == 85
+    assert returned("4950z:a+b@50 4990z:a+c", "sa@900 sb@50 sc@5") == 4870
+
+
+def test_times_that_are_those_of_a_copy_say_nothing() -> None:
+    for copied in ("sa@0 sb@0 sc@0", "sa@200 sb@200 sc@200"):
+        assert returned("4950z:a+b@50 4990z:a+c", copied) == 4870
+    logs = " ".join(f"{version}c@{version % 7}" for version in range(4900, 5001))
+    found = rocks_store(f"{logs} 4950z:a@3 4990z:a@3 sa@3", written=["4950.zip"])
+    assert observed(replace(found, uploads=noted(120))).widest_gap == 4870
+    assert observed(replace(_timeless(found), uploads=noted(120))).widest_gap == 4870
+
+
+def _timeless(found: Store) -> Store:
+    files = (replace(one, entry=replace(one.entry, modified=None)) for one in found.files)
+    return replace(found, files=tuple(files))
+
+
+def test_without_the_times_of_changelogs_the_table_s_says_nothing() -> None:
+    found = rocks_store(quiet_years("4950z:a@50 4990z:a", "sa@50"), written=["4950.zip"])
+    files = tuple(
+        one if "sst" in one.entry.path else replace(one, entry=replace(one.entry, modified=None))
+        for one in found.files
+    )
+    assert observed(replace(found, files=files, uploads=noted(120))).widest_gap == 4870
+
+
+# -- what the gap is for
+
+
+def test_the_quiet_window_is_twice_the_widest_gap_of_all_time() -> None:
+    ours = replace(rocks_store("900z", since=0, written=["900.zip"]), uploads=noted(300, 600))
+    for widest, target, uploading in (
+        (300, 1199, True), (300, 1200, False), (10, 620, False), (10, 619, True), (1, 620, False),
+    ):  # fmt: skip
+        known = replace(ours, uploads=replace(ours.uploads, widest_gap=widest))
+        assert executors_upload(known, 1, target) == uploading
+
+
+@given(st.sets(st.integers(1, 200), min_size=1), st.sets(st.integers(1, 200)), st.data())
+def test_nothing_that_is_written_or_deleted_narrows_it(
+    theirs: set[int], ours: set[int], data: st.DataObject
+) -> None:
+    notation = " ".join(f"{version}z" for version in sorted(theirs))
+    before = rocks_store(f"{notation} {versions('c', 150, 200)}")
+    known = observed(before)
+    gone = data.draw(st.sets(st.sampled_from([one.entry.path for one in before.files])))
+    added = rocks_store(
+        " ".join(f"{one}z" for one in ours - theirs), written=[f"{one}.zip" for one in ours]
+    )
+    files = (*(one for one in before.files if one.entry.path not in gone), *added.files)
+    assert before.rocks
+    assert added.rocks
+    after = replace(
+        before, files=files, since=200, uploads=known,
+        rocks=replace(before.rocks, ours=frozenset(path(one) for one in ours - theirs)),
+    )  # fmt: skip
+    assert observed(after).widest_gap >= known.widest_gap
+
+
+def test_snapshots_of_an_hdfs_backed_store_are_noted_as_well() -> None:
+    found = observed(replace(store("10s 20s 30s"), written=("state/0/0/20.snapshot",)))
+    assert [one.version for one in found.newest] == [10, 30]
+
+
+# -- in the ledger
+
+
+def test_is_read_from_the_ledger_as_it_was_written() -> None:
+    known = Uploads((Upload(300, path(300), 1.5), Upload(600, path(600), None)), 300)
+    assert parse_attestations(render_attestations([], uploads=known)).uploads == known
+    assert parse_attestations(render_attestations([])).uploads == NOTHING_SEEN
+
+
+def test_does_not_depend_on_the_format_of_the_attestations() -> None:
+    known = noted(300, 600, widest=300)
+    stored = json.loads(render_attestations([], [path(310)], 310, known))
+    found = parse_attestations(json.dumps({**stored, "format": 1}).encode())
+    assert (found.uploads, found.written, found.since) == (known, (), None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        7,
+        {"newest": 7},
+        {"newest": [7]},
+        {"newest": [{"version": 3, "path": "state/0/0/3.zip"}]},
+        {"newest": [{"version": 3, "path": "state/0/0/3.delta", "modified": 1.0}]},
+        {"newest": [{"version": "3", "path": "state/0/0/3.zip", "modified": 1.0}]},
+        {"newest": [{"version": 3, "path": "state/0/0/3.zip", "modified": "1"}]},
+        {"widest_gap": -1},
+        {"widest_gap": 1.5},
+        {"widest_gap": True},
+    ],
+)
+def test_what_is_broken_of_it_leaves_the_ledger_s_file_unread(broken: object) -> None:
+    stored = json.loads(render_attestations([], [path(310)], 310, noted(300)))
+    content = json.dumps({**stored, "uploads": broken}).encode()
+    found = parse_attestations(content)
+    assert (found.uploads, found.since, found.written) == (NOTHING_SEEN, None, ())
+
+
+def test_more_than_is_ever_noted_is_not_read() -> None:
+    known = noted(*range(1, 200))
+    found = parse_attestations(render_attestations([], uploads=known)).uploads
+    assert [one.version for one in found.newest] == list(range(200 - MOST_NOTED, 200))
