@@ -79,6 +79,9 @@ def undone(found: Undone) -> None:
     console.print(f"brought back {found.files} {files} of run {escape(found.run)}")
     console.print(f"             {decimal(found.bytes)}; the next maintain deletes them again")
     console.print("             unless it is told to retain more")
+    if found.left:
+        stay = "1 file stays" if len(found.left) == 1 else f"{len(found.left)} files stay"
+        console.print(f"{stay} in the trash")
 
 
 def runs(found: Iterable[Run]) -> None:
@@ -94,14 +97,29 @@ def runs(found: Iterable[Run]) -> None:
 def _run_cells(run: Run) -> tuple[str, ...]:
     return (
         escape(run.run),
-        f"{datetime.fromtimestamp(run.started, UTC):%Y-%m-%d %H:%M:%S}",
+        _time(run.started),
         f"{run.seconds:.1f}",
         str(run.snapshots_written),
         str(run.files_deleted),
         decimal(run.bytes_deleted),
         str(run.exit_code),
-        "yes" if run.in_trash else "no",
+        escape(_undo_cell(run)),
     )
+
+
+def _undo_cell(run: Run) -> str:
+    """Returns whether a run can be undone, was undone, or is an undo."""
+    if run.undo_of is not None:
+        return f"of {run.undo_of}"
+    if not run.undone:
+        return "yes" if run.in_trash else "no"
+    last = run.undone[-1]
+    left = f", {last.left} files left" if last.left else ""
+    return f"done {_time(last.time)} by {last.run}{left}"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:

@@ -161,7 +161,9 @@ class StoreRun:
             self._base_must_stand(page)
             self.ledger.deleting(page, trash=self.trash is not None)
             if self.trash:
-                self.trash.note(page)
+                store = None if start else self.plan.store
+                gone = max(one.version for one in deletes)
+                self.trash.note(page, store, target=self.target, gone=gone)
             self.fence.must_hold()
             self._remove(page)
             yield from (Deleted(one) for one in page)

@@ -1,6 +1,7 @@
 """Reading: from a storage to a `Checkpoint`. Nothing here decides or writes."""
 
 from statemaint.scan.attestations import attestation_path, parse_attestations, render_attestations
+from statemaint.scan.rocks import shared_paths
 from statemaint.scan.scan import must_be_checkpoint, scan
 
 __all__ = [
@@ -9,4 +10,5 @@ __all__ = [
     "parse_attestations",
     "render_attestations",
     "scan",
+    "shared_paths",
 ]
