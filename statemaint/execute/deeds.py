@@ -60,17 +60,25 @@ class Deeds:
         mine = max((fence for fence, run in deeds if run == self.run), default=None)
         return mine is not None and any(fence > mine for fence, run in deeds if run != self.run)
 
+    def removed_before(self, path: str) -> bool:
+        """Returns whether an earlier run had removed a file, which this run did not find."""
+        fences = [fence for fence, run in self.removed.get(path, ()) if run != self.run]
+        return self._fence is not None and any(fence < self._fence for fence in fences)
+
     def removed_since(self) -> frozenset[str]:
         """Returns the paths of everything that later runs removed."""
-        mine = max(
-            (fence for deeds in self.removed.values() for fence, run in deeds if run == self.run),
-            default=None,
-        )
+        mine = self._fence
         if mine is None:
             return frozenset()
         return frozenset(
             path for path, deeds in self.removed.items() if any(fence > mine for fence, _ in deeds)
         )
+
+    @property
+    def _fence(self) -> int | None:
+        """Returns the last fence that this run held while it removed anything."""
+        deeds = (one for found in self.removed.values() for one in found)
+        return max((fence for fence, run in deeds if run == self.run), default=None)
 
 
 def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deeds:

@@ -140,7 +140,7 @@ class _Rollback:
     def _against_others(self, known: frozenset[str] | set[str]) -> Iterator[str]:
         """Yields the entries that neither the rollback left nor an undo brought back."""
         for path in sorted(self.there, key=_by_batch):
-            if is_log_entry(path) and path not in known:
+            if is_log_entry(path) and path not in known and not self._is_of_earlier(path):
                 yield f"{path} was written after it"
         for path in sorted(self.deeds.removed_since(), key=_by_batch):
             if is_log_entry(path) and path not in known:
@@ -170,6 +170,8 @@ class _Rollback:
                 if seen.crc32c is not None and not self.same(seen, entry):
                     yield f"{path} is another file by now"
             elif above and path not in newest and (not whole or file.version <= max(versions)):
+                if self._is_of_earlier(path):
+                    continue
                 yield f"{path} was written after it"
 
     def _is_mine(self, seen: Seen) -> bool:
@@ -181,22 +183,46 @@ class _Rollback:
         return unmoved or seen.path in self.deeds.restored
 
     def _is_half_way(self, entry: Entry) -> bool:
-        """Returns whether a move was cut short that leaves a file under both names.
+        """Returns whether a file has two names since a move was cut short, or was done twice.
 
-        It can only be the file that was moved last, or is moved next.
+        Else the query wrote it again, whatever its bytes.
         """
-        first = self.found.newest_first()[0]
-        if self.found.path_of(first) != entry.path:
+        trashed = self.found.files[entry.path]
+        if not equal(self.storage, trashed.path, entry.path):
             return False
+        return self._is_cut_short(entry) or self._is_of_another_undo(entry)
+
+    def _is_cut_short(self, entry: Entry) -> bool:
+        """Returns whether it may be the one move of this run, or of its undo, that was cut short.
+
+        That is of the file that was moved last, or is moved next.
+        """
         begun = self.deeds.restoring(entry.path)
-        if self.ended and begun is None:
-            return False
-        if not equal(self.storage, first.path, entry.path):
+        first = self.found.newest_first()[0]
+        if (self.ended and begun is None) or self.found.path_of(first) != entry.path:
             return False
         note = self.found.notes.get(entry.path)
         times = {first.modified, note.seen.entry.modified if note else None} - {None}
         moved = begun is not None and (entry.modified or 0.0) >= begun.time
         return moved or entry.modified in times
+
+    def _is_of_earlier(self, path: str) -> bool:
+        """Returns whether a file was gone when this run began, and an undo brought it back since."""
+        return self.deeds.removed_before(path) and self._is_of_another_undo(self.there[path])
+
+    def _is_of_another_undo(self, entry: Entry) -> bool:
+        """Returns whether undoing another run brought it back, which had found it again.
+
+        A rollback that was killed in the middle of a move leaves that file to the next one.
+        """
+        others = (
+            one for one in self.deeds.restored.get(entry.path, ()) if one.run != self.deeds.run
+        )
+        return any(
+            entry.modified is not None
+            and (entry.modified == one.modified or entry.modified >= one.time)
+            for one in others
+        )
 
     def _lost(self) -> Iterator[str]:
         """Yields what would be missing of it: deleted from the trash, or from beside a zip."""

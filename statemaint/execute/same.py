@@ -50,14 +50,10 @@ class Same:
             return False
         if seen.crc32c is not None:
             return fingerprint(self.storage, entry.path) == seen.crc32c
-        if entry.modified is not None and entry.modified == seen.entry.modified:
-            return True
-        return self._as_trashed(entry) or self._as_restored(seen, entry)
-
-    def _as_trashed(self, entry: Entry) -> bool:
-        """Returns whether the file in the trash has the same bytes."""
-        trashed = self.found.files.get(entry.path)
-        return trashed is not None and equal(self.storage, trashed.path, entry.path)
+        if trashed := self.found.files.get(entry.path):
+            return equal(self.storage, trashed.path, entry.path)
+        unmoved = entry.modified is not None and entry.modified == seen.entry.modified
+        return unmoved or self._as_restored(seen, entry)
 
     def _as_restored(self, seen: Seen, entry: Entry) -> bool:
         """Returns whether an undo brought the file back, and a move gives files another time."""

@@ -21,7 +21,7 @@ from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
-from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage, survived
 
 DAY = 86400.0
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
@@ -133,7 +133,7 @@ def test_undo_restores_byte_for_byte(storage: MemoryStorage) -> None:
     maintain(storage, KEEPING, run=AIRFLOW)
     done = undo(storage, AIRFLOW)
     after = state(storage)
-    assert (done.files, done.left) == (10, ())
+    assert (done.files, done.left) == (10, {})
     assert done.bytes == sum(len(before[path]) for path in before if _below(path))
     assert {path: after[path] for path in before} == before
     assert {path.rpartition("/")[2] for path in after.keys() - before.keys()} == {
@@ -194,11 +194,16 @@ def test_a_file_in_the_place_stays_and_is_reported(
     storage.write("state/0/0/3.delta", [other])
     for _ in range(2):
         done = undo(storage, "run")
-        assert set(done.left) == {"state/0/0/3.delta", "state/0/0/3.delta.crc"}
+        assert (done.files, len(done.left)) == (0, 10)  # no version of them is sure to be the same
+        assert done.left["state/0/0/5.delta"].startswith(
+            "state/0/0/3.delta was written after run run; leave it in the trash"
+        )
+        assert "what lay below it is gone" in done.left["state/0/0/2.delta"]
+        assert done.left["state/0/0/3.delta.crc"] == "state/0/0/3.delta stays in the trash"
     assert storage.read("state/0/0/3.delta") == other
     assert "state/0/0/3.delta.crc" not in storage.files  # of the file in the trash
     storage.delete("state/0/0/3.delta")
-    assert undo(storage, "run").left == ()
+    assert undo(storage, "run").left == {}
     assert storage.read("state/0/0/3.delta") == old
     assert trash(storage) == []
 
@@ -209,7 +214,7 @@ def test_an_equal_file_in_the_place_is_the_one_that_was_to_come_back(
     old = storage.read("state/0/0/3.delta")
     maintain(storage, KEEPING, run="run")
     storage.write("state/0/0/3.delta", [old])
-    assert undo(storage, "run").left == ()
+    assert undo(storage, "run").left == {}
     assert trash(storage) == []
 
 
@@ -222,7 +227,7 @@ def test_a_checksum_that_stood_in_the_way_does_not_come_back(
     maintain(storage, KEEPING, run="run")
     assert "state/0/0/10.snapshot" in storage.files
     done = undo(storage, "run")
-    assert done.left == ("state/0/0/.10.snapshot.crc",)
+    assert list(done.left) == ["state/0/0/.10.snapshot.crc"]
     assert verify(storage, deep=True).healthy
 
 
@@ -234,7 +239,7 @@ def test_a_checksum_that_was_alone_stays_where_it_is(storage: MemoryStorage, clo
     maintain(storage, KEEPING, run="run")
     for path in ("state/0/0/10.snapshot", alone, "commits/9"):
         storage.delete(path)
-    assert undo(storage, "run").left == (alone,)
+    assert list(undo(storage, "run").left) == [alone]
     assert alone not in storage.files
     assert f"{FOLDER}/run/{alone}" in storage.files
 
@@ -247,10 +252,10 @@ def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, afte
         try:
             maintain(crashing, KEEPING, run="run")
         except Crash:
-            crashed = MemoryStorage(crashing.files, clock=clock)
+            crashed = survived(crashing, clock)
             _nothing_lost(before, crashed)
             assert verify(crashed, deep=True).healthy
-            undone = MemoryStorage(crashed.files, clock=Clock(clock.now + 90))
+            undone = survived(crashed, Clock(clock.now + 90))
             if trash(undone):
                 undo(undone, "run")
                 assert state(before).items() <= state(undone).items()
@@ -274,7 +279,7 @@ def test_a_crash_while_files_come_back_loses_nothing(clock: Clock, *, after: boo
         try:
             undo(crashing, "run")
         except Crash:
-            crashed = MemoryStorage(crashing.files, clock=Clock(clock.now + 90))
+            crashed = survived(crashing, Clock(clock.now + 90))
             _nothing_lost(before, crashed)
             if trash(crashed):
                 undo(crashed, "run")
