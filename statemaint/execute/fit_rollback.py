@@ -207,7 +207,7 @@ class _Rollback:
         return moved or entry.modified in times
 
     def _is_of_earlier(self, path: str) -> bool:
-        """Returns whether a file was gone when this run began, and an undo brought it back since."""
+        """Returns whether an earlier run had removed a file, and undoing it brought it back."""
         return self.deeds.removed_before(path) and self._is_of_another_undo(self.there[path])
 
     def _is_of_another_undo(self, entry: Entry) -> bool:

@@ -12,7 +12,7 @@ from statemaint.codec import checksum
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
 from statemaint.execute import expired_trash, trashed_runs
 from statemaint.execute.lease import acquire
-from statemaint.execute.trash import FOLDER
+from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import end_run, list_runs, maintain, undo, verify
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import run_folder

@@ -6,13 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from statemaint.codec.checksum import hadoop
-from statemaint.execute.trash import FOLDER
+from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
-from tests.support.faults import Clock, CopyingStorage, survived
+from tests.checkpoints.archive import contents
+from tests.support.checkpoints import NOW, delta_bytes, snapshot_bytes, state_at, write_checkpoint
+from tests.support.faults import Clock, CopyingStorage, Crash, CrashingStorage, Ticking, survived
 from tests.support.going_on import reset, rewind, rows, run
 
 DAY = 86_400.0
@@ -51,7 +53,7 @@ def state(storage: MemoryStorage) -> dict[str, bytes]:
     return {path: one for path, one in storage.files.items() if path.startswith("state/")}
 
 
-def forget(storage: MemoryStorage, run_id: str, *keys: str) -> None:
+def forget(storage: MemoryStorage, run_id: str) -> None:
     """Makes a run's manifests those of an earlier build, and keeps their times."""
     for path, (content, modified) in list(storage._files.items()):
         if path.startswith(f"{FOLDER}/{run_id}/manifest/"):
@@ -220,9 +222,7 @@ def test_nothing_comes_back_into_a_query_that_was_started_over(
     assert verify(storage, deep=True).findings == ()
 
 
-def test_nor_where_spark_has_cleaned_up_below(
-    storage: MemoryStorage, clock: Clock, trashed: str
-) -> None:
+def test_nor_where_spark_has_cleaned_up_below(storage: MemoryStorage, trashed: str) -> None:
     """Then nothing at or below is left, and the next above tells."""
     reset(storage)
     run(storage, 0, 18)
@@ -234,9 +234,7 @@ def test_nor_where_spark_has_cleaned_up_below(
     assert "and what lay below it is gone" in found.left[f"{HOME}/5.snapshot"]
 
 
-def test_it_all_comes_back_after_a_rewind_above(
-    storage: MemoryStorage, clock: Clock, trashed: str
-) -> None:
+def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed: str) -> None:
     before = state(storage)
     rewind(storage, 19)
     run(storage, 20, 30)
@@ -244,9 +242,7 @@ def test_it_all_comes_back_after_a_rewind_above(
     assert state(storage).keys() > before.keys()
 
 
-def test_and_after_further_runs_have_deleted_more(
-    storage: MemoryStorage, clock: Clock, trashed: str
-) -> None:
+def test_and_after_further_runs_have_deleted_more(storage: MemoryStorage, trashed: str) -> None:
     run(storage, 25, 60, retain=9)
     maintain(storage, TIGHT)
     assert f"{HOME}/25.delta" not in storage.files
@@ -267,7 +263,7 @@ def test_two_runs_come_back_one_after_the_other(
 
 
 def test_what_lies_above_a_log_that_was_cut_stays_away(
-    storage: MemoryStorage, clock: Clock, trashed: str
+    storage: MemoryStorage, trashed: str
 ) -> None:
     """Empty logs, or such of another time: nothing of the state has been written again yet."""
     for path in storage.files:
@@ -307,7 +303,7 @@ def test_a_trash_of_an_earlier_build_comes_back_as_long_as_nothing_below_is_newe
     ],
 )
 def test_a_world_that_cannot_be_read_is_none(
-    storage: MemoryStorage, clock: Clock, trashed: str, spoil: Callable[[dict[str, object]], object]
+    storage: MemoryStorage, trashed: str, spoil: Callable[[dict[str, object]], object]
 ) -> None:
     path = f"{FOLDER}/{trashed}/manifest/0-0.jsonl"
     content, modified = storage._files[path]
@@ -316,3 +312,127 @@ def test_a_world_that_cannot_be_read_is_none(
     storage._files[path] = (b"".join([text, *rest]), modified)
     rewritten(storage, 3)
     assert "is newer than the manifest" in undo(storage, trashed).left[f"{HOME}/5.snapshot"]
+
+
+# -- killed, and done again
+
+
+def maintained(storage: MemoryStorage) -> str:
+    """Moves deltas and a snapshot away."""
+    snapshot(storage, 5)
+    return maintain(storage, KEEPING).run
+
+
+def repaired(storage: MemoryStorage) -> str:
+    """Moves a damaged snapshot away, one above the log, and a checksum of another file."""
+    path = snapshot(storage, 5)
+    storage.write(path, [storage.files[path][:50]], overwrite=True)
+    storage.write(f"{HOME}/.20.delta.crc", [hadoop(b"another file")])
+    snapshot(storage, 10)
+    snapshot(storage, 22)
+    snapshot(storage, 27)
+    done = repair(storage, trash_for=MONTH)
+    assert len(done.removed) == 3
+    return done.run
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("work", [maintained, repaired])
+def test_an_undo_that_is_killed_anywhere_is_done_again(
+    work: Callable[[MemoryStorage], str], *, after: bool, copies: bool
+) -> None:
+    clock, kind = Ticking(), CopyingStorage if copies else MemoryStorage
+    whole = kind(clock=clock)
+    write_checkpoint(whole, partitions=1)
+    done = work(whole)
+    goal = survived(whole, clock, kind)
+    assert undo(goal, done).left == {}
+    for at in range(200):
+        crashing = CrashingStorage({}, at=at, after=after, clock=clock, copies=copies)
+        crashing._files = dict(whole._files)
+        try:
+            undo(crashing, done)
+        except Crash:
+            clock.now += 120
+            again = survived(crashing, clock, kind)
+            if any(path.startswith(FOLDER) for path in again.files):
+                assert undo(again, done).left == {}, at
+            assert state(again) == state(goal), at
+            continue
+        assert at > 9
+        return
+    raise AssertionError("it never got through")
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_run_that_is_killed_anywhere_is_undone(*, copies: bool) -> None:
+    clock, kind = Ticking(), CopyingStorage if copies else MemoryStorage
+    whole = kind(clock=clock)
+    write_checkpoint(whole, partitions=1)
+    snapshot(whole, 5)
+    undone = 0
+    for at in range(200):
+        crashing = CrashingStorage({}, at=at, after=True, clock=clock, copies=copies)
+        crashing._files = dict(whole._files)
+        try:
+            maintain(crashing, KEEPING, run="killed")
+        except Crash:
+            clock.now += 120
+            again = survived(crashing, clock, kind)
+            if any(path.startswith(FOLDER) for path in again.files):
+                assert undo(again, "killed").left == {}, at
+                undone += 1
+            assert state(whole).items() <= state(again).items(), at
+            continue
+        assert undone > 20
+        return
+    raise AssertionError("it never got through")
+
+
+# -- RocksDB
+
+
+def rocks(kind: str = "rocks-aggregation-maintained") -> MemoryStorage:
+    return MemoryStorage(dict(contents("rocks-maintained-4.3.0")[kind]), clock=Clock())
+
+
+@pytest.mark.parametrize("kind", ["rocks-aggregation-maintained", "rocks-timed-ids-maintained"])
+def test_a_zip_stays_away_with_its_tables_once_its_changelogs_were_written_again(kind: str) -> None:
+    storage = rocks(kind)
+    storage._clock = clock = Clock(NOW + DAY)
+    run_id = maintain(storage, KEEPING, request=Request(force_snapshot=True)).run
+    folder = f"{FOLDER}/{run_id}/"
+    trash = {path.removeprefix(folder) for path in storage.files if path.startswith(folder)}
+    zips = {path for path in trash if path.endswith(".zip")}
+    assert zips
+    clock.now += 60
+    other = survived(storage, clock)
+    assert undo(other, run_id).left == {}
+    log = [path for path in storage.files if path.startswith("state/") and "changelog" in path]
+    for path in log:
+        storage.write(path, [storage.files[path] + b"\0"], overwrite=True)
+    found = undo(storage, run_id)
+    assert zips <= found.left.keys()
+    tables = {path for path in found.left if path.endswith((".sst", ".log"))}
+    assert all(found.left[one].endswith("refers to it, which stays") for one in tables)
+
+
+def test_a_zip_whose_table_is_gone_stays_away() -> None:
+    storage = rocks()
+    storage._clock = clock = Clock(NOW + DAY)
+    run_id = maintain(storage, KEEPING, request=Request(force_snapshot=True)).run
+    folder = f"{FOLDER}/{run_id}/"
+    clock.now += 60
+    zips = [path for path in storage.files if path.startswith(folder) and path.endswith(".zip")]
+    tables = {
+        f"{path.rpartition('/')[0]}/SSTs/{one.stored}"
+        for path in zips
+        for one in parse_metadata(storage.files[path]).ssts
+    }
+    for path in tables:
+        storage.delete(path)
+        storage.delete(path.removeprefix(folder))
+    left = undo(storage, run_id).left
+    assert left.keys() == {path.removeprefix(folder) for path in zips}
+    assert all(one.endswith("is gone since") for one in left.values())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from statemaint.errors import ConfigError
-from statemaint.execute.trash import FOLDER
+from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import (
     digest_stores,
     doctor,
@@ -76,6 +76,7 @@ def before(storage: MemoryStorage) -> dict[str, bytes]:
 @pytest.fixture
 def back(storage: MemoryStorage, clock: Clock, before: dict[str, bytes]) -> str:
     """The id of a rollback to batch 14, which keeps the offsets of batch 15."""
+    assert "commits/20" in before
     done = rollback(storage, 14, trash_for=MONTH)
     clock.now += 60
     return done.run
