@@ -6,16 +6,25 @@ from collections.abc import Callable
 import pytest
 
 from statemaint.codec.checksum import hadoop
-from statemaint.codec.rocks_zip import parse_metadata
-from statemaint.execute.manifest import FOLDER
+from statemaint.execute.manifest import (
+    FOLDER,
+    Note,
+    Seen,
+    StoreWorld,
+    manifest_path,
+    render,
+)
+from statemaint.listing import Entry
 from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import MemoryStorage
-from tests.checkpoints.archive import contents
-from tests.support.checkpoints import NOW, delta_bytes, snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Clock, CopyingStorage, Crash, CrashingStorage, Ticking, survived
 from tests.support.going_on import reset, rewind, rows, run
+from tests.support.rocks import parts_of
+from tests.unit.test_rocks_maintain import TIGHT as ROCKS
+from tests.unit.test_rocks_maintain import long_after
 
 DAY = 86_400.0
 MONTH = 30 * DAY
@@ -393,46 +402,71 @@ def test_a_run_that_is_killed_anywhere_is_undone(*, copies: bool) -> None:
 # -- RocksDB
 
 
-def rocks(kind: str = "rocks-aggregation-maintained") -> MemoryStorage:
-    return MemoryStorage(dict(contents("rocks-maintained-4.3.0")[kind]), clock=Clock())
-
-
-@pytest.mark.parametrize("kind", ["rocks-aggregation-maintained", "rocks-timed-ids-maintained"])
-def test_a_zip_stays_away_with_its_tables_once_its_changelogs_were_written_again(kind: str) -> None:
-    storage = rocks(kind)
-    storage._clock = clock = Clock(NOW + DAY)
-    run_id = maintain(storage, KEEPING, request=Request(force_snapshot=True)).run
+@pytest.fixture
+def zipped() -> tuple[MemoryStorage, str, set[str]]:
+    """A store of RocksDB, the run that moved zips and tables away, and what it moved."""
+    storage = long_after(Clock())
+    run_id = maintain(storage, ROCKS.override(trash_for=7 * DAY)).run
     folder = f"{FOLDER}/{run_id}/"
     trash = {path.removeprefix(folder) for path in storage.files if path.startswith(folder)}
-    zips = {path for path in trash if path.endswith(".zip")}
-    assert zips
-    clock.now += 60
-    other = survived(storage, clock)
-    assert undo(other, run_id).left == {}
-    log = [path for path in storage.files if path.startswith("state/") and "changelog" in path]
-    for path in log:
-        storage.write(path, [storage.files[path] + b"\0"], overwrite=True)
-    found = undo(storage, run_id)
-    assert zips <= found.left.keys()
-    tables = {path for path in found.left if path.endswith((".sst", ".log"))}
-    assert all(found.left[one].endswith("refers to it, which stays") for one in tables)
+    trash = {path for path in trash if path.startswith("state/")}
+    assert {path.rpartition(".")[2] for path in trash} == {"zip", "sst", "changelog"}
+    storage._clock = Clock(storage.now() + 60)
+    return storage, run_id, trash
 
 
-def test_a_zip_whose_table_is_gone_stays_away() -> None:
-    storage = rocks()
-    storage._clock = clock = Clock(NOW + DAY)
-    run_id = maintain(storage, KEEPING, request=Request(force_snapshot=True)).run
-    folder = f"{FOLDER}/{run_id}/"
-    clock.now += 60
-    zips = [path for path in storage.files if path.startswith(folder) and path.endswith(".zip")]
-    tables = {
-        f"{path.rpartition('/')[0]}/SSTs/{one.stored}"
-        for path in zips
-        for one in parse_metadata(storage.files[path]).ssts
-    }
-    for path in tables:
-        storage.delete(path)
-        storage.delete(path.removeprefix(folder))
+def test_a_zip_stays_away_with_its_tables_once_its_changelogs_were_written_again(
+    zipped: tuple[MemoryStorage, str, set[str]],
+) -> None:
+    storage, run_id, trash = zipped
+    assert undo(survived(storage, storage.now), run_id).left == {}
+    for path in state(storage):
+        if path.endswith(".changelog"):
+            storage.write(path, [storage.files[path] + b"\0"], overwrite=True)
     left = undo(storage, run_id).left
-    assert left.keys() == {path.removeprefix(folder) for path in zips}
-    assert all(one.endswith("is gone since") for one in left.values())
+    assert left.keys() == trash
+    for path in trash:
+        why = "refers to it, which stays" if path.endswith(".sst") else "what lay below it is gone"
+        assert why in left[path]
+
+
+def test_a_zip_whose_table_is_gone_stays_away(
+    zipped: tuple[MemoryStorage, str, set[str]],
+) -> None:
+    storage, run_id, trash = zipped
+    (zip_path, *_) = sorted(path for path in trash if path.endswith(".zip"))
+    table = parts_of(storage.files[f"{FOLDER}/{run_id}/{zip_path}"])[0]
+    path = f"{HOME}/SSTs/{table}"
+    storage.delete(f"{FOLDER}/{run_id}/{path}")
+    storage.delete(path)
+    left = undo(storage, run_id).left
+    assert left[zip_path] == f"{path}, which {zip_path} refers to, is gone since"
+    assert {one.rpartition(".")[2] for one in left} <= {"zip", "sst"}
+
+
+def test_a_query_that_uploads_each_version_has_its_zips_for_a_log() -> None:
+    """Without changelogs nothing else tells that it was started over."""
+    storage = MemoryStorage(clock=Clock())
+    zips = {f"{HOME}/{version}.zip": b"%d" % version for version in range(1, 11)}
+    notes = [
+        Note(
+            Seen(Entry(path, len(content), 0.0)),
+            9e9,
+            world=StoreWorld(
+                HOME, 10, tuple(Seen(Entry(one, len(zips[one]), 0.0)) for one in zips)
+            ),
+        )
+        for path, content in zips.items()
+    ]
+    storage.write(manifest_path("run", "0-0"), [render(notes[:5])])
+    for path in list(zips)[:5]:
+        storage.write(f"{FOLDER}/run/{path}", [zips[path]])
+    storage.write("commits/2", [b""])
+    storage.write("offsets/2", [b""])
+    for path in list(zips)[:3]:
+        storage.write(path, [b"%"])
+    assert undo(storage, "run").left.keys() == set(list(zips)[:5])
+    storage.write("commits/9", [b""])
+    for path in list(zips)[:3]:
+        storage.delete(path)
+    assert undo(storage, "run").files == 5
