@@ -157,8 +157,9 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
 def runs_verb(uri: str, *, as_json: bool) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
-    An undo is a run as well. The column `undo` says of each run whether anything of it is in the
-    trash, when it was undone and by which run, or which run it undid itself.
+    An undo is a run as well. The column `undo` says whether a run can be undone (yes or no), was
+    undone (done, or partly where files stay in the trash), or is an undo itself. The lines below
+    the table say when a run was undone, and by which run.
     """
     found = list_runs(open_storage(uri))
     _show(runs_json(found), as_json=as_json, table=lambda: tables.runs(found))

@@ -85,13 +85,19 @@ def undone(found: Undone) -> None:
 
 
 def runs(found: Iterable[Run]) -> None:
-    """Prints runs, a line each."""
+    """Prints runs, a line each, and below them what was undone by which."""
+    console, listed = _console(), tuple(found)
     table = _table(
         "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
     )
-    for run in found:
+    for run in listed:
         table.add_row(*_run_cells(run))
-    _console().print(table)
+    console.print(table)
+    for run in listed:
+        for one in reversed(run.undone):
+            files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
+            said = f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
+            console.print(escape(said), soft_wrap=True)
 
 
 def _run_cells(run: Run) -> tuple[str, ...]:
@@ -103,19 +109,17 @@ def _run_cells(run: Run) -> tuple[str, ...]:
         str(run.files_deleted),
         decimal(run.bytes_deleted),
         str(run.exit_code),
-        escape(_undo_cell(run)),
+        _undo_cell(run),
     )
 
 
 def _undo_cell(run: Run) -> str:
-    """Returns whether a run can be undone, was undone, or is an undo."""
+    """Returns whether a run can be undone, was undone, or is an undo itself."""
     if run.undo_of is not None:
-        return f"of {run.undo_of}"
-    if not run.undone:
-        return "yes" if run.in_trash else "no"
-    last = run.undone[-1]
-    left = f", {last.left} files left" if last.left else ""
-    return f"done {_time(last.time)} by {last.run}{left}"
+        return "is one"
+    if run.undone:
+        return "partly" if run.in_trash else "done"
+    return "yes" if run.in_trash else "no"
 
 
 def _time(seconds: float) -> str:

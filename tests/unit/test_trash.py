@@ -396,6 +396,64 @@ def test_a_run_that_was_killed_is_listed_by_its_trash(clock: Clock) -> None:
     assert set(trashed_runs(after)) == {"killed"}
 
 
+def test_runs_tell_which_were_undone_when_and_by_which_run(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    maintain(storage, KEEPING, run=AIRFLOW)
+    clock.now += 100
+    storage.write("state/0/0/5.delta", [b"another"])
+    half = undo(storage, AIRFLOW)
+    assert half.files < 10
+    storage.delete("state/0/0/5.delta")
+    clock.now += 100
+    whole = undo(storage, AIRFLOW)
+    second, first, run = list_runs(storage)
+    assert (first.run, second.run) == (half.undo, whole.undo)
+    assert (first.undo_of, second.undo_of, run.undo_of) == (run.run, run.run, None)
+    assert (first.files_restored, first.exit_code) == (half.files, 3)
+    assert (second.files_restored, second.exit_code) == (10 - half.files, 0)
+    assert second.bytes_restored == whole.bytes
+    assert (second.files_deleted, second.tasks, second.undone) == (0, 1, ())
+    assert [(one.run, one.time, one.files, one.left) for one in run.undone] == [
+        (half.undo, clock.now - 100, half.files, 10 - half.files),
+        (whole.undo, clock.now, whole.files, 0),
+    ]
+    assert (run.in_trash, run.files_deleted) == (False, 10)
+
+
+def test_notes_of_earlier_builds_are_of_no_undo(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    path = "_statemaint/runs/run/all.json"
+    note = json.loads(storage.read(path))
+    new = ("undo_of", "files_restored", "bytes_restored", "files_left")
+    old = {key: note[key] for key in note if key not in new}
+    assert len(old) == len(note) - 4
+    storage.write(path, [json.dumps(old).encode()], overwrite=True)
+    (run,) = list_runs(storage)
+    assert (run.undo_of, run.files_restored, run.undone) == (None, 0, ())
+
+
+def test_a_run_that_was_killed_and_undone_says_so(clock: Clock) -> None:
+    crashing = CrashingStorage(neglected(clock).files, at=25, after=False, clock=clock)
+    with pytest.raises(Crash):
+        maintain(crashing, KEEPING, run="killed")
+    after = survived(crashing, Clock(clock.now + 90))
+    path = next(path for path in trash(after) if path.endswith(".delta"))
+    after.write(path.removeprefix(f"{FOLDER}/killed/"), [b"another"])
+    done = undo(after, "killed")
+    assert done.left
+    undone, killed = list_runs(after)
+    assert (killed.run, killed.in_trash, killed.exit_code) == ("killed", True, 1)
+    assert [one.run for one in killed.undone] == [undone.run] == [done.undo]
+
+
+def test_a_refused_undo_is_no_run(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    with pytest.raises(ConfigError):
+        undo(storage, "another")
+    assert [one.run for one in list_runs(storage)] == ["run"]
+
+
 def test_no_store_name_leaves_the_folder_of_runs(storage: MemoryStorage) -> None:
     before = set(storage.files)
     maintain(storage, TIGHT, run="run", request=Request(stores=frozenset({"default", "../../x"})))
