@@ -17,7 +17,7 @@ from statemaint.execute.same import Same
 from statemaint.execute.world import Versioned, log_of
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, SharedFile, Snapshot, StateFile, classify_any
-from statemaint.model.ids import UnitId, version_of
+from statemaint.model.ids import UnitId, run_folder, version_of
 from statemaint.plan import MendVerb
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
@@ -155,7 +155,9 @@ class _Fit:
             return self._old_log(there, since)
         known = {seen.path: seen for seen in world.files}
         mine = [one.seen for path, one in self._found.notes.items() if _in(path, directory)]
-        newest = max((_version(path) for path in known), default=0)
+        # Above the target a task that is repeated writes again, and no rewind.
+        versions = (_version(path) for path in known)
+        newest = max((one for one in versions if one <= (world.target or 0)), default=0)
         zips = any(path.endswith(".zip") for path in known)
         changed, sound = self._written_again(directory, zips=zips), set()
         for file in self._evidence(there, known, zips=zips):
@@ -246,7 +248,7 @@ def lacking_part(storage: Storage, found: Contents, path: str) -> str | None:
         if trashed is not None and trashed.size == size:
             continue
         if _size(storage, part) != size:
-            other = run_with(storage, part)
+            other = trash_of_others(storage, found.run).get(part)
             where = f"went in run {other}; undo that one first" if other else "is gone since"
             return f"{part}, which {path} refers to, {where}"
     return None
@@ -274,17 +276,18 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
     return shared_paths(path.rpartition("/")[0], found)
 
 
-def run_with(storage: Storage, path: str, *, other_than: str = "") -> str | None:
-    """Returns the run in whose trash a file is.
+def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
+    """Returns the files in the trash of other runs by their old paths, with one such run of each.
 
     Raises:
         StorageError: when the storage fails.
     """
+    found = {}
     for entry in storage.list(FOLDER):
-        run, _, old = entry.path.removeprefix(f"{FOLDER}/").partition("/")
-        if old == path and run != other_than:
-            return run
-    return None
+        other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
+        if other != run_folder(run):
+            found[path] = other
+    return found
 
 
 def _in(path: str, directory: str) -> bool:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
 from statemaint.execute.deeds import Deeds
-from statemaint.execute.fit import lacking_part, run_with
+from statemaint.execute.fit import lacking_part, trash_of_others
 from statemaint.execute.manifest import Contents, LogWorld, Seen
 from statemaint.execute.same import Same, equal
 from statemaint.execute.world import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
-from statemaint.model.ids import batch_of, run_folder
+from statemaint.model.ids import batch_of
 from statemaint.storage import Storage
 
 
@@ -85,13 +85,16 @@ class _Rollback:
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
         versions = sorted({snapshot_version(path) or 0 for path in self.found.files})
         commits = [f"commits/{batch_of(one)}" for one in versions if one]
-        for path in (*noted, *commits):
-            if path in self.there or path in self.found.files:
-                continue
-            mine = run_folder(self.found.run)
-            if other := run_with(self.storage, path, other_than=mine):
+        missing = [
+            path
+            for path in (*noted, *commits)
+            if path not in self.there and path not in self.found.files
+        ]
+        others = trash_of_others(self.storage, self.found.run) if missing else {}
+        for path in missing:
+            if path in others:
                 raise ConfigError(
-                    f"{self.storage.root}: {path} went in run {other}; undo that one first"
+                    f"{self.storage.root}: {path} went in run {others[path]}; undo that one first"
                 )
 
     # -- what the rollback noted

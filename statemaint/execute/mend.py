@@ -7,7 +7,7 @@ from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.steps import StoreRun
 from statemaint.execute.trash import Trash
-from statemaint.execute.world import mended, rolled_back
+from statemaint.execute.world import is_same, mended, rolled_back
 from statemaint.fold import Source, engine_for
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
@@ -74,7 +74,7 @@ def _removed(step: Remove, storage: Storage, trash: Trash, fence: Fence) -> Remo
         found = storage.stat(step.path)
     except NotFoundError as error:
         raise Superseded(step.path, "was there when this was planned and is gone") from error
-    if found != step.entry:
+    if not is_same(found, step.entry):
         raise Superseded(step.path, "was replaced since this was planned")
     trash.put(step.entry)
     return step

@@ -218,7 +218,7 @@ class _Undo:
         return [
             self._noted(path, entry)
             for path, entry in sorted(self._found.files.items())
-            if path not in self._reasons
+            if path not in self._reasons and not self._against_checksum(entry, path)
         ]
 
     def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
@@ -249,7 +249,8 @@ class _Undo:
         if file is None:
             return None
         if file.owner in self._found.notes or file.owner in self._found.files:
-            return f"{file.owner} stays in the trash" if file.owner in self.left else None
+            stays = file.owner in self.left or file.owner in self._reasons
+            return f"{file.owner} stays in the trash" if stays else None
         # One that was alone already would wait there for a file that it is not of.
         note = self._found.notes.get(path)
         if note is None or note.beside is None:

@@ -32,6 +32,11 @@ def fingerprint(storage: Storage, path: str) -> int:
     return value
 
 
+def is_same(one: Entry, other: Entry) -> bool:
+    """Returns whether two listings of a path are of one file, by its size and time."""
+    return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
+
+
 def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
     """Returns a store's log: its deltas or changelogs; its zips where it has no others."""
     kept = tuple(files)
@@ -95,7 +100,7 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
     """
     try:
         found = Seen(entry, fingerprint(storage, entry.path))
-        same = storage.stat(entry.path) == entry
+        same = is_same(storage.stat(entry.path), entry)
     except NotFoundError as error:
         raise Superseded(entry.path, "was there when this was planned and is gone") from error
     if not same:

@@ -144,11 +144,15 @@ def note_undo(
     *,
     of: str,
     started: float,
-    files: Sequence[Restored],
+    files: Sequence[Restored] | None,
 ) -> None:
-    """Notes an undo, which is a run like any other; a failing storage is only logged."""
-    back = [one for one in files if one.in_place]
-    left = len(files) - len(back)
+    """Notes an undo, which is a run like any other; a failing storage is only logged.
+
+    It is noted with `None` when it begins, so that one that is killed is among the runs as well.
+    """
+    back = [one for one in files or () if one.in_place]
+    left = len(files or ()) - len(back)
+    ended = CheckpointError.exit_code if left else 0
     note = _Note(
         started=started,
         ended=storage.now(),
@@ -157,7 +161,7 @@ def note_undo(
         files_deleted=0,
         bytes_written=0,
         bytes_deleted=0,
-        exit_code=CheckpointError.exit_code if left else 0,
+        exit_code=StatemaintError.exit_code if files is None else ended,
         undo_of=run_folder(of),
         files_restored=len(back),
         bytes_restored=sum(one.bytes for one in back),

@@ -1,8 +1,9 @@
 """Bringing back what a run deleted (S17)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, restore
 from statemaint.maintain.history import has_ended, note_undo
@@ -62,12 +63,18 @@ def undo(
     found: list[Restored] = []
     with leased(storage, mine) as lease:
         ledger = Ledger(storage, mine, lease)
-        noted = partial(ledger.restoring, run)
+        noted = partial(note_undo, storage, mine, lease, of=run, started=started)
+
+        def begin(files: Sequence[Mapping[str, Any]]) -> None:
+            ledger.restoring(run, files)
+            noted(files=None)
+
         ended = has_ended(storage, run)
-        for one in restore(storage, run, ended=ended, note=noted, before=lease.check):
+        for one in restore(storage, run, ended=ended, note=begin, before=lease.check):
             found.append(one)
             on_restored(one)
-        note_undo(storage, mine, lease, of=run, started=started, files=found)
+        if not found or any(one.in_place for one in found):
+            noted(files=found)  # one that brings nothing back changes nothing
     back = [one for one in found if one.in_place]
     left = {one.path: one.reason for one in found if not one.in_place}
     return Undone(run, len(back), sum(one.bytes for one in back), left, mine)

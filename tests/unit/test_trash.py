@@ -399,26 +399,22 @@ def test_a_run_that_was_killed_is_listed_by_its_trash(clock: Clock) -> None:
 def test_runs_tell_which_were_undone_when_and_by_which_run(
     storage: MemoryStorage, clock: Clock
 ) -> None:
+    storage.write("state/0/0/.10.snapshot.crc", [b"crc\0\0\0\2\0abcd"])
+    clock.now += 2 * DAY
     maintain(storage, KEEPING, run=AIRFLOW)
     clock.now += 100
-    storage.write("state/0/0/5.delta", [b"another"])
-    half = undo(storage, AIRFLOW)
-    assert half.files < 10
-    storage.delete("state/0/0/5.delta")
-    clock.now += 100
-    whole = undo(storage, AIRFLOW)
-    second, first, run = list_runs(storage)
-    assert (first.run, second.run) == (half.undo, whole.undo)
-    assert (first.undo_of, second.undo_of, run.undo_of) == (run.run, run.run, None)
-    assert (first.files_restored, first.exit_code) == (half.files, 3)
-    assert (second.files_restored, second.exit_code) == (10 - half.files, 0)
-    assert second.bytes_restored == whole.bytes
-    assert (second.files_deleted, second.tasks, second.undone) == (0, 1, ())
+    done = undo(storage, AIRFLOW)
+    assert (done.files, len(done.left)) == (10, 1)
+    undone, run = list_runs(storage)
+    assert (undone.run, undone.undo_of, undone.exit_code) == (done.undo, run.run, 3)
+    assert (undone.files_restored, undone.bytes_restored) == (10, done.bytes)
+    assert (undone.files_deleted, undone.tasks, undone.undone) == (0, 1, ())
     assert [(one.run, one.time, one.files, one.left) for one in run.undone] == [
-        (half.undo, clock.now - 100, half.files, 10 - half.files),
-        (whole.undo, clock.now, whole.files, 0),
+        (done.undo, clock.now, 10, 1)
     ]
-    assert (run.in_trash, run.files_deleted) == (False, 10)
+    assert (run.undo_of, run.in_trash, run.files_deleted) == (None, True, 11)
+    assert undo(storage, AIRFLOW).files == 0
+    assert list_runs(storage) == (undone, run)  # what changes nothing is no run
 
 
 def test_notes_of_earlier_builds_are_of_no_undo(storage: MemoryStorage) -> None:
@@ -445,6 +441,21 @@ def test_a_run_that_was_killed_and_undone_says_so(clock: Clock) -> None:
     undone, killed = list_runs(after)
     assert (killed.run, killed.in_trash, killed.exit_code) == ("killed", True, 1)
     assert [one.run for one in killed.undone] == [undone.run] == [done.undo]
+
+
+def test_an_undo_that_was_killed_is_among_the_runs(storage: MemoryStorage, clock: Clock) -> None:
+    maintain(storage, KEEPING, run="run")
+    crashing = CrashingStorage({}, at=8, after=False, clock=clock)
+    crashing._files = dict(storage._files)
+    with pytest.raises(Crash):
+        undo(crashing, "run")
+    after = survived(crashing, Clock(clock.now + 90))
+    killed, run = sorted(list_runs(after), key=lambda one: one.run)
+    assert (killed.undo_of, killed.exit_code, killed.files_restored) == ("run", 1, 0)
+    assert [(one.run, one.files) for one in run.undone] == [(killed.run, 0)]
+    again = undo(after, "run")
+    (run,) = (one for one in list_runs(after) if one.run == "run")
+    assert [one.run for one in run.undone] == [killed.run, again.undo]
 
 
 def test_a_refused_undo_is_no_run(storage: MemoryStorage) -> None:

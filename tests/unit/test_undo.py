@@ -251,6 +251,19 @@ def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed:
     assert state(storage).keys() > before.keys()
 
 
+def test_and_after_a_task_above_the_target_was_repeated(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """Its delta is another one by then, and the first that is left."""
+    rewritten(storage, 26)
+    done = maintain(storage, KEEPING).run
+    clock.now += 60
+    run(storage, 25, 60, attempt=2, retain=9)
+    for version in range(17, 26):
+        storage.delete(f"{HOME}/{version}.delta")
+    assert undo(storage, done).left == {}
+
+
 def test_and_after_further_runs_have_deleted_more(storage: MemoryStorage, trashed: str) -> None:
     run(storage, 25, 60, retain=9)
     maintain(storage, TIGHT)
