@@ -5,10 +5,11 @@ from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
 
 
-def rows(version: int, attempt: int) -> list[Record]:
-    """Returns what a version changes; another attempt changes other rows of the same length."""
+def rows(version: int, attempt: int, partition: int = 0) -> list[Record]:
+    """Returns what a version changes: attempt 0 what it always did, and any other a row more."""
     other = f"try-{attempt % 10}-{version:04d}".encode()
-    return [*changes(version), (other, bytes(8))] if attempt else changes(version)
+    found = changes(version, partition)
+    return [*found, (other, bytes(8))] if attempt else found
 
 
 def begin(storage: MemoryStorage, batch: int) -> None:
@@ -26,7 +27,7 @@ def run(
     for batch in range(first, last + 1):
         begin(storage, batch)
         for folder in sorted(folders) or ["state/0/0"]:
-            content = delta_bytes(rows(batch + 1, attempt))
+            content = delta_bytes(rows(batch + 1, attempt, int(folder.split("/")[2])))
             storage.write(f"{folder}/{batch + 1}.delta", [content], overwrite=True)
         storage.write(f"commits/{batch}", [COMMIT], overwrite=True)
         for log in ("commits", "offsets"):
