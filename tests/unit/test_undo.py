@@ -251,6 +251,17 @@ def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed:
     assert state(storage).keys() > before.keys()
 
 
+def test_and_in_a_copy_whose_files_have_other_times(
+    storage: MemoryStorage, clock: Clock, trashed: str
+) -> None:
+    """The bytes of the first delta above tell that nothing below it was written again."""
+    copy = MemoryStorage(storage.files, clock=Clock(clock.now + DAY))
+    other = survived(copy, copy.now)
+    assert undo(copy, trashed).left == {}
+    other.delete(f"{HOME}/17.delta")
+    assert "18.delta was written after" in undo(other, trashed).left[f"{HOME}/5.snapshot"]
+
+
 def test_and_after_a_task_above_the_target_was_repeated(
     storage: MemoryStorage, clock: Clock
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from statemaint.errors import ConfigError
+from statemaint.execute.deeds import Deeds
 from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import (
     digest_stores,
@@ -301,6 +302,31 @@ def test_part_of_it_never_comes_back(storage: MemoryStorage, clock: Clock, back:
         with pytest.raises(ConfigError, match=path):
             undo(other, back)
     assert undo(storage, back).left == {}
+
+
+def test_an_entry_that_has_left_the_trash_and_is_there_again_was_written_by_the_query(
+    storage: MemoryStorage, back: str
+) -> None:
+    storage.delete(f"{FOLDER}/{back}/commits/15")
+    storage.write("commits/15", [COMMIT])
+    must_be_refused(storage, back, "commits/15 was written again")
+
+
+def test_what_another_undo_brought_back_counts_only_if_it_was_gone_before() -> None:
+    deeds = Deeds("mine", removed={
+        "commits/1": ((3, "mine"),),
+        "commits/2": ((2, "other"), (3, "mine")),
+        "commits/3": ((3, "mine"), (4, "other")),
+        "commits/4": ((4, "other"),),
+    })  # fmt: skip
+    assert [deeds.removed_before(f"commits/{one}") for one in range(1, 5)] == [
+        False, True, False, False,
+    ]  # fmt: skip
+    assert [deeds.removed_again(f"commits/{one}") for one in range(1, 5)] == [
+        False, False, True, False,
+    ]  # fmt: skip
+    assert deeds.removed_since() == {"commits/3", "commits/4"}
+    assert Deeds("mine").removed_since() == set()
 
 
 # -- killed, and done again
