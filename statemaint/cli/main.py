@@ -133,17 +133,21 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
 @click.argument("run", metavar="RUN")
 @as_json
 def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
-    """Bring back what a run moved to the trash.
+    """Bring back what a run moved to the trash, as far as it still fits.
 
-    RUN is an id that `statemaint runs` lists. Only runs with --trash-for can be undone. The next
-    `maintain` deletes the same files again unless it is told to retain more.
+    RUN is an id that `statemaint runs` lists. Runs of `maintain` can be undone only with
+    --trash-for. A file stays in the trash when its store's log was written again at or below its
+    version, or another file is in its place; each is reported with the reason, and the exit code
+    is 3. A rollback comes back as a whole, and is refused (exit code 2) once the query has gone on.
+    The next `maintain` deletes the same files again unless it is told to retain more.
     """
     found = undo(open_storage(uri), run)
     _show(undo_json(found), as_json=as_json, table=lambda: tables.undone(found))
-    for path in found.left:
-        click.echo(
-            f"{path}: does not fit what is there now; the old file stays in the trash", err=True
-        )
+    shown = list(found.left.items())[:_MOST_LINES]
+    for path, reason in shown:
+        click.echo(f"{path} stays in the trash: {reason}", err=True)
+    if more := len(found.left) - len(shown):
+        click.echo(f"and {more} more; --json lists them", err=True)
     sys.exit(_DAMAGE if found.left else 0)
 
 
@@ -151,7 +155,12 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
 @uri
 @as_json
 def runs_verb(uri: str, *, as_json: bool) -> None:
-    """List the runs that changed a checkpoint, the newest first."""
+    """List the runs that changed a checkpoint, the newest first, and which were undone.
+
+    An undo is a run as well. The column `undo` says whether a run can be undone (yes or no), was
+    undone (done, or partly where files stay in the trash), or is an undo itself. The lines below
+    the table say when a run was undone, and by which run.
+    """
     found = list_runs(open_storage(uri))
     _show(runs_json(found), as_json=as_json, table=lambda: tables.runs(found))
 
@@ -276,7 +285,14 @@ program.add_command(mend.rollback_verb)
 
 def undo_json(undone: Undone) -> dict[str, Any]:
     """Returns what `undo --json` prints."""
-    return {"run": undone.run, "files": undone.files, "bytes": undone.bytes, "left": undone.left}
+    return {
+        "run": undone.run,
+        "undo": undone.undo,
+        "files": undone.files,
+        "bytes": undone.bytes,
+        "left": list(undone.left),
+        "reasons": dict(undone.left),
+    }
 
 
 def runs_json(runs: Iterable[Run]) -> dict[str, Any]:

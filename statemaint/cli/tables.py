@@ -79,29 +79,51 @@ def undone(found: Undone) -> None:
     console.print(f"brought back {found.files} {files} of run {escape(found.run)}")
     console.print(f"             {decimal(found.bytes)}; the next maintain deletes them again")
     console.print("             unless it is told to retain more")
+    if found.left:
+        stay = "1 file stays" if len(found.left) == 1 else f"{len(found.left)} files stay"
+        console.print(f"{stay} in the trash")
 
 
 def runs(found: Iterable[Run]) -> None:
-    """Prints runs, a line each."""
+    """Prints runs, a line each, and below them what was undone by which."""
+    console, listed = _console(), tuple(found)
     table = _table(
         "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
     )
-    for run in found:
+    for run in listed:
         table.add_row(*_run_cells(run))
-    _console().print(table)
+    console.print(table)
+    for run in listed:
+        for one in reversed(run.undone):
+            files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
+            said = f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
+            console.print(escape(said), soft_wrap=True)
 
 
 def _run_cells(run: Run) -> tuple[str, ...]:
     return (
         escape(run.run),
-        f"{datetime.fromtimestamp(run.started, UTC):%Y-%m-%d %H:%M:%S}",
+        _time(run.started),
         f"{run.seconds:.1f}",
         str(run.snapshots_written),
         str(run.files_deleted),
         decimal(run.bytes_deleted),
         str(run.exit_code),
-        "yes" if run.in_trash else "no",
+        _undo_cell(run),
     )
+
+
+def _undo_cell(run: Run) -> str:
+    """Returns whether a run can be undone, was undone, or is an undo itself."""
+    if run.undo_of is not None:
+        return "is one"
+    if run.undone:
+        return "partly" if run.in_trash else "done"
+    return "yes" if run.in_trash else "no"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from statemaint.execute.execute import execute
 from statemaint.execute.lease import Claim, Fence, Lease, leased, newest
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.mend import mend
-from statemaint.execute.trash import Restored, must_be_in_trash, must_fit, restore, trashed_runs
+from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
 
@@ -20,7 +20,6 @@ __all__ = [
     "leased",
     "mend",
     "must_be_in_trash",
-    "must_fit",
     "newest",
     "restore",
     "trashed_runs",

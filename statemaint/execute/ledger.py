@@ -8,7 +8,7 @@ still there, which the next run deletes and names again, but never misses one th
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,9 +62,9 @@ class Ledger:
         ]
         self._append(deletes[0].store, lines)
 
-    def restoring(self, run: str, paths: Sequence[str]) -> None:
+    def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
         """Notes files that are about to be brought back from a run's trash."""
-        lines = [self._line({"action": "restore", "path": path, "of": run}) for path in paths]
+        lines = [self._line({"action": "restore", **one, "of": run}) for one in files]
         self.storage.append("_statemaint/ledger/undo.jsonl", b"".join(lines))
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:

@@ -7,6 +7,7 @@ from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.steps import StoreRun
 from statemaint.execute.trash import Trash
+from statemaint.execute.world import is_same, mended, rolled_back
 from statemaint.fold import Source, engine_for
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
@@ -28,7 +29,8 @@ def mend(  # noqa: PLR0913 -- each is a fact of its own
     """Yields what happens while a mend is carried out; what is not consumed does not happen.
 
     Each file is moved only as long as it is the very one that was planned with; all are noted in
-    the ledger and in the trash's manifest before the first one goes.
+    the ledger and in the trash's manifest before the first one goes, with the world that they were
+    in: the log that a repair held them to, or the query's logs.
 
     Args:
         plan: what to do.
@@ -49,11 +51,13 @@ def mend(  # noqa: PLR0913 -- each is a fact of its own
     ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)
     stores = {store.id: store for store in checkpoint.stores}
     removes = [step for step in plan.steps if isinstance(step, Remove)]
+    notes = mended(storage, plan, checkpoint, trash.until)
+    logs = rolled_back(storage, plan, checkpoint)
     before()
     fence.must_hold()
     if removes:
         ledger.removing(plan.verb.value, removes)
-        trash.announce([one.entry for one in removes], plan.verb.value)
+        trash.announce(notes, plan.verb.value, logs)
     of_logs = next((step for step in removes if step.store is None), None)
     for step in plan.steps:
         if isinstance(step, Remove):
@@ -70,7 +74,7 @@ def _removed(step: Remove, storage: Storage, trash: Trash, fence: Fence) -> Remo
         found = storage.stat(step.path)
     except NotFoundError as error:
         raise Superseded(step.path, "was there when this was planned and is gone") from error
-    if found != step.entry:
+    if not is_same(found, step.entry):
         raise Superseded(step.path, "was replaced since this was planned")
     trash.put(step.entry)
     return step

@@ -233,7 +233,9 @@ class StoreRun:
             self._tables_must_stand(page)
             self.ledger.deleting(page, trash=trash is not None)
             if trash:
-                trash.note(page)
+                store = None if start else self.plan.store
+                gone = max(one.version for one in deletes)
+                trash.note(page, store, target=self.target, gone=gone)
             self.fence.must_hold()
             self._remove(page, trash)
             yield from (Deleted(one) for one in page)

@@ -1,33 +1,41 @@
 """What was deleted, for a while: a folder a run, and the way back (S17).
 
-    _statemaint/trash/<run>/manifest/<op>-<partition>.jsonl    a line for each file, before it goes
-    _statemaint/trash/<run>/<path>                             the file, under its old path
+    _statemaint/trash/<run>/manifest/<name>.jsonl    a line for each file, before it goes
+    _statemaint/trash/<run>/<path>                   the file, under its old path
 
-A line says until when the file is kept at least. Whoever empties the trash goes by what the lines
-say and not by the policy of the day.
+A line says until when the file is kept at least, and in what world it was. What empties the trash
+goes by the lines and not by the policy of the day, and so does an undo.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
+from statemaint.execute.deeds import Deeds, read_deeds
+from statemaint.execute.fit import staying, units_of
+from statemaint.execute.fit_rollback import must_fit
+from statemaint.execute.manifest import (
+    FOLDER,
+    MANIFEST,
+    Contents,
+    LogWorld,
+    Note,
+    Seen,
+    contents,
+    folder_of,
+    manifest_path,
+    read_lines,
+    render,
+)
+from statemaint.execute.same import Same, equal
+from statemaint.execute.world import fingerprint, maintained
 from statemaint.listing import Entry
-from statemaint.model.files import side_file, snapshot_version
-from statemaint.model.ids import batch_of, run_folder
-from statemaint.plan import Delete, MendVerb
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Delta, classify_any, side_file
+from statemaint.plan import Delete
 from statemaint.storage import Storage
-
-FOLDER = "_statemaint/trash"
-_MANIFEST = "manifest"
-_OF_ROLLBACK = f"{MendVerb.ROLLBACK.value}.jsonl"
-_PIECE = 1024 * 1024
-
-
-def _folder(run: str) -> str:
-    return f"{FOLDER}/{run_folder(run)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +45,17 @@ class Restored:
     Attributes:
         path: where it was, and is again.
         bytes: its size.
-        in_place: whether it is there now; else another file of that name is, which stays, or a
-            file that this one would be the wrong checksum of.
+        reason: why it stays in the trash; empty where it is in its place now.
     """
 
     path: str
     bytes: int
-    in_place: bool
+    reason: str = ""
+
+    @property
+    def in_place(self) -> bool:
+        """Returns whether it is in its place now."""
+        return not self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +72,13 @@ class Trash:
     run: str
     seconds: float
 
+    @property
+    def until(self) -> float:
+        """Returns how long a file that goes now is kept at least."""
+        return self.storage.now() + self.seconds
+
     def take(self, deletes: Sequence[Delete], *, before: Callable[[], object]) -> None:
-        """Moves files of one store here, which `note` was told; absent ones are no error.
+        """Moves files of one store here, which `note` was given; absent ones are no error.
 
         Args:
             deletes: the files, in the order in which they go.
@@ -74,31 +91,40 @@ class Trash:
             before()
             self._move(one.entry)
 
-    def note(self, deletes: Sequence[Delete]) -> None:
+    def note(
+        self,
+        deletes: Sequence[Delete],
+        store: Store | None = None,
+        *,
+        target: int | None = None,
+        gone: int = 0,
+    ) -> None:
         """Adds files of one store to the manifest, ahead of their move.
+
+        Args:
+            deletes: the files, in the order in which they go.
+            store: as it was listed; `None` where a line before these says it already.
+            target: the run's target version.
+            gone: the newest version of which any file goes in this run.
 
         Raises:
             StorageError: when the storage fails.
         """
-        unit = deletes[0].store
-        self.announce([one.entry for one in deletes], f"{unit.operator}-{unit.partition}")
+        world = maintained(self.storage, store, target, gone) if store else None
+        until, unit = self.until, deletes[0].store
+        notes = [Note(Seen(one.entry), until, world=world) for one in deletes]
+        self.announce(notes, f"{unit.operator}-{unit.partition}")
 
-    def announce(self, entries: Sequence[Entry], name: str) -> None:
+    def announce(self, notes: Sequence[Note], name: str, logs: LogWorld | None = None) -> None:
         """Adds files to a manifest of the run, in the order in which they will be moved.
 
         Raises:
             StorageError: when the storage fails.
         """
-        until = self.storage.now() + self.seconds
-        lines = [
-            json.dumps({"path": one.path, "bytes": one.size, "until": until}) + "\n"
-            for one in entries
-        ]
-        path = f"{_folder(self.run)}/{_MANIFEST}/{name}.jsonl"
-        self.storage.append(path, "".join(lines).encode())
+        self.storage.append(manifest_path(self.run, name), render(notes, logs))
 
     def put(self, entry: Entry) -> None:
-        """Moves one file here, which `announce` was told; an absent one is no error.
+        """Moves one file here, which `announce` was given; an absent one is no error.
 
         Raises:
             StorageError: when the storage fails.
@@ -106,56 +132,57 @@ class Trash:
         self._move(entry)
 
     def _move(self, entry: Entry) -> None:
-        target = f"{_folder(self.run)}/{entry.path}"
+        target = f"{folder_of(self.run)}/{entry.path}"
         try:
             self.storage.move(entry.path, target)
         except NotFoundError:
             return
         except AlreadyExistsError:
             # The same run was cut short between the two steps of a move.
-            if not _equal(self.storage, entry.path, target):
+            if not equal(self.storage, entry.path, target):
                 raise
             self.storage.delete(entry.path)
-
-
-def _equal(storage: Storage, one: str, other: str) -> bool:
-    """Tells whether two files hold the same bytes; a size proves nothing."""
-    if storage.stat(one).size != storage.stat(other).size:
-        return False
-    with storage.open(one) as first, storage.open(other) as second:
-        while piece := first.read(_PIECE):
-            if piece != second.read(_PIECE):
-                return False
-    return True
 
 
 def restore(
     storage: Storage,
     run: str,
     *,
-    note: Callable[[Sequence[str]], None] = lambda _: None,
+    ended: bool = True,
+    note: Callable[[Sequence[Mapping[str, Any]]], None] = lambda _: None,
     before: Callable[[], object] = lambda: None,
 ) -> Iterator[Restored]:
-    """Puts a run's files back, the newest first; yields each as it is done.
+    """Puts back what still fits of a run's files, the newest first; yields each as it is done.
 
-    `note` is told all old paths before the first file moves, `before` is called ahead of each.
+    Safe to kill and to repeat. What does not fit any more stays in the trash: all of a rollback
+    once the query has gone on, of any other run the files whose store's log was written again, a
+    file whose place is taken by another one, and a checksum without the file that it was made for.
 
-    Safe to kill and to repeat. A file whose place is taken by another one stays in the trash, and
-    so does a checksum file that would not stand beside the file that it was made for.
+    Args:
+        storage: where the checkpoint lives.
+        run: the run.
+        ended: whether it came to its end, rather than being killed.
+        note: is given what comes back before the first file moves.
+        before: is called ahead of each move; whatever it raises ends the work.
 
     Raises:
-        ConfigError: when there is no trash of that run.
+        ConfigError: when there is no trash of that run, or it was a rollback and the query has gone
+            on since.
         StorageError: when the storage fails.
     """
     must_be_in_trash(storage, run)
-    manifests, kept = _contents(storage, run)
-    undo = _Undo(storage, run, [one.path for one in manifests], kept)
-    note(sorted(kept))
-    for entry in undo.newest_first():
+    found = contents(storage, run)
+    deeds = read_deeds(storage, run, units_of(found.files))
+    must_fit(storage, found, deeds, ended=ended)
+    reasons = {} if found.of_rollback else staying(storage, found, deeds, ended=ended)
+    undo = _Undo(storage, found, deeds, reasons)
+    if coming := undo.coming():
+        note(coming)
+    for entry in found.newest_first():
         before()
         yield undo.put_back(entry)
     if not undo.left:
-        storage.delete_all(undo.manifests, before=before)
+        storage.delete_all([one.path for one in found.manifests], before=before)
 
 
 def must_be_in_trash(storage: Storage, run: str) -> None:
@@ -165,112 +192,81 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
         ConfigError: when there is not.
         StorageError: when the storage fails.
     """
-    if not any(True for _ in storage.list(_folder(run))):
+    if not any(True for _ in storage.list(folder_of(run))):
         raise ConfigError(
             f"{storage.root}: nothing of run {run!r} is in the trash; "
             "`statemaint runs` lists the runs and what can be undone"
         )
 
 
-def must_fit(storage: Storage, run: str) -> None:
-    """Makes sure that what a rollback moved away can come back as it was; asks nothing of others.
-
-    State of one time and logs of another are worse than either: where the query has gone on since,
-    nothing comes back.
-
-    Raises:
-        ConfigError: when another file stands where one of them was, or the commits of its snapshots
-            went in a later run.
-        StorageError: when the storage fails.
-    """
-    manifests, kept = _contents(storage, run)
-    if not any(one.name == _OF_ROLLBACK for one in manifests):
-        return
-    _must_have_its_commits(storage, kept)
-    for path, entry in sorted(kept.items()):
-        try:
-            same = _equal(storage, entry.path, path)
-        except NotFoundError:
-            continue
-        if not same:
-            raise ConfigError(
-                f"{storage.root}: {path} is another file by now: the query has gone on since run "
-                f"{run}, and what was moved away does not fit any more; it stays in the trash"
-            )
-
-
-def _must_have_its_commits(storage: Storage, kept: Mapping[str, Entry]) -> None:
-    """Refuses the first half of a rollback that was killed, while the second is in the trash.
-
-    Its snapshots would lie above the log, and Spark would load them for batches that run again.
-    """
-    snapshots = (snapshot_version(path) for path in kept)
-    needed = {f"commits/{batch_of(version)}" for version in snapshots if version}
-    needed -= kept.keys() | {one.path for one in storage.list("commits")}
-    for entry in storage.list(FOLDER):
-        other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
-        if path in needed:
-            raise ConfigError(f"{storage.root}: {path} went in run {other}; undo that one first")
-
-
-def _contents(storage: Storage, run: str) -> tuple[list[Entry], dict[str, Entry]]:
-    """Returns a run's manifests, and its files by their old paths."""
-    manifests, kept = [], {}
-    folder = f"{_folder(run)}/"
-    for entry in storage.list(folder.rstrip("/")):
-        path = entry.path.removeprefix(folder)
-        if path.startswith(f"{_MANIFEST}/"):
-            manifests.append(entry)
-        else:
-            kept[path] = entry
-    return manifests, kept
-
-
 class _Undo:
     """One run's trash while it is put back; `left` are the old paths of what stays there."""
 
     def __init__(
-        self, storage: Storage, run: str, manifests: list[str], kept: dict[str, Entry]
+        self, storage: Storage, found: Contents, deeds: Deeds, reasons: Mapping[str, str]
     ) -> None:
-        self._storage, self._folder, self._kept = storage, f"{_folder(run)}/", kept
-        self.manifests, self.left = manifests, set[str]()
-        self._noted = [
-            str(line.get("path")) for one in manifests for line in reversed(_lines(storage, one))
+        self._storage, self._found, self._reasons = storage, found, reasons
+        self._same = Same(storage, found, deeds)
+        self.left = set[str]()
+
+    def coming(self) -> list[dict[str, Any]]:
+        """Returns what the ledger is to say of the files that come back.
+
+        Where a move gives a file another time, the bytes of changes are noted as well, by which
+        another undo will know them again.
+        """
+        return [
+            self._noted(path, entry)
+            for path, entry in sorted(self._found.files.items())
+            if path not in self._reasons and not self._against_checksum(entry, path)
         ]
 
-    def newest_first(self) -> Iterator[Entry]:
-        """Yields the files against the order in which they went: a file before its checksum."""
-        waiting = dict(self._kept)
-        for path in self._noted:
-            if found := waiting.pop(path, None):
-                yield found
-        yield from sorted(waiting.values(), key=lambda one: one.path.endswith(".crc"))
+    def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
+        note = self._found.notes.get(path)
+        before = note.seen.entry.modified if note else None
+        fields = {"path": path, "bytes": entry.size, "modified": before}
+        change = isinstance(classify_any(Entry(path, entry.size, None)), Delta)
+        if change and before != entry.modified:
+            fields["crc32c"] = fingerprint(self._storage, entry.path)
+        return fields
 
     def put_back(self, entry: Entry) -> Restored:
-        """Moves one file to its old place, unless another one is there."""
-        path = entry.path.removeprefix(self._folder)
-        done = self._fits(entry, path) and self._moved(entry, path)
-        if not done:
+        """Moves one file to its old place, unless it does not fit there any more."""
+        path = self._found.path_of(entry)
+        reason = self._reasons.get(path) or self._against_checksum(entry, path)
+        if not reason and not self._moved(entry, path):
+            reason = "another file is in its place; remove that one first if this one is right"
+        if reason:
             self.left.add(path)
-        return Restored(path, entry.size, in_place=done)
+        return Restored(path, entry.size, reason or "")
 
-    def _fits(self, entry: Entry, path: str) -> bool:
-        """Tells whether a checksum file would stand beside the file that it was made for.
+    def _against_checksum(self, entry: Entry, path: str) -> str | None:
+        """Returns why a checksum file would not stand beside the file that it was made for.
 
         Spark refuses to load a file beside which another one's checksum stands.
         """
         file = side_file(Entry(path, entry.size, entry.modified))
         if file is None:
-            return True
+            return None
+        if file.owner in self._found.notes or file.owner in self._found.files:
+            stays = file.owner in self.left or file.owner in self._reasons
+            return f"{file.owner} stays in the trash" if stays else None
         # One that was alone already would wait there for a file that it is not of.
-        mine = file.owner in self._noted or file.owner in self._kept
-        return mine and file.owner not in self.left
+        note = self._found.notes.get(path)
+        if note is None or note.beside is None:
+            return f"it was not made for the {file.owner} of today"
+        try:
+            beside = self._storage.stat(file.owner)
+        except NotFoundError:
+            return f"{file.owner}, which it was made for, is gone"
+        same = self._same(note.beside, beside)
+        return None if same else f"{file.owner}, which it was beside, was written again"
 
     def _moved(self, entry: Entry, path: str) -> bool:
         try:
             self._storage.move(entry.path, path)
         except AlreadyExistsError:
-            if not _equal(self._storage, entry.path, path):
+            if not equal(self._storage, entry.path, path):
                 return False
             self._storage.delete(entry.path)  # cut short between the two steps of a move
         except NotFoundError:  # another undo was quicker
@@ -288,7 +284,7 @@ def trashed_runs(storage: Storage) -> Mapping[str, float]:
     for entry in storage.list(FOLDER):
         run, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
         since.setdefault(run, 0.0)
-        if path.startswith(f"{_MANIFEST}/") and entry.modified is not None:
+        if path.startswith(f"{MANIFEST}/") and entry.modified is not None:
             since[run] = min(since[run] or entry.modified, entry.modified)
     return since
 
@@ -304,7 +300,7 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
         by_run[entry.path.split("/")[2]].append(entry)
     found: list[str] = []
     for run, entries in sorted(by_run.items()):
-        folder = f"{FOLDER}/{run}/{_MANIFEST}/"
+        folder = f"{FOLDER}/{run}/{MANIFEST}/"
         manifests = [one.path for one in entries if one.path.startswith(folder)]
         if manifests and all(_expired(storage, path, now) for path in manifests):
             found += [one.path for one in entries if one.path not in manifests]
@@ -318,7 +314,7 @@ def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object
     Raises:
         StorageError: when the storage fails.
     """
-    manifests = [one for one in paths if one.split("/")[3] == _MANIFEST]
+    manifests = [one for one in paths if one.split("/")[3] == MANIFEST]
     for some in ([one for one in paths if one not in set(manifests)], manifests):
         if some:
             storage.delete_all(some, before=before)
@@ -326,23 +322,6 @@ def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object
 
 def _expired(storage: Storage, path: str, now: float) -> bool:
     """Tells whether every line has expired; one that cannot be read has not."""
-    lines = _lines(storage, path)
+    lines = read_lines(storage, path)
     times = [line.get("until") for line in lines]
     return bool(times) and all(isinstance(one, int | float) and one <= now for one in times)
-
-
-def _lines(storage: Storage, path: str) -> list[dict[str, Any]]:
-    """Returns a manifest's lines; a line that a crash cut short moved no file and says nothing."""
-    try:
-        content = storage.read(path)
-    except NotFoundError:
-        return []
-    found = []
-    for line in content.splitlines():
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(fields, dict):
-            found.append(fields)
-    return found

@@ -5,13 +5,13 @@ _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it 
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
-from statemaint.errors import NotFoundError, StatemaintError, StorageError
-from statemaint.execute import Fence, trashed_runs
+from statemaint.errors import CheckpointError, NotFoundError, StatemaintError, StorageError
+from statemaint.execute import Fence, Restored, trashed_runs
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
 from statemaint.report import Halted, Report, Skipped, SnapshotWritten
@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 
 
 class _Note(BaseModel):
-    """What one task of a run notes; times by the storage's clock."""
+    """What one task of a run notes; times by the storage's clock.
+
+    Notes of earlier builds have no `undo_of` and what follows: they are of no undo.
+    """
 
     started: float
     ended: float
@@ -33,6 +36,27 @@ class _Note(BaseModel):
     bytes_written: int
     bytes_deleted: int
     exit_code: int
+    undo_of: str | None = None
+    files_restored: int = 0
+    bytes_restored: int = 0
+    files_left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """One time that a run was undone.
+
+    Attributes:
+        run: the id of the undo, which is a run of its own.
+        time: when it ended, in seconds since the epoch by the storage's clock.
+        files: how many files it brought back.
+        left: how many it left in the trash.
+    """
+
+    run: str
+    time: float
+    files: int
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +73,11 @@ class Run:
         bytes_written: by all tasks.
         bytes_deleted: by all tasks.
         exit_code: the worst of its tasks'.
-        in_trash: whether what it deleted can still be brought back.
+        in_trash: whether anything of what it deleted is still in the trash.
+        undo_of: the run that it undid; `None` where it was no undo.
+        files_restored: that it brought back.
+        bytes_restored: of these files.
+        undone: each time that it was undone itself, the oldest first.
     """
 
     run: str
@@ -62,6 +90,10 @@ class Run:
     bytes_deleted: int
     exit_code: int
     in_trash: bool
+    undo_of: str | None = None
+    files_restored: int = 0
+    bytes_restored: int = 0
+    undone: tuple[Undoing, ...] = ()
 
 
 def note_run(storage: Storage, report: Report, fence: Fence) -> None:
@@ -105,6 +137,48 @@ def note_mend(
     _write(storage, run, "mend", note)
 
 
+def note_undo(
+    storage: Storage,
+    run: str,
+    fence: Fence,
+    *,
+    of: str,
+    started: float,
+    files: Sequence[Restored] | None,
+) -> None:
+    """Notes an undo, which is a run like any other; a failing storage is only logged.
+
+    It is noted with `None` when it begins, so that one that is killed is among the runs as well.
+    """
+    back = [one for one in files or () if one.in_place]
+    left = len(files or ()) - len(back)
+    ended = CheckpointError.exit_code if left else 0
+    note = _Note(
+        started=started,
+        ended=storage.now(),
+        fence=fence.number,
+        snapshots_written=0,
+        files_deleted=0,
+        bytes_written=0,
+        bytes_deleted=0,
+        exit_code=StatemaintError.exit_code if files is None else ended,
+        undo_of=run_folder(of),
+        files_restored=len(back),
+        bytes_restored=sum(one.bytes for one in back),
+        files_left=left,
+    )
+    _write(storage, run, "undo", note)
+
+
+def has_ended(storage: Storage, run: str) -> bool:
+    """Returns whether a run noted itself, which is the last thing that it does.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return any(True for _ in storage.list(f"{FOLDER}/{run_folder(run)}"))
+
+
 def _write(storage: Storage, run: str, task: str, note: _Note) -> None:
     path = f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
     try:
@@ -137,18 +211,40 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
         except (ValidationError, NotFoundError):
             continue
         notes[run].append(note)
-    trashed = trashed_runs(storage)
-    found = [_run(run, tasks, in_trash=run in trashed) for run, tasks in notes.items()]
-    found += [_cut_short(run, since) for run, since in trashed.items() if run not in notes]
+    trashed, undone = trashed_runs(storage), _undone(notes)
+    found = [
+        _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
+        for run, tasks in notes.items()
+    ]
+    found += [
+        _cut_short(run, since, undone.get(run, ()))
+        for run, since in trashed.items()
+        if run not in notes
+    ]
     return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
 
 
-def _cut_short(run: str, since: float) -> Run:
+def _undone(notes: Mapping[str, Iterable[_Note]]) -> dict[str, tuple[Undoing, ...]]:
+    """Returns each time that a run was undone, by the run."""
+    found: dict[str, list[Undoing]] = defaultdict(list)
+    for run, tasks in notes.items():
+        for one in tasks:
+            if one.undo_of is not None:
+                undoing = Undoing(run, one.ended, one.files_restored, one.files_left)
+                found[one.undo_of].append(undoing)
+    return {
+        run: tuple(sorted(undoings, key=lambda one: (one.time, one.run)))
+        for run, undoings in found.items()
+    }
+
+
+def _cut_short(run: str, since: float, undone: tuple[Undoing, ...]) -> Run:
     """Returns a run that was killed before it could note itself; it can be undone all the same."""
-    return Run(run, since, 0.0, 0, 0, 0, 0, 0, StatemaintError.exit_code, in_trash=True)
+    code = StatemaintError.exit_code
+    return Run(run, since, 0.0, 0, 0, 0, 0, 0, code, in_trash=True, undone=undone)
 
 
-def _run(run: str, tasks: Iterable[_Note], *, in_trash: bool) -> Run:
+def _run(run: str, tasks: Iterable[_Note], *, in_trash: bool, undone: tuple[Undoing, ...]) -> Run:
     all_tasks = list(tasks)
     started = min(one.started for one in all_tasks)
     return Run(
@@ -162,4 +258,8 @@ def _run(run: str, tasks: Iterable[_Note], *, in_trash: bool) -> Run:
         bytes_deleted=sum(one.bytes_deleted for one in all_tasks),
         exit_code=max(one.exit_code for one in all_tasks),
         in_trash=in_trash,
+        undo_of=next((one.undo_of for one in all_tasks if one.undo_of is not None), None),
+        files_restored=sum(one.files_restored for one in all_tasks),
+        bytes_restored=sum(one.bytes_restored for one in all_tasks),
+        undone=undone,
     )

@@ -1,10 +1,12 @@
 """Bringing back what a run deleted (S17)."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, must_fit, restore
+from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, restore
+from statemaint.maintain.history import has_ended, note_undo
 from statemaint.maintain.maintain import new_run_id
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
@@ -18,28 +20,35 @@ class Undone:
         run: the run that had deleted.
         files: how many files are in place again.
         bytes: of these files.
-        left: the paths at which another file stands by now, and those of checksum files that
-            would stand beside another file than theirs, or alone; theirs stay in the trash.
+        left: the paths of the files that stay in the trash, with the reason of each: their store's
+            log was written again since, another file is in their place, or a checksum would be
+            beside another file than its own.
+        undo: the id under which this undo is noted itself.
     """
 
     run: str
     files: int
     bytes: int
-    left: tuple[str, ...]
+    left: Mapping[str, str] = field(default_factory=dict)
+    undo: str = ""
 
 
 def undo(
     storage: Storage, run: str, *, on_restored: Callable[[Restored], None] = lambda _: None
 ) -> Undone:
-    """Puts back, byte for byte, what a run moved to the trash.
+    """Puts back, byte for byte, what a run moved to the trash and what still fits there.
 
-    Safe to kill and to repeat. The next maintenance deletes the same files again unless its policy
-    keeps more than the one that deleted them.
+    A file of maintenance or of a repair fits as long as the log of its store was not written again
+    at or below its version. What a rollback moved away fits as long as the query has not gone on,
+    and comes back as a whole or not at all. The next maintenance deletes the same files again
+    unless its policy keeps more than the one that deleted them.
+
+    Safe to kill and to repeat.
 
     Args:
         storage: where the checkpoint lives.
         run: the id of the run, as `statemaint runs` lists it.
-        on_restored: is told each file as it is done, for progress.
+        on_restored: is given each file as it is done, for progress.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -50,15 +59,22 @@ def undo(
     """
     must_be_checkpoint(storage)
     must_be_in_trash(storage, run)  # before anything is written for it
-    mine = new_run_id(storage.now())
+    mine, started = new_run_id(storage.now()), storage.now()
     found: list[Restored] = []
     with leased(storage, mine) as lease:
-        must_fit(storage, run)
         ledger = Ledger(storage, mine, lease)
-        noted = partial(ledger.restoring, run)
-        for one in restore(storage, run, note=noted, before=lease.check):
+        noted = partial(note_undo, storage, mine, lease, of=run, started=started)
+
+        def begin(files: Sequence[Mapping[str, Any]]) -> None:
+            ledger.restoring(run, files)
+            noted(files=None)
+
+        ended = has_ended(storage, run)
+        for one in restore(storage, run, ended=ended, note=begin, before=lease.check):
             found.append(one)
             on_restored(one)
+        if not found or any(one.in_place for one in found):
+            noted(files=found)  # one that brings nothing back changes nothing
     back = [one for one in found if one.in_place]
-    left = tuple(one.path for one in found if not one.in_place)
-    return Undone(run, len(back), sum(one.bytes for one in back), left)
+    left = {one.path: one.reason for one in found if not one.in_place}
+    return Undone(run, len(back), sum(one.bytes for one in back), left, mine)

@@ -156,10 +156,16 @@ def classify(entry: Entry) -> StateFile:
     return HDFS_NAMES.classify(entry)
 
 
+def classify_any(entry: Entry) -> StateFile:
+    """Returns what a file in a store's directory is, of whatever provider."""
+    found = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
+    return next((one for one in found if not isinstance(one, UnknownFile)), UnknownFile(entry))
+
+
 def side_file(entry: Entry) -> SideFile | None:
     """Returns the checksum file that an entry is, of whatever provider; `None` for any other."""
-    found = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
-    return next((one for one in found if isinstance(one, SideFile)), None)
+    found = classify_any(entry)
+    return found if isinstance(found, SideFile) else None
 
 
 def snapshot_version(path: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from statemaint.scan.attestations import attestation_path, parse_attestations, render_attestations
 from statemaint.scan.proofs import fingerprint
+from statemaint.scan.rocks import shared_paths
 from statemaint.scan.scan import must_be_checkpoint, scan
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     "parse_attestations",
     "render_attestations",
     "scan",
+    "shared_paths",
 ]

@@ -255,10 +255,23 @@ def test_what_a_run_deleted_comes_back(checkpoint: Path) -> None:
     assert listed["run"] in run("runs", uri).stdout
     size = sum(len(content) for file, content in before.items() if not file.exists())
     done = run_json("undo", uri, listed["run"])
-    assert done == {"run": listed["run"], "files": 32, "bytes": size, "left": []}
+    assert done.pop("undo")
+    assert done == {
+        "run": listed["run"], "files": 32, "bytes": size, "left": [], "reasons": {},
+    }  # fmt: skip
     assert {file: file.read_bytes() for file in state.rglob("*.delta")} == before
     assert run("verify", uri, "--deep").returncode == 0
-    assert '"in_trash": false' in run("runs", uri, "--json").stdout
+    undone, first = json.loads(run("runs", uri, "--json").stdout)["runs"]
+    assert (first["run"], first["in_trash"], first["undo_of"]) == (listed["run"], False, None)
+    assert [(one["run"], one["files"], one["left"]) for one in first["undone"]] == [
+        (undone["run"], 32, 0)
+    ]
+    assert (undone["undo_of"], undone["files_restored"]) == (listed["run"], 32)
+    assert (undone["bytes_restored"], undone["exit_code"], undone["undone"]) == (size, 0, [])
+    _, second, one, below = run("runs", uri).stdout.splitlines()
+    assert (second.split()[-2:], one.split()[-1]) == (["is", "one"], "done")
+    assert below.startswith(f"{listed['run']} was undone 20")
+    assert below.endswith(f" by {undone['run']}: 32 files back")
 
 
 def test_undo_tells_what_it_left(checkpoint: Path) -> None:
@@ -266,7 +279,12 @@ def test_undo_tells_what_it_left(checkpoint: Path) -> None:
     (checkpoint / "state/0/0/3.delta").write_bytes(b"another")
     done = run("undo", str(checkpoint), str(report["run"]))
     assert done.returncode == 3
-    assert done.stderr.startswith("state/0/0/3.delta: does not fit what is there now")
+    assert done.stderr.splitlines()[0] == (
+        "state/0/0/16.delta stays in the trash: state/0/0/3.delta was written after run "
+        f"{report['run']}; leave it in the trash, `statemaint doctor` says what the checkpoint "
+        "needs"
+    )
+    assert "files stay in the trash" in done.stdout
     assert (checkpoint / "state/0/0/3.delta").read_bytes() == b"another"
 
 

@@ -20,7 +20,8 @@ class Crash(BaseException):
 class CrashingStorage(MemoryStorage):
     """Crashes before or after the n-th change, counted from 0; nothing changes after that.
 
-    A move is two changes: in between the file has both names.
+    A move is two changes: in between the file has both names. Where it `copies`, as in an object
+    store, the new name has the time of the move.
     """
 
     def __init__(
@@ -30,9 +31,10 @@ class CrashingStorage(MemoryStorage):
         at: int,
         after: bool,
         clock: Callable[[], float] = lambda: 0.0,
+        copies: bool = False,
     ) -> None:
         super().__init__(files, clock=clock)
-        self._at, self._after = at, after
+        self._at, self._after, self._copies = at, after, copies
         self.changes = 0
 
     def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
@@ -51,7 +53,8 @@ class CrashingStorage(MemoryStorage):
         file = self._file(path)
         if to in self._files:
             raise AlreadyExistsError(to, "a file of that name is already there")
-        self._step(lambda: self._files.update({to: file}))
+        moved = (file[0], self._clock()) if self._copies else file
+        self._step(lambda: self._files.update({to: moved}))
         self._step(lambda: self._files.pop(path))
 
     def _step(self, change: Callable[[], _T]) -> _T:
@@ -64,6 +67,25 @@ class CrashingStorage(MemoryStorage):
         return result
 
 
+class CopyingStorage(MemoryStorage):
+    """Moves as an object store does: by a copy, which has the time at which it was made."""
+
+    def move(self, path: str, to: str) -> None:
+        super().move(path, to)
+        self._files[to] = (self._files[to][0], self._clock())
+
+
+def survived(
+    crashed: MemoryStorage,
+    clock: Callable[[], float],
+    kind: type[MemoryStorage] = MemoryStorage,
+) -> MemoryStorage:
+    """Returns what a crash leaves: the same files, each with the time that it had."""
+    found = kind(clock=clock)
+    found._files = dict(crashed._files)
+    return found
+
+
 class Clock:
     """A clock that stands still unless it is moved."""
 
@@ -71,6 +93,17 @@ class Clock:
         self.now = now
 
     def __call__(self) -> float:
+        return self.now
+
+
+class Ticking:
+    """A clock that goes on by a millisecond whenever it is read."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        self.now += 1e-3
         return self.now
 
 

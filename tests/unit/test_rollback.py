@@ -345,7 +345,7 @@ def test_undo_brings_everything_back_byte_for_byte(storage: MemoryStorage) -> No
     done = rollback(storage, 20, trash_for=MONTH)
     assert of_the_query(storage) != before
     found = undo(storage, done.run)
-    assert (found.files, found.left) == (len(done.removed), ())
+    assert (found.files, found.left) == (len(done.removed), {})
     assert of_the_query(storage) == before
 
 

@@ -12,7 +12,7 @@ from statemaint.codec import checksum
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
 from statemaint.execute import expired_trash, trashed_runs
 from statemaint.execute.lease import acquire
-from statemaint.execute.trash import FOLDER
+from statemaint.execute.manifest import FOLDER
 from statemaint.maintain import end_run, list_runs, maintain, undo, verify
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import run_folder
@@ -21,7 +21,7 @@ from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
-from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage, survived
 
 DAY = 86400.0
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
@@ -133,7 +133,7 @@ def test_undo_restores_byte_for_byte(storage: MemoryStorage) -> None:
     maintain(storage, KEEPING, run=AIRFLOW)
     done = undo(storage, AIRFLOW)
     after = state(storage)
-    assert (done.files, done.left) == (10, ())
+    assert (done.files, done.left) == (10, {})
     assert done.bytes == sum(len(before[path]) for path in before if _below(path))
     assert {path: after[path] for path in before} == before
     assert {path.rpartition("/")[2] for path in after.keys() - before.keys()} == {
@@ -194,11 +194,16 @@ def test_a_file_in_the_place_stays_and_is_reported(
     storage.write("state/0/0/3.delta", [other])
     for _ in range(2):
         done = undo(storage, "run")
-        assert set(done.left) == {"state/0/0/3.delta", "state/0/0/3.delta.crc"}
+        assert (done.files, len(done.left)) == (0, 10)  # no version of them is sure to be the same
+        assert done.left["state/0/0/5.delta"].startswith(
+            "state/0/0/3.delta was written after run run; leave it in the trash"
+        )
+        assert "what lay below it is gone" in done.left["state/0/0/2.delta"]
+        assert done.left["state/0/0/3.delta.crc"] == "state/0/0/3.delta stays in the trash"
     assert storage.read("state/0/0/3.delta") == other
     assert "state/0/0/3.delta.crc" not in storage.files  # of the file in the trash
     storage.delete("state/0/0/3.delta")
-    assert undo(storage, "run").left == ()
+    assert undo(storage, "run").left == {}
     assert storage.read("state/0/0/3.delta") == old
     assert trash(storage) == []
 
@@ -209,7 +214,7 @@ def test_an_equal_file_in_the_place_is_the_one_that_was_to_come_back(
     old = storage.read("state/0/0/3.delta")
     maintain(storage, KEEPING, run="run")
     storage.write("state/0/0/3.delta", [old])
-    assert undo(storage, "run").left == ()
+    assert undo(storage, "run").left == {}
     assert trash(storage) == []
 
 
@@ -222,7 +227,7 @@ def test_a_checksum_that_stood_in_the_way_does_not_come_back(
     maintain(storage, KEEPING, run="run")
     assert "state/0/0/10.snapshot" in storage.files
     done = undo(storage, "run")
-    assert done.left == ("state/0/0/.10.snapshot.crc",)
+    assert list(done.left) == ["state/0/0/.10.snapshot.crc"]
     assert verify(storage, deep=True).healthy
 
 
@@ -234,7 +239,7 @@ def test_a_checksum_that_was_alone_stays_where_it_is(storage: MemoryStorage, clo
     maintain(storage, KEEPING, run="run")
     for path in ("state/0/0/10.snapshot", alone, "commits/9"):
         storage.delete(path)
-    assert undo(storage, "run").left == (alone,)
+    assert list(undo(storage, "run").left) == [alone]
     assert alone not in storage.files
     assert f"{FOLDER}/run/{alone}" in storage.files
 
@@ -247,10 +252,10 @@ def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, afte
         try:
             maintain(crashing, KEEPING, run="run")
         except Crash:
-            crashed = MemoryStorage(crashing.files, clock=clock)
+            crashed = survived(crashing, clock)
             _nothing_lost(before, crashed)
             assert verify(crashed, deep=True).healthy
-            undone = MemoryStorage(crashed.files, clock=Clock(clock.now + 90))
+            undone = survived(crashed, Clock(clock.now + 90))
             if trash(undone):
                 undo(undone, "run")
                 assert state(before).items() <= state(undone).items()
@@ -274,7 +279,7 @@ def test_a_crash_while_files_come_back_loses_nothing(clock: Clock, *, after: boo
         try:
             undo(crashing, "run")
         except Crash:
-            crashed = MemoryStorage(crashing.files, clock=Clock(clock.now + 90))
+            crashed = survived(crashing, Clock(clock.now + 90))
             _nothing_lost(before, crashed)
             if trash(crashed):
                 undo(crashed, "run")
@@ -389,6 +394,75 @@ def test_a_run_that_was_killed_is_listed_by_its_trash(clock: Clock) -> None:
     (run,) = list_runs(after)
     assert (run.run, run.in_trash, run.started, run.exit_code) == ("killed", True, clock.now, 1)
     assert set(trashed_runs(after)) == {"killed"}
+
+
+def test_runs_tell_which_were_undone_when_and_by_which_run(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    storage.write("state/0/0/.10.snapshot.crc", [b"crc\0\0\0\2\0abcd"])
+    clock.now += 2 * DAY
+    maintain(storage, KEEPING, run=AIRFLOW)
+    clock.now += 100
+    done = undo(storage, AIRFLOW)
+    assert (done.files, len(done.left)) == (10, 1)
+    undone, run = list_runs(storage)
+    assert (undone.run, undone.undo_of, undone.exit_code) == (done.undo, run.run, 3)
+    assert (undone.files_restored, undone.bytes_restored) == (10, done.bytes)
+    assert (undone.files_deleted, undone.tasks, undone.undone) == (0, 1, ())
+    assert [(one.run, one.time, one.files, one.left) for one in run.undone] == [
+        (done.undo, clock.now, 10, 1)
+    ]
+    assert (run.undo_of, run.in_trash, run.files_deleted) == (None, True, 11)
+    assert undo(storage, AIRFLOW).files == 0
+    assert list_runs(storage) == (undone, run)  # what changes nothing is no run
+
+
+def test_notes_of_earlier_builds_are_of_no_undo(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    path = "_statemaint/runs/run/all.json"
+    note = json.loads(storage.read(path))
+    new = ("undo_of", "files_restored", "bytes_restored", "files_left")
+    old = {key: note[key] for key in note if key not in new}
+    assert len(old) == len(note) - 4
+    storage.write(path, [json.dumps(old).encode()], overwrite=True)
+    (run,) = list_runs(storage)
+    assert (run.undo_of, run.files_restored, run.undone) == (None, 0, ())
+
+
+def test_a_run_that_was_killed_and_undone_says_so(clock: Clock) -> None:
+    crashing = CrashingStorage(neglected(clock).files, at=25, after=False, clock=clock)
+    with pytest.raises(Crash):
+        maintain(crashing, KEEPING, run="killed")
+    after = survived(crashing, Clock(clock.now + 90))
+    path = next(path for path in trash(after) if path.endswith(".delta"))
+    after.write(path.removeprefix(f"{FOLDER}/killed/"), [b"another"])
+    done = undo(after, "killed")
+    assert done.left
+    undone, killed = list_runs(after)
+    assert (killed.run, killed.in_trash, killed.exit_code) == ("killed", True, 1)
+    assert [one.run for one in killed.undone] == [undone.run] == [done.undo]
+
+
+def test_an_undo_that_was_killed_is_among_the_runs(storage: MemoryStorage, clock: Clock) -> None:
+    maintain(storage, KEEPING, run="run")
+    crashing = CrashingStorage({}, at=8, after=False, clock=clock)
+    crashing._files = dict(storage._files)
+    with pytest.raises(Crash):
+        undo(crashing, "run")
+    after = survived(crashing, Clock(clock.now + 90))
+    killed, run = sorted(list_runs(after), key=lambda one: one.run)
+    assert (killed.undo_of, killed.exit_code, killed.files_restored) == ("run", 1, 0)
+    assert [(one.run, one.files) for one in run.undone] == [(killed.run, 0)]
+    again = undo(after, "run")
+    (run,) = (one for one in list_runs(after) if one.run == "run")
+    assert [one.run for one in run.undone] == [killed.run, again.undo]
+
+
+def test_a_refused_undo_is_no_run(storage: MemoryStorage) -> None:
+    maintain(storage, KEEPING, run="run")
+    with pytest.raises(ConfigError):
+        undo(storage, "another")
+    assert [one.run for one in list_runs(storage)] == ["run"]
 
 
 def test_no_store_name_leaves_the_folder_of_runs(storage: MemoryStorage) -> None:

@@ -1,0 +1,134 @@
+"""What the ledger says of files since a run moved them to its trash."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemaint.execute.manifest import read_lines
+from statemaint.model.ids import UnitId, run_folder
+from statemaint.plan import MendVerb
+from statemaint.storage import Storage
+
+FOLDER = "_statemaint/ledger"
+_GONE = ("delete", "remove")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A file that an undo was about to bring back.
+
+    Attributes:
+        run: the run that had moved it away.
+        size: in bytes; -1 where that is not noted.
+        modified: the time that it had before it was moved away.
+        crc32c: of its bytes; `None` where they were not read, since a move keeps the time there.
+        time: when it was noted.
+    """
+
+    run: str
+    size: int
+    modified: float | None
+    crc32c: int | None
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What the ledger says of a run's files.
+
+    Attributes:
+        run: the folder of the run.
+        restored: what undoing brought back, by path.
+        removed: the runs that removed a file, by path, with the fence they held.
+        written: the snapshots that we wrote, by path.
+    """
+
+    run: str
+    restored: Mapping[str, tuple[Restored, ...]] = field(default_factory=dict)
+    removed: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
+
+    def restoring(self, path: str) -> Restored | None:
+        """Returns the first note that an undo of this run was about to bring a file back."""
+        found = [one for one in self.restored.get(path, ()) if one.run == self.run]
+        return found[0] if found else None
+
+    def removed_again(self, path: str) -> bool:
+        """Returns whether a later run removed a file, which this run had moved away."""
+        deeds = self.removed.get(path, ())
+        mine = max((fence for fence, run in deeds if run == self.run), default=None)
+        return mine is not None and any(fence > mine for fence, run in deeds if run != self.run)
+
+    def removed_before(self, path: str) -> bool:
+        """Returns whether an earlier run had removed a file, which this run did not find."""
+        fences = [fence for fence, run in self.removed.get(path, ()) if run != self.run]
+        return self._fence is not None and any(fence < self._fence for fence in fences)
+
+    def removed_since(self) -> frozenset[str]:
+        """Returns the paths of everything that later runs removed."""
+        mine = self._fence
+        if mine is None:
+            return frozenset()
+        return frozenset(
+            path for path, deeds in self.removed.items() if any(fence > mine for fence, _ in deeds)
+        )
+
+    @property
+    def _fence(self) -> int | None:
+        """Returns the last fence that this run held while it removed anything."""
+        deeds = (one for found in self.removed.values() for one in found)
+        return max((fence for fence, run in deeds if run == self.run), default=None)
+
+
+def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deeds:
+    """Returns what the ledger says since a run.
+
+    Args:
+        storage: where the checkpoint lives.
+        run: the run.
+        units: the partitions whose ledgers are read.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    restored: dict[str, list[Restored]] = defaultdict(list)
+    for line in read_lines(storage, f"{FOLDER}/undo.jsonl"):
+        if isinstance(path := line.get("path"), str):
+            restored[path].append(_restored(line))
+    names = [*MendVerb, *(f"{one.operator}/{one.partition}" for one in sorted(units))]
+    removed: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    written = set()
+    for name in names:
+        for line in read_lines(storage, f"{FOLDER}/{name}.jsonl"):
+            if line.get("action") in _GONE:
+                removed[str(line.get("path"))].append((_fence(line), _run(line, "run")))
+            elif line.get("action") == "write_snapshot":
+                written.add(str(line.get("path")))
+    return Deeds(
+        run_folder(run),
+        {path: tuple(found) for path, found in restored.items()},
+        {path: tuple(deeds) for path, deeds in removed.items()},
+        frozenset(written),
+    )
+
+
+def _run(line: Mapping[str, Any], name: str) -> str:
+    return run_folder(str(line.get(name)))
+
+
+def _fence(line: Mapping[str, Any]) -> int:
+    found = line.get("fence")
+    return found if isinstance(found, int) else 0
+
+
+def _restored(line: Mapping[str, Any]) -> Restored:
+    size, modified = line.get("bytes"), line.get("modified")
+    crc32c, time = line.get("crc32c"), line.get("time")
+    return Restored(
+        _run(line, "of"),
+        size if isinstance(size, int) else -1,
+        modified if isinstance(modified, int | float) else None,
+        crc32c if isinstance(crc32c, int) else None,
+        time if isinstance(time, int | float) else 0.0,
+    )

@@ -1,0 +1,269 @@
+"""Whether the query has gone on since a rollback, by its logs and the ledger (S17).
+
+State of one time and logs of another are worse than either, so all of a rollback comes back or
+nothing. The logs must be as it left them: each entry that it left is there and the same, and beside
+those there are only such as it never moved, or as an earlier undo has brought back. Where the
+rollback ended before it moved any entry, the query may have gone on from the old ones; then the
+state that it lacks may come back.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from statemaint.errors import ConfigError
+from statemaint.execute.deeds import Deeds
+from statemaint.execute.fit import lacking_part, trash_of_others
+from statemaint.execute.manifest import Contents, LogWorld, Seen
+from statemaint.execute.same import Same, equal
+from statemaint.execute.world import is_log_entry, log_entries
+from statemaint.listing import Entry
+from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
+from statemaint.model.ids import batch_of
+from statemaint.storage import Storage
+
+
+def must_fit(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> None:
+    """Makes sure that what a rollback moved away can come back; asks nothing of other runs.
+
+    Args:
+        storage: where the checkpoint lives.
+        found: what the trash of the run holds.
+        deeds: what the ledger says since.
+        ended: whether the run came to its end; one that was killed may have left one file under
+            both names.
+
+    Raises:
+        ConfigError: when the query has gone on since, or another run must be undone first.
+        StorageError: when the storage fails.
+    """
+    if found.of_rollback:
+        _Rollback.of(storage, found, deeds, ended=ended).check()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollback:
+    """One rollback, and the checkpoint of today."""
+
+    storage: Storage
+    found: Contents
+    deeds: Deeds
+    ended: bool
+    same: Same
+    there: Mapping[str, Entry] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> "_Rollback":
+        state = {entry.path: entry for entry in storage.list("state")}
+        operators = {int(path.split("/")[1]) for path in state if path.split("/")[1].isdecimal()}
+        logs = {entry.path: entry for entry in log_entries(storage, operators)}
+        same = Same(storage, found, deeds)
+        return cls(storage, found, deeds, ended, same, state | logs)
+
+    def check(self) -> None:
+        """Raises why nothing comes back, if anything speaks against it."""
+        self._must_have_its_commits()
+        logs = self.found.logs
+        for why in self._against(logs) if logs else self._against_old():
+            raise ConfigError(
+                f"{self.storage.root}: {why}: the query has gone on since run {self.found.run}, "
+                "and what was moved away does not fit any more; it stays in the trash, from where "
+                "it can be copied to another place"
+            )
+        for why in self._lost():
+            raise ConfigError(
+                f"{self.storage.root}: {why}; nothing of run {self.found.run} comes back"
+            )
+
+    # -- another run first
+
+    def _must_have_its_commits(self) -> None:
+        """Refuses the first half of a rollback that was killed, while the second is in the trash.
+
+        Its snapshots would lie above the log, and Spark would load them for batches that run again.
+        """
+        logs = self.found.logs
+        noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
+        versions = sorted({snapshot_version(path) or 0 for path in self.found.files})
+        commits = [f"commits/{batch_of(one)}" for one in versions if one]
+        missing = [
+            path
+            for path in (*noted, *commits)
+            if path not in self.there and path not in self.found.files
+        ]
+        others = trash_of_others(self.storage, self.found.run) if missing else {}
+        for path in missing:
+            if path in others:
+                raise ConfigError(
+                    f"{self.storage.root}: {path} went in run {others[path]}; undo that one first"
+                )
+
+    # -- what the rollback noted
+
+    def _against(self, logs: LogWorld) -> Iterator[str]:
+        """Yields what the query has done since, or what is lost."""
+        removed = {seen.path: seen for seen in logs.removed}
+        whole = bool(removed) and all(
+            path not in self.found.files and self._is_mine(seen) for path, seen in removed.items()
+        )
+        yield from self._against_left(logs, whole=whole)
+        yield from self._against_removed(removed)
+        if not whole:
+            left = {seen.path for seen in logs.left}
+            yield from self._against_others(left | removed.keys())
+        yield from self._against_state(logs, whole=whole)
+
+    def _against_left(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
+        for seen in logs.left:
+            entry = self.there.get(seen.path)
+            if entry is None and not whole:
+                yield f"{seen.path}, which the rollback had left, is gone"
+            elif entry and not self.same(seen, entry):
+                yield f"{seen.path}, which the rollback had left, was written again"
+
+    def _against_removed(self, removed: Mapping[str, Seen]) -> Iterator[str]:
+        for path, seen in removed.items():
+            if path in self.found.files:
+                yield from self._against_place(path)
+            elif path not in self.there:
+                yield f"{path} is neither in its place nor in the trash"
+            elif not self._is_mine(seen):
+                yield f"{path} was written again"
+
+    def _against_place(self, path: str) -> Iterator[str]:
+        """Yields what is in the place of a file of the trash, unless it is half-way there."""
+        entry = self.there.get(path)
+        if entry is None or self._is_half_way(entry):
+            if self.deeds.removed_again(path) and self.ended:
+                yield f"{path} was written again, and removed by another run"
+        elif equal(self.storage, self.found.files[path].path, path):
+            yield f"{path} was written again"
+        else:
+            yield f"{path} is another file by now"
+
+    def _against_others(self, known: frozenset[str] | set[str]) -> Iterator[str]:
+        """Yields the entries that neither the rollback left nor an undo brought back."""
+        for path in sorted(self.there, key=_by_batch):
+            if is_log_entry(path) and path not in known and not self._is_of_earlier(path):
+                yield f"{path} was written after it"
+        for path in sorted(self.deeds.removed_since(), key=_by_batch):
+            if is_log_entry(path) and path not in known:
+                yield f"{path} was written after it, and removed by another run"
+
+    def _against_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
+        for seen in logs.newest:
+            entry = self.there.get(seen.path)
+            if entry and not self.same(seen, entry):
+                yield f"{seen.path}, which the rollback had left, was written again"
+        for path in self.found.files:
+            if not is_log_entry(path):
+                yield from self._against_place(path)
+        yield from self._against_new_state(logs, whole=whole)
+
+    def _against_new_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
+        """Yields the state above that only a batch can have written."""
+        notes, newest = self.found.notes, {seen.path for seen in logs.newest}
+        versions = [_version(path) for path in notes]
+        for path, entry in sorted(self.there.items()):
+            file = classify_any(entry)
+            if not isinstance(file, Delta | Snapshot) or path in self.found.files:
+                continue
+            above = file.version > logs.version - isinstance(file, Delta)
+            if path in notes:
+                seen = notes[path].seen
+                if seen.crc32c is not None and not self.same(seen, entry):
+                    yield f"{path} is another file by now"
+            elif above and path not in newest and (not whole or file.version <= max(versions)):
+                if self._is_of_earlier(path):
+                    continue
+                yield f"{path} was written after it"
+
+    def _is_mine(self, seen: Seen) -> bool:
+        """Returns whether an entry is there as it was: never moved, or brought back by an undo."""
+        entry = self.there.get(seen.path)
+        if entry is None or not self.same(seen, entry):
+            return False
+        unmoved = entry.modified is not None and entry.modified == seen.entry.modified
+        return unmoved or seen.path in self.deeds.restored
+
+    def _is_half_way(self, entry: Entry) -> bool:
+        """Returns whether a file has two names since a move was cut short, or was done twice.
+
+        Else the query wrote it again, whatever its bytes.
+        """
+        trashed = self.found.files[entry.path]
+        if not equal(self.storage, trashed.path, entry.path):
+            return False
+        return self._is_cut_short(entry) or self._is_of_another_undo(entry)
+
+    def _is_cut_short(self, entry: Entry) -> bool:
+        """Returns whether it may be the one move of this run, or of its undo, that was cut short.
+
+        That is of the file that was moved last, or is moved next.
+        """
+        begun = self.deeds.restoring(entry.path)
+        first = self.found.newest_first()[0]
+        if (self.ended and begun is None) or self.found.path_of(first) != entry.path:
+            return False
+        note = self.found.notes.get(entry.path)
+        times = {first.modified, note.seen.entry.modified if note else None} - {None}
+        moved = begun is not None and (entry.modified or 0.0) >= begun.time
+        return moved or entry.modified in times
+
+    def _is_of_earlier(self, path: str) -> bool:
+        """Returns whether an earlier run had removed a file, and undoing it brought it back."""
+        return self.deeds.removed_before(path) and self._is_of_another_undo(self.there[path])
+
+    def _is_of_another_undo(self, entry: Entry) -> bool:
+        """Returns whether undoing another run brought it back, which had found it again.
+
+        A rollback that was killed in the middle of a move leaves that file to the next one.
+        """
+        others = (
+            one for one in self.deeds.restored.get(entry.path, ()) if one.run != self.deeds.run
+        )
+        return any(
+            entry.modified is not None
+            and (entry.modified == one.modified or entry.modified >= one.time)
+            for one in others
+        )
+
+    def _lost(self) -> Iterator[str]:
+        """Yields what would be missing of it: deleted from the trash, or from beside a zip."""
+        until = max((note.until for note in self.found.notes.values()), default=0.0)
+        if self.storage.now() >= until:  # another run may have begun to empty this trash
+            lost = (path for path in self.found.notes if not self._is_somewhere(path))
+            yield from (f"{path} has been deleted from the trash, which is due" for path in lost)
+        for path in sorted(self.found.files):
+            if why := lacking_part(self.storage, self.found, path):
+                yield why
+
+    def _is_somewhere(self, path: str) -> bool:
+        return path in self.there or path in self.found.files or path.endswith(".crc")
+
+    # -- what earlier builds noted
+
+    def _against_old(self) -> Iterator[str]:
+        """Yields what speaks against it where nothing is noted of the logs: anything newer."""
+        for path in sorted(self.found.files):
+            if path in self.there:
+                yield from self._against_place(path)
+        times = [one.modified for one in self.found.manifests]
+        since = max((one for one in times if one is not None), default=None)
+        for path, entry in sorted(self.there.items()):
+            file = classify_any(entry)
+            if path in self.found.files or path in self.deeds.restored:
+                continue
+            if not is_log_entry(path) and not isinstance(file, Delta):
+                continue
+            if since is None or entry.modified is None or entry.modified > since:
+                yield f"{path} is newer than its manifest, which says nothing of the logs"
+
+
+def _by_batch(path: str) -> tuple[int, str]:
+    name = path.rpartition("/")[2]
+    return int(name) if name.isdecimal() else -1, path
+
+
+def _version(path: str) -> int:
+    found = classify_any(Entry(path, 0, None))
+    return found.version if isinstance(found, Delta | Snapshot) else 0

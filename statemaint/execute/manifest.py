@@ -1,0 +1,294 @@
+"""The manifest of a run's trash: which files were moved there, and what the world was then.
+
+    _statemaint/trash/<run>/manifest/<name>.jsonl    a line for each file, before it is moved
+
+    path, bytes, modified   the file as it was listed, with its crc32c where it was read
+    until                   how long it is kept at least
+    beside                  on a checksum whose file stays: that file
+    world                   on the first line of each store: its log, as the run saw it
+    logs                    on the first line of a rollback: the query's logs, as they were
+
+Manifests of earlier builds have `path`, `bytes` and `until` only. A line that cannot be read moved
+no file, and one whose world cannot be read is taken for one that has none.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from statemaint.errors import NotFoundError
+from statemaint.listing import Entry
+from statemaint.model.ids import run_folder
+from statemaint.plan import MendVerb
+from statemaint.storage import Storage
+
+FOLDER = "_statemaint/trash"
+MANIFEST = "manifest"
+_OF_ROLLBACK = f"{MendVerb.ROLLBACK.value}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as a run saw it.
+
+    Attributes:
+        entry: as it was listed.
+        crc32c: of its stored bytes; `None` where they were not read.
+    """
+
+    entry: Entry
+    crc32c: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Returns the file's path."""
+        return self.entry.path
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWorld:
+    """The log of one store, as a run saw it.
+
+    Attributes:
+        directory: of the store.
+        target: the newest committed version; `None` where there was none.
+        files: its deltas or changelogs; its zips where it has nothing else.
+    """
+
+    directory: str
+    target: int | None
+    files: tuple[Seen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogWorld:
+    """The query's logs, as a rollback saw them.
+
+    Attributes:
+        version: the newest state version that it left.
+        left: the entries that it left, of `commits/`, `offsets/` and the operators' metadata.
+        removed: those that it was to remove, in that order.
+        newest: the changes of `version` in each store, or its zips.
+    """
+
+    version: int
+    left: tuple[Seen, ...]
+    removed: tuple[Seen, ...]
+    newest: tuple[Seen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line of a manifest.
+
+    Attributes:
+        seen: the file that was to be moved; its time is `None` in old manifests.
+        until: how long it is kept at least, by the storage's clock.
+        since: when its manifest was last written to.
+        beside: the file that it is the checksum of, where that one stays.
+        world: the log of its store.
+    """
+
+    seen: Seen
+    until: float
+    since: float | None = None
+    beside: Seen | None = None
+    world: StoreWorld | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the trash of a run holds, and what its manifests say.
+
+    Attributes:
+        run: the run.
+        manifests: the manifests themselves.
+        files: what is there, by the old paths.
+        notes: what is noted of each path, in the order in which the files went.
+        of_rollback: whether the run was a rollback.
+        logs: the query's logs then; `None` where nothing says so.
+    """
+
+    run: str
+    manifests: tuple[Entry, ...]
+    files: Mapping[str, Entry]
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    of_rollback: bool = False
+    logs: LogWorld | None = None
+
+    def newest_first(self) -> tuple[Entry, ...]:
+        """Returns the files against the order in which they went: a file before its checksum."""
+        waiting = dict(self.files)
+        noted = [waiting.pop(path) for path in reversed([*self.notes]) if path in waiting]
+        return (*noted, *sorted(waiting.values(), key=lambda one: one.path.endswith(".crc")))
+
+    def path_of(self, entry: Entry) -> str:
+        """Returns the old path of a file in the trash."""
+        return entry.path.removeprefix(f"{folder_of(self.run)}/")
+
+
+def folder_of(run: str) -> str:
+    """Returns where the trash of a run is."""
+    return f"{FOLDER}/{run_folder(run)}"
+
+
+def manifest_path(run: str, name: str) -> str:
+    """Returns the path of a run's manifest."""
+    return f"{folder_of(run)}/{MANIFEST}/{name}.jsonl"
+
+
+# -- writing
+
+
+def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
+    """Returns the lines of a manifest; each world is on the first line of its store."""
+    known: StoreWorld | None = None
+    lines = []
+    for number, note in enumerate(notes):
+        fields: dict[str, Any] = {
+            "path": note.seen.path,
+            "bytes": note.seen.entry.size,
+            "modified": note.seen.entry.modified,
+            "until": note.until,
+        }
+        if note.seen.crc32c is not None:
+            fields["crc32c"] = note.seen.crc32c
+        if note.beside:
+            fields["beside"] = _pack(note.beside)
+        if note.world and note.world is not known:
+            known = note.world
+            fields["world"] = _world(note.world)
+        if logs and number == 0:
+            fields["logs"] = _logs(logs)
+        lines.append(json.dumps(fields, separators=(",", ":")) + "\n")
+    return "".join(lines).encode()
+
+
+def _world(world: StoreWorld) -> dict[str, Any]:
+    files = [_pack(one, below=world.directory) for one in world.files]
+    return {"directory": world.directory, "target": world.target, "files": files}
+
+
+def _logs(logs: LogWorld) -> dict[str, Any]:
+    lists = {name: getattr(logs, name) for name in ("left", "removed", "newest")}
+    return {"version": logs.version} | {
+        name: [_pack(one) for one in found] for name, found in lists.items()
+    }
+
+
+def _pack(seen: Seen, *, below: str = "") -> list[Any]:
+    name = seen.path.removeprefix(f"{below}/") if below else seen.path
+    found: list[Any] = [name, seen.entry.size, seen.entry.modified]
+    return found if seen.crc32c is None else [*found, seen.crc32c]
+
+
+# -- reading
+
+
+def contents(storage: Storage, run: str) -> Contents:
+    """Returns what the trash of a run holds.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    manifests, files = [], {}
+    folder = f"{folder_of(run)}/"
+    for entry in storage.list(folder.rstrip("/")):
+        path = entry.path.removeprefix(folder)
+        if path.startswith(f"{MANIFEST}/"):
+            manifests.append(entry)
+        else:
+            files[path] = entry
+    found = Contents(run, tuple(sorted(manifests)), files)
+    notes: dict[str, Note] = {}
+    logs = None
+    for manifest in found.manifests:
+        lines = read_lines(storage, manifest.path)
+        _read_notes(lines, manifest.modified, notes)
+        logs = logs or next((one for line in lines if (one := _parsed_logs(line))), None)
+    of_rollback = any(one.name == _OF_ROLLBACK for one in found.manifests)
+    return replace(found, notes=notes, of_rollback=of_rollback, logs=logs)
+
+
+def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
+    """Returns the lines of a manifest or a ledger; one that a crash cut short is left out.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    try:
+        content = storage.read(path)
+    except NotFoundError:
+        return []
+    found = []
+    for line in content.splitlines():
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(fields, dict):
+            found.append(fields)
+    return found
+
+
+def _read_notes(
+    lines: Iterable[Mapping[str, Any]], since: float | None, notes: dict[str, Note]
+) -> None:
+    """Adds what the lines say; a file that was noted twice went when the later line says."""
+    worlds: dict[str, StoreWorld] = {}
+    for line in lines:
+        path = line.get("path")
+        if not isinstance(path, str):
+            continue
+        if found := _parsed_world(line):
+            worlds[found.directory] = found
+        summed = [line["crc32c"]] if "crc32c" in line else []
+        seen = _seen([path, line.get("bytes"), line.get("modified"), *summed])
+        until = line.get("until")
+        notes.pop(path, None)
+        notes[path] = Note(
+            seen or Seen(Entry(path, -1, None)),
+            until if isinstance(until, int | float) else 0.0,
+            since,
+            beside=_seen(line.get("beside")),
+            world=worlds.get(path.rpartition("/")[0]),
+        )
+
+
+def _parsed_world(line: Mapping[str, Any]) -> StoreWorld | None:
+    found = line.get("world")
+    if not isinstance(found, dict) or not isinstance(directory := found.get("directory"), str):
+        return None
+    target, files = found.get("target"), _all_seen(found.get("files"), below=directory)
+    if files is None or not isinstance(target, int | None):
+        return None
+    return StoreWorld(directory, target, files)
+
+
+def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
+    found = line.get("logs")
+    if not isinstance(found, dict) or not isinstance(version := found.get("version"), int):
+        return None
+    left, removed, newest = (_all_seen(found.get(name)) for name in ("left", "removed", "newest"))
+    if left is None or removed is None or newest is None:
+        return None
+    return LogWorld(version, left, removed, newest)
+
+
+def _all_seen(found: object, *, below: str = "") -> tuple[Seen, ...] | None:
+    if not isinstance(found, list):
+        return None
+    parsed = [_seen(one, below=below) for one in found]
+    return tuple(one for one in parsed if one) if all(parsed) else None
+
+
+def _seen(found: object, *, below: str = "") -> Seen | None:
+    match found:
+        case [str(name), int(size), float() | int() | None as modified]:
+            crc32c = None
+        case [str(name), int(size), float() | int() | None as modified, int(crc32c)]:
+            pass
+        case _:
+            return None
+    return Seen(Entry(f"{below}/{name}" if below else name, size, modified), crc32c)

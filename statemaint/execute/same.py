@@ -1,0 +1,64 @@
+"""Whether a file is still the one that a run saw."""
+
+from dataclasses import dataclass
+
+from statemaint.execute.deeds import Deeds
+from statemaint.execute.manifest import Contents, Seen
+from statemaint.execute.world import fingerprint
+from statemaint.listing import Entry
+from statemaint.storage import Storage
+
+_PIECE = 1024 * 1024
+
+
+def equal(storage: Storage, one: str, other: str) -> bool:
+    """Returns whether two files hold the same bytes; a size proves nothing.
+
+    Raises:
+        StorageError: when either cannot be read.
+    """
+    if storage.stat(one).size != storage.stat(other).size:
+        return False
+    with storage.open(one) as first, storage.open(other) as second:
+        while piece := first.read(_PIECE):
+            if piece != second.read(_PIECE):
+                return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Compares what is there with what a run saw.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        found: the trash of the run.
+        deeds: what the ledger says since.
+    """
+
+    storage: Storage
+    found: Contents
+    deeds: Deeds
+
+    def __call__(self, seen: Seen, entry: Entry) -> bool:
+        """Returns whether a listed file is the one that was seen.
+
+        Its bytes decide where they were noted: a copied checkpoint has other times, and a clock of
+        whole seconds the same one twice.
+        """
+        if entry.size != seen.entry.size:
+            return False
+        if seen.crc32c is not None:
+            return fingerprint(self.storage, entry.path) == seen.crc32c
+        if trashed := self.found.files.get(entry.path):
+            return equal(self.storage, trashed.path, entry.path)
+        unmoved = entry.modified is not None and entry.modified == seen.entry.modified
+        return unmoved or self._as_restored(seen, entry)
+
+    def _as_restored(self, seen: Seen, entry: Entry) -> bool:
+        """Returns whether an undo brought the file back, and a move gives files another time."""
+        for one in self.deeds.restored.get(entry.path, ()):
+            was_seen = (one.size, one.modified) == (seen.entry.size, seen.entry.modified)
+            if was_seen and one.crc32c is not None:
+                return fingerprint(self.storage, entry.path) == one.crc32c
+        return False

@@ -1,0 +1,214 @@
+"""What a run notes of the world that it takes files from, so that an undo knows it again."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import google_crc32c
+
+from statemaint.errors import NotFoundError, Superseded
+from statemaint.execute.manifest import LogWorld, Note, Seen, StoreWorld
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, Snapshot, StateFile, side_file
+from statemaint.model.ids import StoreId, version_of
+from statemaint.plan import Mend, MendVerb, Remove
+from statemaint.storage import Storage
+
+_PIECE = 1024 * 1024
+_BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
+Versioned = Delta | Snapshot
+
+
+def fingerprint(storage: Storage, path: str) -> int:
+    """Returns the CRC32C of a file's stored bytes.
+
+    Raises:
+        StorageError: when the file cannot be read.
+    """
+    value = 0
+    with storage.open(path) as stream:
+        while piece := stream.read(_PIECE):
+            value = google_crc32c.extend(value, piece)
+    return value
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    """Returns whether two listings of a path are of one file, by its size and time."""
+    return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
+
+
+def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
+    """Returns a store's log: its deltas or changelogs; its zips where it has no others."""
+    kept = tuple(files)
+    deltas = tuple(file for file in kept if isinstance(file, Delta))
+    return deltas or tuple(
+        file for file in kept if isinstance(file, Snapshot) and file.entry.path.endswith(".zip")
+    )
+
+
+def log_entries(storage: Storage, operators: Iterable[int]) -> Iterator[Entry]:
+    """Yields the entries of the query's logs and of the metadata of operators, and nothing else."""
+    folders = ("commits", "offsets", *(f"state/{one}/_metadata/v2" for one in sorted(operators)))
+    for folder in folders:
+        yield from (one for one in storage.list(folder) if _BATCH.fullmatch(one.name))
+
+
+def is_log_entry(path: str) -> bool:
+    """Returns whether a path is one that `log_entries` yields."""
+    folder, _, name = path.rpartition("/")
+    of_log = folder in ("commits", "offsets") or folder.endswith("/_metadata/v2")
+    return of_log and _BATCH.fullmatch(name) is not None
+
+
+# -- maintenance
+
+
+def maintained(storage: Storage, store: Store, target: int | None, gone: int) -> StoreWorld:
+    """Returns the log of a store that is maintained.
+
+    Of the first version above those that go the bytes are noted as well: as long as it is the very
+    same, nothing below it was written again.
+
+    Args:
+        storage: where the store lives.
+        store: as it was listed.
+        target: the run's target version.
+        gone: the newest version of which anything goes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    log = log_of(store.files)
+    first = min((file.version for file in log if file.version > gone), default=None)
+    files = (_seen_if_there(storage, file, read=file.version == first) for file in log)
+    return StoreWorld(store.id.directory, target, tuple(files))
+
+
+def _seen_if_there(storage: Storage, file: Versioned, *, read: bool) -> Seen:
+    try:
+        return sealed(storage, file.entry) if read else Seen(file.entry)
+    except Superseded:
+        return Seen(file.entry)
+
+
+def sealed(storage: Storage, entry: Entry) -> Seen:
+    """Returns a file with its fingerprint.
+
+    Raises:
+        Superseded: when it is not the listed file any more.
+        StorageError: when the storage fails.
+    """
+    try:
+        found = Seen(entry, fingerprint(storage, entry.path))
+        same = is_same(storage.stat(entry.path), entry)
+    except NotFoundError as error:
+        raise Superseded(entry.path, "was there when this was planned and is gone") from error
+    if not same:
+        raise Superseded(entry.path, "was replaced since this was planned")
+    return found
+
+
+# -- repair and rollback
+
+
+def mended(storage: Storage, plan: Mend, checkpoint: Checkpoint, until: float) -> tuple[Note, ...]:
+    """Returns what to note of the files that a repair or a rollback moves away.
+
+    Args:
+        storage: where the checkpoint lives.
+        plan: what is done.
+        checkpoint: as it will be without those files.
+        until: how long they are kept at least.
+
+    Raises:
+        Superseded: when a file that the plan was proved on was replaced.
+        StorageError: when the storage fails.
+    """
+    removes = [step for step in plan.steps if isinstance(step, Remove)]
+    stores = {store.id: store for store in checkpoint.stores}
+    if plan.verb is MendVerb.ROLLBACK:
+        return tuple(Note(_removed(storage, one), until) for one in removes)
+    worlds = _worlds(storage, removes, stores, checkpoint.target)
+    owners = {file.entry.path: file for store in stores.values() for file in store.files}
+    return tuple(
+        Note(
+            Seen(one.entry),
+            until,
+            beside=_beside(storage, one.entry, owners),
+            world=worlds.get(one.store) if one.store else None,
+        )
+        for one in removes
+    )
+
+
+def _removed(storage: Storage, one: Remove) -> Seen:
+    """Returns what is noted of a file that a rollback removes: of a change, its bytes too."""
+    change = one.path.endswith((".delta", ".changelog"))
+    return sealed(storage, one.entry) if change else Seen(one.entry)
+
+
+def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> Seen | None:
+    """Returns the file that stays and that a checksum was made for, if that is what goes."""
+    side = side_file(entry)
+    owner = owners.get(side.owner) if side else None
+    if owner is None:
+        return None
+    return _read(storage, owner)
+
+
+def _read(storage: Storage, file: StateFile) -> Seen:
+    """Returns a file, with its fingerprint where it is a change: others may be large."""
+    return sealed(storage, file.entry) if isinstance(file, Delta) else Seen(file.entry)
+
+
+def _worlds(
+    storage: Storage,
+    removes: Iterable[Remove],
+    stores: Mapping[StoreId, Store],
+    target: int | None,
+) -> dict[StoreId, StoreWorld]:
+    """Returns the log of each store that loses files, with the bytes of what they were held to."""
+    highest: dict[StoreId, int] = {}
+    for one in removes:
+        if one.store is not None and one.store in stores:
+            highest[one.store] = max(one.version, highest.get(one.store, 0))
+    return {
+        unit: StoreWorld(stores[unit].id.directory, target, _judged(storage, stores[unit], version))
+        for unit, version in highest.items()
+    }
+
+
+def _judged(storage: Storage, store: Store, version: int) -> tuple[Seen, ...]:
+    chain = store.versions.from_log(version, proved=())
+    start = chain.start if chain else 0
+    return tuple(
+        sealed(storage, file.entry)
+        if isinstance(file, Delta) and start < file.version <= version
+        else Seen(file.entry)
+        for file in log_of(store.files)
+    )
+
+
+def rolled_back(storage: Storage, plan: Mend, checkpoint: Checkpoint) -> LogWorld | None:
+    """Returns the query's logs, as a rollback sees them; `None` for a repair.
+
+    Raises:
+        Superseded: when an entry was replaced since the rollback was planned.
+        StorageError: when the storage fails.
+    """
+    if plan.verb is not MendVerb.ROLLBACK or plan.batch is None:
+        return None
+    version = version_of(plan.batch)
+    gone = {one.path: one.entry for one in plan.removes if is_log_entry(one.path)}
+    operators = {store.id.operator for store in checkpoint.stores}
+    left = [one for one in log_entries(storage, operators) if one.path not in gone]
+    newest = [
+        file for store in checkpoint.stores for file in log_of(store.files)
+        if file.version == version
+    ]  # fmt: skip
+    return LogWorld(
+        version,
+        left=tuple(sealed(storage, one) for one in left),
+        removed=tuple(sealed(storage, one) for one in gone.values()),
+        newest=tuple(_read(storage, file) for file in newest),
+    )
