@@ -19,7 +19,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, spark_checksums
 from statemaint.storage import Storage
 
-_PIECE = 1024 * 1024
+_PIECE = 64 * 1024
 
 Chunks = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
 """Pieces of the files of some versions; at the end the digest of each version's state."""
