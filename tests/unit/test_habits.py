@@ -152,21 +152,27 @@ def test_a_crash_at_any_change_of_our_first_run_leaves_their_gap_in_the_ledger()
     assert at > 5
 
 
-def test_their_zips_are_noted_before_the_first_deletion_where_we_never_write() -> None:
+def a_zip_a_version() -> Slow:
+    """A store of 30 zips and no changelog, with the last few commits: nothing for us to write."""
     slow = Slow(ids=False)
     slow.query.restart(1)
-    for _ in range(30):  # a zip a version: nothing for us to write
+    for _ in range(30):
         slow.batches(slow.query.target + 1)
         slow.query.upload()
-    for path in [path for path in slow.storage.files if path.endswith(".changelog")]:
-        slow.storage.delete(path)
-    slow.query.purged = 1
-    keep_few = replace(DEFAULT, min_batches_to_retain=3, grace=0.0)
+    slow.storage.delete_all([path for path in slow.storage.files if path.endswith(".changelog")])
     slow.storage.delete_all([f"{log}/{one}" for log in ("commits", "offsets") for one in range(25)])
+    return slow
+
+
+KEEP_FEW = replace(DEFAULT, min_batches_to_retain=3, grace=0.0)
+
+
+def test_their_zips_are_noted_before_the_first_deletion_where_we_never_write() -> None:
+    slow = a_zip_a_version()
     for at in range(60):
         storage = CrashingStorage(slow.storage.files, at=at, after=True, clock=slow.clock)
         try:
-            report = maintain(storage, keep_few)
+            report = maintain(storage, KEEP_FEW)
         except Crash:
             gone = path_of(1, None, "zip") not in storage.files
             noted = [one.version for one in scan(storage).stores[0].uploads.newest]
@@ -176,3 +182,15 @@ def test_their_zips_are_noted_before_the_first_deletion_where_we_never_write() -
     assert report.snapshots_written == 0
     assert report.files_deleted["below_base"] == 25
     assert [one.version for one in scan(storage).stores[0].uploads.newest] == list(range(1, 31))
+
+
+def test_so_are_those_that_came_since_the_base_was_proved() -> None:
+    slow = a_zip_a_version()
+    proved = maintain(slow.storage, replace(KEEP_FEW, max_deletes_per_run=1))
+    assert proved.files_deleted.total() == 1
+    newest = slow.storage.read(path_of(30, None, "zip"))
+    slow.storage.write(path_of(31, None, "zip"), [newest])
+    report = maintain(slow.storage, KEEP_FEW)
+    assert report.snapshots_written == 0
+    assert report.files_deleted["below_base"] == 24
+    assert scan(slow.storage).stores[0].uploads.newest[-1].version == 31
