@@ -19,7 +19,7 @@ from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
+from tests.support.checkpoints import UUID, delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Clock, CopyingStorage, Crash, CrashingStorage, Ticking, survived
 from tests.support.going_on import reset, rewind, rows, run
 from tests.support.rocks import parts_of
@@ -493,4 +493,9 @@ def test_a_query_that_uploads_each_version_has_its_zips_for_a_log() -> None:
     storage.write("commits/9", [b""])
     for path in list(zips)[:3]:
         storage.delete(path)
+    ours = f"{HOME}/3_{UUID}.zip"
+    storage.write(ours, [b"%"])
+    assert undo(storage, "run").left.keys() == set(list(zips)[:5])
+    line = json.dumps({"action": "write_snapshot", "path": ours}).encode() + b"\n"
+    storage.append("_statemaint/ledger/0/0.jsonl", line)
     assert undo(storage, "run").files == 5

@@ -312,6 +312,11 @@ def test_an_entry_that_has_left_the_trash_and_is_there_again_was_written_by_the_
     must_be_refused(storage, back, "commits/15 was written again")
 
 
+def test_an_entry_that_is_nowhere_leaves_a_hole(storage: MemoryStorage, back: str) -> None:
+    storage.delete(f"{FOLDER}/{back}/commits/17")
+    must_be_refused(storage, back, "commits/17 is neither in its place nor in the trash")
+
+
 def test_what_another_undo_brought_back_counts_only_if_it_was_gone_before() -> None:
     deeds = Deeds("mine", removed={
         "commits/1": ((3, "mine"),),
