@@ -29,6 +29,7 @@ from statemaint.plan.store import Window, decide, halt
 _STATE = "spark.sql.streaming.stateStore"
 # Clocks that are further apart make ages meaningless (S19).
 MOST_SKEW = 300.0
+_NEVER, _MOST_WITH_IDS = 1_000_000, 500
 
 
 def plan(
@@ -124,6 +125,16 @@ def _window(
     return Window(floor, required, target, now, request.force_snapshot, policy, skewed)
 
 
+def _large(stores: tuple[Store, ...]) -> int:
+    """Returns after how many versions executors may snapshot so that they hardly ever do.
+
+    With unique ids the header of each changelog names all versions since its executor's last
+    snapshot, and Spark fails once that exceeds 65,535 bytes, at some 860 versions.
+    """
+    with_ids = any(store.rocks and store.rocks.ids for store in stores)
+    return _MOST_WITH_IDS if with_ids else _NEVER
+
+
 def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     theirs = [one for store in stores for one in store.foreign]
@@ -131,7 +142,7 @@ def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
         newest = max(theirs, key=lambda one: (one.version, one.entry.path))
         detail = (
             f"{newest.entry.path} and {len(theirs) - 1} more snapshots were written by executors: "
-            f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to 1000000 for the "
+            f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to {_large(stores)} for the "
             f"query and leave its maintenanceInterval as it is; from Spark 4.2 on also set "
             f"{_STATE}.forceSnapshotUploadOnLag=false, and only then "
             f"{_STATE}.coordinatorReportSnapshotUploadLag=false"

@@ -437,3 +437,12 @@ def test_while_executors_may_build_on_them_no_zip_and_no_table_goes(
     files = [one for one in store.files if one.entry in gone]
     assert all(isinstance(one, Delta) for one in files if not isinstance(one, SharedFile))
     assert not [one for one in files if isinstance(one, SharedFile)]
+
+
+def test_with_unique_ids_executors_are_to_snapshot_now_and_then() -> None:
+    """A changelog with ids names each version since its executor's last zip: 860 at the most."""
+    ids = {version: "a" for version in range(1, 31)}
+    store = replace(rocks_store("10_az 30_az sa", ids=ids), since=9)
+    found = plan(rocks_checkpoint(store, batches=range(25, 30)), Policy(), NOW)
+    (foreign,) = [one for one in found.findings if one.code is FindingCode.FOREIGN_MAINTAINER]
+    assert "minDeltasForSnapshot to 500 for" in foreign.detail

@@ -358,3 +358,25 @@ def test_an_undo_brings_no_stale_snapshot_back(query: RewoundQuery) -> None:
     undo(query.storage, done.run)
     assert query.wrong == []
     assert verify(query.storage, deep=True).findings == ()
+
+
+def test_an_undo_of_maintenance_leaves_a_stale_snapshot_in_the_trash(query: RewoundQuery) -> None:
+    rewound(query, 29)
+    run = maintain(query.storage, TIGHT).run
+    for last in (29, 31):
+        query.run(30, last, source="b")
+        left = undo(query.storage, run).left
+        assert STALE in str(left)
+        assert query.wrong == []
+        assert verify(query.storage, deep=True).findings == ()
+
+
+def test_an_undo_of_a_repair_leaves_a_stale_snapshot_in_the_trash(query: RewoundQuery) -> None:
+    rewound(query, 26)
+    query.purge(21)
+    done = repair(query.storage, trash_for=MONTH)
+    assert STALE in [one.path for one in done.removed]
+    query.run(27, 28, source="b")
+    query.storage.delete(STALE)
+    assert STALE in str(undo(query.storage, done.run).left)
+    assert query.wrong == []
