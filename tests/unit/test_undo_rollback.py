@@ -199,6 +199,20 @@ def test_not_once_it_has_gone_on_and_was_rolled_back_again(
     must_be_refused(storage, back, why)
 
 
+def test_not_where_only_the_ledger_tells_that_it_has_gone_on(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """What it wrote is in the trash of a second rollback, and was in the way of nothing."""
+    storage.write("offsets/21", [offsets_bytes()])
+    storage.write(f"{HOME}/23.delta", [delta_bytes([])])
+    back = rollback(storage, 20, trash_for=MONTH).run
+    clock.now += 60
+    run(storage, 21, 21)
+    clock.now += 60
+    rollback(storage, 20, trash_for=MONTH)
+    must_be_refused(storage, back, "commits/21 was written after it, and removed by another run")
+
+
 def test_not_where_its_whole_log_was_purged_and_nothing_of_ours_is_left(
     storage: MemoryStorage, back: str
 ) -> None:
