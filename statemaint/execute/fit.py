@@ -22,6 +22,10 @@ from statemaint.plan import MendVerb
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
 
+_STALE = (
+    "it was stale when it went: the files that it was proved from had been written again; leave it "
+    "in the trash, the log has the state"
+)
 _LEAVE = "leave it in the trash, `statemaint doctor` says what the checkpoint needs"
 
 
@@ -132,7 +136,8 @@ class _Fit:
             world = note.world if note else None
             if id(world) not in logs:
                 logs[id(world)] = self._log(directory, world, note, there, highest)
-            if why := self._above(file, world) or logs[id(world)].against(file.version):
+            stale = _STALE if note and note.stale else None
+            if why := stale or self._above(file, world) or logs[id(world)].against(file.version):
                 yield file.entry.path, why
 
     def _above(self, file: Versioned, world: StoreWorld | None) -> str | None:

@@ -5,6 +5,7 @@
     path, bytes, modified   the file as it was listed, with its crc32c where it was read
     until                   how long it is kept at least
     beside                  on a checksum whose file stays: that file
+    stale                   a snapshot whose log was written again before it went: never put back
     world                   on the first line of each store: its log, as the run saw it
     logs                    on the first line of a rollback: the query's logs, as they were
 
@@ -88,6 +89,7 @@ class Note:
         since: when its manifest was last written to.
         beside: the file that it is the checksum of, where that one stays.
         world: the log of its store.
+        stale: it is a stale snapshot, or beside one: its inputs had been replaced before it went.
     """
 
     seen: Seen
@@ -95,6 +97,7 @@ class Note:
     since: float | None = None
     beside: Seen | None = None
     world: StoreWorld | None = None
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,8 @@ def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
         }
         if note.seen.crc32c is not None:
             fields["crc32c"] = note.seen.crc32c
+        if note.stale:
+            fields["stale"] = True
         if note.beside:
             fields["beside"] = _pack(note.beside)
         if note.world and note.world is not known:
@@ -253,6 +258,7 @@ def _read_notes(
             since,
             beside=_seen(line.get("beside")),
             world=worlds.get(path.rpartition("/")[0]),
+            stale=line.get("stale") is True,
         )
 
 

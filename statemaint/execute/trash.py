@@ -34,7 +34,7 @@ from statemaint.execute.world import fingerprint, maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, classify_any, side_file
-from statemaint.plan import Delete
+from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
 
 
@@ -112,7 +112,7 @@ class Trash:
         """
         world = maintained(self.storage, store, target, gone) if store else None
         until, unit = self.until, deletes[0].store
-        notes = [Note(Seen(one.entry), until, world=world) for one in deletes]
+        notes = [Note(Seen(one.entry), until, world=world, stale=_is_stale(one)) for one in deletes]
         self.announce(notes, f"{unit.operator}-{unit.partition}")
 
     def announce(self, notes: Sequence[Note], name: str, logs: LogWorld | None = None) -> None:
@@ -142,6 +142,10 @@ class Trash:
             if not equal(self.storage, entry.path, target):
                 raise
             self.storage.delete(entry.path)
+
+
+def _is_stale(delete: Delete) -> bool:
+    return delete.reason is DeleteReason.STALE_SNAPSHOT
 
 
 def restore(

@@ -10,6 +10,7 @@ from statemaint.execute.manifest import LogWorld, Note, Seen, StoreWorld
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, StateFile, side_file
+from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.plan import Mend, MendVerb, Remove
 from statemaint.storage import Storage
@@ -130,12 +131,15 @@ def mended(storage: Storage, plan: Mend, checkpoint: Checkpoint, until: float) -
         return tuple(Note(_removed(storage, one), until) for one in removes)
     worlds = _worlds(storage, removes, stores, checkpoint.target)
     owners = {file.entry.path: file for store in stores.values() for file in store.files}
+    cured = (one for one in plan.cures if one.finding.code is FindingCode.STALE_SNAPSHOT)
+    stale = {path for one in cured for path in one.paths}
     return tuple(
         Note(
             Seen(one.entry),
             until,
             beside=_beside(storage, one.entry, owners),
             world=worlds.get(one.store) if one.store else None,
+            stale=one.path in stale,
         )
         for one in removes
     )

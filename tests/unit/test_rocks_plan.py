@@ -441,7 +441,7 @@ def test_while_executors_may_build_on_them_no_zip_and_no_table_goes(
 
 def test_with_unique_ids_executors_are_to_snapshot_now_and_then() -> None:
     """A changelog with ids names each version since its executor's last zip: 860 at the most."""
-    ids = {version: "a" for version in range(1, 31)}
+    ids = dict.fromkeys(range(1, 31), "a")
     store = replace(rocks_store("10_az 30_az sa", ids=ids), since=9)
     found = plan(rocks_checkpoint(store, batches=range(25, 30)), Policy(), NOW)
     (foreign,) = [one for one in found.findings if one.code is FindingCode.FOREIGN_MAINTAINER]
