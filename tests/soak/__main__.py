@@ -80,7 +80,7 @@ class Maintenance:
         random: decides what goes to the trash and what is undone.
         counts: what was done.
         findings: what should not be.
-        repairs: the batch after which the query went on behind each repair.
+        repairs: those that will be undone, each with the batch that the query has to pass first.
         above: the newest version that has ever been of a batch that was taken back.
     """
 
@@ -108,10 +108,15 @@ class Maintenance:
         with self._working:
             yield
 
-    def repair(self, newest: int) -> None:
-        """Moves away what lies above the logs of a query that was rewound to a batch."""
+    def repair(self, newest: int, before: int) -> None:
+        """Moves away what lies above the logs of a query that was rewound, to be undone soon.
+
+        Args:
+            newest: the batch after which the query goes on.
+            before: the one that it had come to.
+        """
         if run := repair(LocalStorage(self.checkpoint), trash_for=_MONTH).run:
-            self.repairs[run] = newest
+            self.repairs[run] = self.random.randrange(newest, before + 1)
             self.counts["repairs"] += 1
 
     def _loop(self) -> None:
@@ -132,24 +137,27 @@ class Maintenance:
         self.counts["snapshots"] += report.snapshots_written
         self.counts["deleted"] += report.files_deleted.total()
         self.findings += [str(one) for one in report.findings if one.damage and self._wrong(one)]
-        if self.random.random() < _UNDOS:
-            self._undo(storage)
+        for run in list(self._to_undo(storage)):
+            self._undo(storage, run)
+
+    def _to_undo(self, storage: LocalStorage) -> Iterator[str]:
+        """Yields repairs that the query has gone on behind for long enough, and others at random."""
+        newest = max(rewind.committed(self.checkpoint), default=-1)
+        yield from (run for run, batch in self.repairs.items() if newest > batch)
+        runs = [one.run for one in list_runs(storage) if one.in_trash]
+        others = [run for run in runs if run not in self.repairs]
+        if others and self.random.random() < _UNDOS:
+            yield self.random.choice(others)
 
     def _wrong(self, finding: Finding) -> bool:
         """Returns whether a finding is more than what a rewind leaves behind for a while."""
         above = finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET
         return not above or (finding.version or 0) > self.above
 
-    def _undo(self, storage: LocalStorage) -> None:
-        """Undoes a run, every other time a repair: of those the query must have gone on since."""
-        newest = max(rewind.committed(self.checkpoint), default=-1)
-        runs = [one.run for one in list_runs(storage) if one.in_trash]
-        repairs = [one for one in runs if one in self.repairs and self.repairs[one] < newest]
-        others = [one for one in runs if one not in self.repairs]
-        if not (found := self.random.choice((repairs or others, others or repairs))):
-            return
+    def _undo(self, storage: LocalStorage, run: str) -> None:
+        self.repairs.pop(run, None)
         try:
-            undo(storage, self.random.choice(found))
+            undo(storage, run)
             self.counts["undos"] += 1
         except ConfigError:
             self.counts["undos refused"] += 1
@@ -264,7 +272,7 @@ class Disturbance:
             # A batch that was not committed yet may have left its version as well.
             self.maintenance.above = max(self.maintenance.above, batches[-1] + 2)
             if otherwise:
-                self.maintenance.repair(newest)
+                self.maintenance.repair(newest, batches[-1])
         self.rewinds += 1
         self.merged += (batches[-1] - newest + 1) * otherwise
 
