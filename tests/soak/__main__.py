@@ -141,7 +141,7 @@ class Maintenance:
             self._undo(storage, run)
 
     def _to_undo(self, storage: LocalStorage) -> Iterator[str]:
-        """Yields repairs that the query has gone on behind for long enough, and others at random."""
+        """Yields repairs whose batch the query has passed, and other runs at random."""
         newest = max(rewind.committed(self.checkpoint), default=-1)
         yield from (run for run, batch in self.repairs.items() if newest > batch)
         runs = [one.run for one in list_runs(storage) if one.in_trash]
