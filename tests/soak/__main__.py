@@ -263,12 +263,14 @@ class Disturbance:
         """Takes batches back; at least two stay, or Spark does not restart.
 
         Where they come again as they were the old snapshots are right, and the query may go on at
-        once. Where they do not, those above the log have to go first, as the runbook says.
+        once. Where they do not, those above the log have to go first, as the runbook says; it goes
+        as far back as it can then, so that there are some.
         """
         batches = rewind.committed(self.query.checkpoint)
         if len(batches) < 3:
             return
-        newest, otherwise = self.random.choice(batches[1:-1]), self.random.random() < _OTHERWISE
+        otherwise = self.random.random() < _OTHERWISE
+        newest = batches[1] if otherwise else self.random.choice(batches[1:-1])
         with self.maintenance.stopped():
             rewind.take_back(self.query.root, newest, keep_sources=otherwise)
             # A batch that was not committed yet may have left its version as well.
