@@ -47,7 +47,7 @@ checkpoints: setup ## make the files of tests/checkpoints anew with each of thos
 bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
 
-soak: setup ## run and kill real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2"
+soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak $(ARGS)
 
 fuzz: setup ## throw broken bytes at every decoder for an hour

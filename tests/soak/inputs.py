@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +15,10 @@ _LATE = 25
 
 
 def write_inputs(folder: Path, batches: int) -> None:
-    """Writes the events of so many batches, in the order in which Spark will take them."""
+    """Writes the events of so many batches, and no others, in Spark's order."""
+    shutil.rmtree(folder, ignore_errors=True)
     for side in ("left", "right"):
-        (folder / side).mkdir(parents=True, exist_ok=True)
+        (folder / side).mkdir(parents=True)
         for batch in range(batches):
             file = folder / side / f"{batch:05d}.json"
             file.write_text("".join(_lines(side, batch)))
