@@ -143,7 +143,8 @@ def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
         detail = (
             f"{newest.entry.path} and {len(theirs) - 1} more snapshots were written by executors: "
             f"their maintenance runs as well. Set {_STATE}.minDeltasForSnapshot to "
-            f"{_large(stores)} for the query and leave its maintenanceInterval as it is; from Spark 4.2 on also set "
+            f"{_large(stores)} for the query and leave its maintenanceInterval as it is; from "
+            "Spark 4.2 on also set "
             f"{_STATE}.forceSnapshotUploadOnLag=false, and only then "
             f"{_STATE}.coordinatorReportSnapshotUploadLag=false"
         )
