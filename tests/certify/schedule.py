@@ -9,10 +9,13 @@ from typing import Any
 
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
+from tests.certify.closing import settle
+from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Halt, Stop
 from tests.certify.query import Habits
 from tests.certify.stage import Setting, Stage
+from tests.certify.verdicts import Verdicts
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _STORES = (
@@ -21,6 +24,10 @@ _STORES = (
     ("state/0/0", "state/0/1"),
     ("state/0/0/left-keys", "state/0/0/right-keys"),
 )
+
+
+ROCKS = 0.0
+"""The share of schedules whose query keeps its state in RocksDB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +41,26 @@ class Outcome:
 
 def setting(random: Random) -> Setting:
     """Returns what one schedule is about."""
+    rocks = random.random() < ROCKS
     habits = Habits(
-        stores=random.choice(_STORES),
+        stores=random.choice(_STORES[: 3 if rocks else 4]),
         min_deltas=random.randint(1, 4),
         retain=random.randint(1, 4),
-        in_executor=random.random() < 0.4,
-        side_files=random.random() < 0.3,
-        checksums=random.random() < 0.2,
+        in_executor=random.random() < (0.6 if rocks else 0.4),
+        side_files=not rocks and random.random() < 0.3,
+        checksums=not rocks and random.random() < 0.2,
+        codec=random.choice(CODECS) if random.random() < 0.5 else "lz4",
+        rocks=rocks,
+        ids=rocks and random.random() < 0.5,
     )
-    return Setting(habits, local=random.random() < 0.7, two=random.random() < 0.5)
+    skew = random.choice((-400.0, -100.0, 100.0, 400.0)) if random.random() < 0.1 else 0.0
+    return Setting(
+        habits,
+        local=random.random() < 0.7,
+        two=random.random() < 0.5,
+        coarse=random.random() < 0.4,
+        skew=skew,
+    )
 
 
 def policy(random: Random) -> Policy:
@@ -75,19 +93,22 @@ def run(seed: int, *, log: list[str] | None = None, switches: Mapping[str, Any] 
         loss = str(found)
     finally:
         stage.close()
-    stage.tally["snapshots"] = stage.certificate.written
-    stage.tally["deletions"] = stage.certificate.removed
+    stage.tally["snapshots"] = stage.deeds.written
+    stage.tally["deletions"] = stage.deeds.removed
+    stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
     return Outcome(seed, stage.tally, loss)
 
 
 def _play(stage: Stage, random: Random) -> None:
-    stage.batch(random.randint(1, 8))
+    stage.begin(random)
     usual, mood = policy(random), random.choice(_MOODS)
-    weights = [weight * (_BOOST if step in mood else 1) for step, weight in _STEPS]
-    steps = [step for step, _ in _STEPS]
-    for step in random.choices(steps, weights, k=random.randint(5, 40)):
+    chosen = [one for one in _STEPS if one[0].__name__[1:] not in stage.setting.without]
+    weights = [weight * (_BOOST if step in mood else 1) for step, weight in chosen]
+    steps = [step for step, _ in chosen]
+    most = 25 if stage.setting.habits.rocks else 40
+    for step in random.choices(steps, weights, k=random.randint(5, most)):
         step(stage, random, usual)
-    stage.settle(usual.override(max_deletes_per_run=1000))
+    settle(stage, usual.override(max_deletes_per_run=1000), repairs=random.random() < 0.3)
 
 
 Step = Callable[[Stage, Random, Policy], None]
@@ -122,7 +143,17 @@ def _restart(stage: Stage, _random: Random, _: Policy) -> None:
 
 
 def _rewind(stage: Stage, random: Random, _: Policy) -> None:
-    stage.rewind(random.randrange(5), tidy=random.random() < 0.5)
+    """Taken back by somebody who knows the rules."""
+    stage.operator.rewind(random.randrange(5), "tidy", same=random.random() < 0.3, stops=True)
+
+
+def _rewind_by_hand(stage: Stage, random: Random, _: Policy) -> None:
+    """Taken back by somebody who only knows the logs, often several times in a row."""
+    how = random.choice(("left", "left", "left", "snapshots", "first"))
+    same, stops = random.random() < 0.3, random.random() < 0.6
+    stage.operator.rewind(random.randrange(5), how, same=same, stops=stops)
+    if random.random() < 0.6:
+        stage.batch(random.randint(1, 6))
 
 
 def _spark_snapshot(stage: Stage, random: Random, _: Policy) -> None:
@@ -146,11 +177,11 @@ def _read(stage: Stage, random: Random, _: Policy) -> None:
 
 
 def _poison(stage: Stage, random: Random, _: Policy) -> None:
-    stage.poison(random.randrange(8), cut=random.random() < 0.3)
+    stage.operator.poison(random.randrange(8), cut=random.random() < 0.3)
 
 
 def _heal(stage: Stage, _random: Random, _: Policy) -> None:
-    stage.heal()
+    stage.operator.heal()
 
 
 def _garble(stage: Stage, _random: Random, _: Policy) -> None:
@@ -194,6 +225,54 @@ def _undo(stage: Stage, random: Random, _: Policy) -> None:
     stage.undo(random.randrange(8), _halt(stage, random, stop))
 
 
+def _repair(stage: Stage, random: Random, _: Policy) -> None:
+    stage.repair(_halt(stage, random, random.choice(_ENDS)))
+
+
+def _rollback(stage: Stage, random: Random, _: Policy) -> None:
+    stage.rollback(random.randrange(4), _halt(stage, random, random.choice(_ENDS)))
+
+
+def _task(stage: Stage, random: Random, usual: Policy) -> None:
+    stop = random.choice((Stop.NEVER, Stop.CRASH, Stop.PAUSE, Stop.PAUSE))
+    if len(stage.paused) > 1:
+        stop = Stop.CRASH
+    stage.task(usual, _halt(stage, random, stop), random.randrange(2))
+
+
+def _end_tasks(stage: Stage, random: Random, _: Policy) -> None:
+    stage.end_tasks(_halt(stage, random, random.choice((Stop.NEVER, Stop.CRASH))))
+
+
+def _swap(stage: Stage, random: Random, _: Policy) -> None:
+    stage.operator.swap(random.randrange(8), keeps_times=random.random() < 0.5)
+
+
+def _edit(stage: Stage, random: Random, _: Policy) -> None:
+    stage.operator.edit(random.randrange(8))
+
+
+def _touch(stage: Stage, random: Random, _: Policy) -> None:
+    stage.operator.touch(random.randrange(8), keeps_time=random.random() < 0.5)
+
+
+def _save(stage: Stage, _random: Random, _: Policy) -> None:
+    stage.operator.save()
+
+
+def _restore(stage: Stage, random: Random, _: Policy) -> None:
+    stage.operator.restore(ledger=random.random() < 0.5, keeps_times=random.random() < 0.7)
+
+
+def _litter(stage: Stage, random: Random, _: Policy) -> None:
+    kinds = ["store", "commits", "offsets", "state"] + ["tables"] * stage.setting.habits.rocks
+    stage.operator.litter(random.randrange(4), random.choice(kinds))
+
+
+def _ask(stage: Stage, _random: Random, _: Policy) -> None:
+    Verdicts(stage).ask()
+
+
 def _ambush(stage: Stage, random: Random, usual: Policy) -> None:
     """Stops a maintainer in the middle of its work, lets something happen there, and goes on."""
     others = len(stage.paused)
@@ -208,7 +287,7 @@ def _ambush(stage: Stage, random: Random, usual: Policy) -> None:
 
 # What a maintainer does once it has decided.
 _BUSY = ("open", "stat", "write", "publish", "written", "append", "delete", "move", "linked")
-_STEPS: list[tuple[Step, int]] = [
+_STEPS: list[tuple[Step, float]] = [
     (_maintain, 36),
     (_resume, 14),
     (_ambush, 8),
@@ -228,7 +307,20 @@ _STEPS: list[tuple[Step, int]] = [
     (_garble, 1),
     (_heal, 1),
     (_undo, 4),
+    (_rewind_by_hand, 2),
+    (_repair, 1),
+    (_rollback, 1),
+    (_task, 3),
+    (_end_tasks, 2),
+    (_swap, 0.5),
+    (_edit, 0.3),
+    (_touch, 2),
+    (_save, 0.7),
+    (_restore, 0.7),
+    (_litter, 1),
+    (_ask, 0.5),
 ]
+_ENDS = (Stop.NEVER, Stop.NEVER, Stop.CRASH, Stop.FAIL, Stop.PAUSE)
 # Half of all stops are at any point, the others where something is decided.
 _VERBS = (*[""] * 9, "read", "deleted", *_BUSY)
 # What a schedule has more of than others.
@@ -238,5 +330,9 @@ _MOODS: list[tuple[Step, ...]] = [
     (_spark_snapshot, _spark_cleanup, _land, _linger),
     (_read, _leftover, _wait),
     (_rewind, _restart, _part),
+    (_rewind_by_hand, _rewind_by_hand, _undo, _repair),
+    (_rollback, _undo, _repair, _ask),
+    (_task, _end_tasks),
+    (_save, _restore, _touch, _swap),
 ]
 _BOOST = 4

@@ -7,11 +7,12 @@ others go on.
 """
 
 import io
+import math
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
@@ -19,28 +20,52 @@ from statemaint.listing import Entry
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage.base import nothing
+from tests.certify.files import Spot, spot
 from tests.support.faults import Crash
 
+_TAGGED = "tag" in Entry.__dataclass_fields__
 Change = Mapping[str, bytes | None]
 Gate = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is stored under a path."""
+    """What is stored under a path.
+
+    Attributes:
+        content: its bytes.
+        modified: its time.
+        number: new with each that is written; a rename keeps it.
+    """
 
     content: bytes
     modified: float
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Doer:
-    """A run of maintenance, as the certificate's judge knows it."""
+    """Who changes files, as the certificate's judge knows it.
+
+    Attributes:
+        run: the run's id.
+        policy: what it keeps.
+        begun: when it began.
+        request: what it is restricted to.
+        verb: what it does: `maintain`, `undo`, `repair` or `rollback`.
+        floor: the oldest version that it must keep, as things were when it began.
+        back: the version that a rollback goes back to.
+        shared: whether its lease is that of several tasks.
+    """
 
     run: str
     policy: Policy
     begun: float
     request: Request = field(default_factory=Request)
+    verb: str = "maintain"
+    floor: int = 0
+    back: int = 0
+    shared: bool = False
 
 
 class Judge(Protocol):
@@ -58,6 +83,8 @@ class World:
     Attributes:
         local: whether an atomic write shows as a temp file first, as on disk; else as in S3.
         clock: seconds; every change is stamped with it.
+        coarse: whether files have times of whole seconds.
+        skew: seconds by which the times of files are ahead of the clock.
         slow_rename: whether a file keeps the time of its last byte, however long its writer then
             waits with the rename (a disk does so; a second switch, since S4 does not cover it).
         turn: counts the changes.
@@ -70,10 +97,14 @@ class World:
     """
 
     local: bool = True
+    coarse: bool = False
+    skew: float = 0.0
     slow_rename: bool = False
     clock: float = 1_000_000.0
     files: dict[str, File] = field(default_factory=dict)
+    index: "Index" = field(default_factory=lambda: Index())
     turn: int = 0
+    numbers: int = 0
     salt: int = 0
     temps: int = 0
     garble: bytes | None = None
@@ -86,15 +117,38 @@ class World:
     ) -> None:
         """Carries out a change in one step, and has it judged."""
         before = {path: self.files.get(path) for path in change}
-        stamp = self.clock if modified is None else modified
+        stamp = self.stamp() if modified is None else modified
         for path, content in change.items():
             if content is None:
                 self.files.pop(path, None)
+                self.index.drop(path)
             else:
-                self.files[path] = File(content, stamp)
+                self.numbers += 1
+                self.files[path] = File(content, stamp, self.numbers)
+                self.index.add(path)
+        self._changed(before, doer)
+
+    def rename(
+        self, path: str, to: str, doer: Doer | None = None, *, modified: float | None = None
+    ) -> None:
+        """Moves a file; it keeps what it is, and its time unless another one is given."""
+        before = {one: self.files.get(one) for one in (path, to)}
+        file = self.files.pop(path)
+        self.index.drop(path)
+        self.files[to] = file if modified is None else replace(file, modified=modified)
+        self.index.add(to)
+        self._changed(before, doer)
+
+    def stamp(self) -> float:
+        """Returns the time that a file gets which is written now."""
+        self.clock += 0.0 if self.coarse else 0.001
+        found = self.clock + self.skew
+        return float(math.floor(found)) if self.coarse else found
+
+    def _changed(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         self.turn += 1
         if self.log is not None:
-            who = doer.run if doer else "query"
+            who = f"{doer.run} ({doer.verb})" if doer else "query"
             verbs = ((path, "puts" if path in self.files else "removes") for path in before)
             self.log += [f"    {who} {verb} {path}" for path, verb in verbs]
         if self.judge:
@@ -123,7 +177,48 @@ class World:
         """
         if (file := self.files.get(path)) is None:
             raise NotFoundError(path, "no such file")
+        if _TAGGED:  # as S3 does, and no disk
+            tag = None if self.local else str(zlib.crc32(file.content))
+            return Entry(path, len(file.content), file.modified, tag)
         return Entry(path, len(file.content), file.modified)
+
+
+class Index:
+    """The state files by store, and the commits.
+
+    Attributes:
+        live: of each store, by path.
+        at: by store and version, those in the trash as well.
+        tables: the paths of the tables of each name.
+        commits: the batches in the commit log.
+    """
+
+    def __init__(self) -> None:
+        self.live: dict[str, dict[str, Spot]] = defaultdict(dict)
+        self.at: dict[tuple[str, int], dict[str, Spot]] = defaultdict(dict)
+        self.tables: dict[str, set[str]] = defaultdict(set)
+        self.commits: set[int] = set()
+
+    def add(self, path: str) -> None:
+        """Takes a path in."""
+        if found := spot(path):
+            self.at[found.store, found.version][path] = found
+            if not found.trashed:
+                self.live[found.store][path] = found
+        elif path.endswith(".sst"):
+            self.tables[path.rpartition("/")[2]].add(path)
+        elif path.startswith("commits/") and path[8:].isdecimal():
+            self.commits.add(int(path[8:]))
+
+    def drop(self, path: str) -> None:
+        """Forgets a path."""
+        if found := spot(path):
+            self.at[found.store, found.version].pop(path, None)
+            self.live[found.store].pop(path, None)
+        elif path.endswith(".sst"):
+            self.tables[path.rpartition("/")[2]].discard(path)
+        elif path.startswith("commits/") and path[8:].isdecimal():
+            self.commits.discard(int(path[8:]))
 
 
 class Seat:
@@ -269,7 +364,8 @@ class Seat:
         self._point("move", path)
         content = self._content(path)
         self._refuse_taken(to, overwrite=False)
-        self._world.change({to: content}, self._doer)
+        old = self._world.files[path].modified if self._world.local else None
+        self._world.change({to: content}, self._doer, modified=old)
         self._gate("linked", to)
         self._world.change({path: None}, self._doer)
 
