@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -72,23 +74,27 @@ _NAMES = {
 }
 
 
-def play(seeds: tuple[int, ...]) -> Counts:
+def play(seeds: tuple[int, ...], without: tuple[str, ...] = ()) -> Counts:
     """Runs the schedules of some seeds."""
     counts = Counts()
     for seed in seeds:
-        outcome = run(seed)
+        outcome = run(seed, switches=_switches(without))
         counts.schedules += 1
         counts.tally.update(outcome.tally)
         counts.found += [Outcome(seed, Counter(), outcome.loss)] if outcome.loss else []
     return counts
 
 
-def play_all(first: int, schedules: int, processes: int) -> Counts:
+def _switches(without: tuple[str, ...]) -> dict[str, Any]:
+    return {"without": frozenset(without)}
+
+
+def play_all(first: int, schedules: int, processes: int, without: tuple[str, ...] = ()) -> Counts:
     """Runs so many schedules in so many processes."""
     counts, seeds = Counts(), range(first, first + schedules)
     chunks = [tuple(seeds[at : at + _CHUNK]) for at in range(0, schedules, _CHUNK)]
     with ProcessPoolExecutor(processes) as pool:
-        for some in pool.map(play, chunks):
+        for some in pool.map(partial(play, without=without), chunks):
             counts.add(some)
             click.echo(f"\r{counts.schedules:,} schedules, {len(counts.found)} findings", nl=False)
     click.echo()
@@ -99,15 +105,18 @@ def play_all(first: int, schedules: int, processes: int) -> Counts:
 @click.option("--schedules", default=1, show_default=True, help="How many.")
 @click.option("--seed", default=0, show_default=True, help="The number of the first.")
 @click.option("--processes", default=1, show_default=True, help="How many at once.")
+@click.option("--without", multiple=True, help="A kind of step that there is none of.")
 @click.option("--mutants", is_flag=True, help="Break the code on purpose instead, and catch it.")
-def main(schedules: int, seed: int, processes: int, *, mutants: bool) -> None:
+def main(
+    schedules: int, seed: int, processes: int, without: tuple[str, ...], *, mutants: bool
+) -> None:
     """Ends with 3 when anything was found, or a mutant was not."""
     logging.getLogger("statemaint").setLevel(logging.ERROR)
     if mutants:
         sys.exit(0 if all(_caught()) else 3)
     if schedules == 1:
-        sys.exit(_tell(seed))
-    counts = play_all(seed, schedules, processes)
+        sys.exit(_tell(seed, without))
+    counts = play_all(seed, schedules, processes, without)
     for words, number in counts.lines():
         click.echo(f"{words:<48}{number:>16,}")
     for outcome in counts.found[:_SHOWN]:
@@ -117,9 +126,9 @@ def main(schedules: int, seed: int, processes: int, *, mutants: bool) -> None:
     sys.exit(3 if counts.found else 0)
 
 
-def _tell(seed: int) -> int:
+def _tell(seed: int, without: tuple[str, ...]) -> int:
     log: list[str] = []
-    outcome = run(seed, log=log)
+    outcome = run(seed, log=log, switches=_switches(without))
     click.echo("\n".join(log))
     click.echo(f"schedule {seed}: {outcome.loss or 'nothing was lost'}")
     return 3 if outcome.loss else 0

@@ -153,7 +153,6 @@ class Deeds:
         Not where a proved snapshot of ours is right, and stands between the damage and the version.
         """
         certificate = self.certificate
-        known = certificate.known[store]
         wrong = [spot(one) for one in certificate.bad if certificate._is_bad(one)]
         mine = [one.version for one in wrong if one and one.store == store and one.version <= version]
         if not mine:
@@ -161,7 +160,14 @@ class Deeds:
         between = range(max(mine), version)
         proved = (one for one in between if self._proves(store, one))
         changed = any(one.kind == "delta" for one in wrong if one and one.store == store)
-        return not any(proved) and (changed or not known.get(version - 1, (0, False))[1])
+        return not any(proved) and (changed or not self._in_store(store, version - 1))
+
+    def _in_store(self, store: str, version: int) -> bool:
+        """Returns whether a version could be made of what is in the store alone."""
+        query, found = self.certificate.query, True
+        for one in range(1, version + 1):
+            found = query.loader.sound(store, one, query.truth[store], before=found, trash=False)
+        return found
 
     def _proves(self, store: str, version: int) -> bool:
         for path, made in self.certificate.made.items():
@@ -218,7 +224,8 @@ class Deeds:
 
     def _fenced(self, path: str, doer: Doer) -> None:
         held = self.holder(self.world) if self.holder else doer.run
-        if held != doer.run and doer.run not in self.world.late:
+        ended = held is None and doer.shared  # by the end of its run, and not yet another's
+        if held != doer.run and id(doer) not in self.world.late and not ended:
             raise Loss(f"S8: {doer.run} deleted {path}, the lease is held by {held}")
 
     def _temp(self, path: str, file: File, doer: Doer) -> None:

@@ -99,7 +99,8 @@ class Certificate:
     def _store(self, directory: str, paths: list[str], doer: Doer | None) -> None:
         lost = self._recount(directory, paths)
         if doer:
-            self._nothing_lost(directory, lost, doer)
+            trash = all(path.startswith("_statemaint/trash/") for path in paths)
+            self._nothing_lost(directory, lost, doer, trash=trash)
         versions = range(self.query.required, self.query.target + 1)
         reads = self.query.loader.load(directory, versions)
         truth, before = self.query.truth[directory], self.right[directory]
@@ -115,7 +116,8 @@ class Certificate:
         self, directory: str, version: int, read: Read, _: Doer | None, *, was: bool
     ) -> None:
         del was
-        if self.excused and not self._spoiled(read):
+        follows = version - 1 in self.broken[directory] and read.state is None
+        if (self.excused or follows) and not self._spoiled(read):
             self.broken[directory].add(version)
         elif not self._spoiled(read) and version not in self.broken[directory]:
             raise Loss(f"S1: version {version} of {directory} {_how(read)}")
@@ -171,13 +173,15 @@ class Certificate:
                     lost.add(version)
                 known[version] = truth[version], now
             before = known[version][1]
+        for version in [one for one in known if one > self.query.target]:
+            del known[version]  # it may be another one when it comes back
         return lost
 
-    def _nothing_lost(self, directory: str, lost: set[int], doer: Doer) -> None:
-        floor = 1
+    def _nothing_lost(self, directory: str, lost: set[int], doer: Doer, *, trash: bool) -> None:
+        floor = self.query.required if trash else 1  # whatever is in the trash once leaves it
         if doer.verb == "maintain":
             window = self.query.target - doer.policy.min_batches_to_retain
-            floor = max(doer.floor, min(self.query.required, window))
+            floor = max(floor, doer.floor, min(self.query.required, window))
         if gone := sorted(one for one in lost if one >= floor):
             raise Loss(f"S1/S3: {doer.run} ({doer.verb}) made {gone} of {directory} impossible")
 

@@ -116,7 +116,9 @@ class Loader:
 
     # -- what is left
 
-    def sound(self, store: str, version: int, truth: list[int], *, before: bool) -> bool:
+    def sound(
+        self, store: str, version: int, truth: list[int], *, before: bool, trash: bool = True
+    ) -> bool:
         """Returns whether a version could be made of what is left, in the store or in the trash.
 
         Args:
@@ -124,8 +126,11 @@ class Loader:
             version: which.
             truth: the true state of each version.
             before: whether the version before could be.
+            trash: whether what is in the trash counts.
         """
-        for path in self.world.index.at.get((store, version), ()):
+        for path, one in self.world.index.at.get((store, version), {}).items():
+            if one.trashed and not trash:
+                continue
             if path.endswith(self.kinds[1]):
                 state = self.bare(path)
                 if state is not None and self.states.of(state) == truth[version]:

@@ -52,6 +52,7 @@ class Operator:
             else:
                 certificate.overtaken.add(maintainer.doer.run)
         query.stop()
+        self._put_log_back()
         certificate.readers.clear()
         query.same = query.target - 1 if same else version - 1
         above = range(version, query.target + 1)
@@ -122,8 +123,9 @@ class Operator:
         stage = self.stage
         directory = stage.store(number)
         live = stage.world.index.live[directory].items()
+        most = self._proved_above(directory)
         changes = {one.version: path for path, one in live
-                   if one.kind == "delta" and one.version <= stage.query.target}  # fmt: skip
+                   if one.kind == "delta" and one.version <= most}  # fmt: skip
         pairs = [one for one in sorted(changes) if one + 1 in changes]
         if stage.busy or stage.paused or not pairs:
             return
@@ -138,12 +140,13 @@ class Operator:
         stage.tally["swapped changes"] += 1
 
     def edit(self, number: int) -> None:
-        """Somebody changes what a file of the log says."""
+        """Somebody changes what a file of the log says, below a proved snapshot."""
         stage = self.stage
         directory = stage.store(number)
         live = stage.world.index.live[directory].items()
+        most = self._proved_above(directory)
         changes = sorted(path for path, one in live
-                         if one.kind == "delta" and one.version <= stage.query.target and not one.id)  # fmt: skip
+                         if one.kind == "delta" and one.version <= most and not one.id)  # fmt: skip
         if stage.busy or stage.paused or not changes:
             return
         path = changes[number % len(changes)]
@@ -210,7 +213,7 @@ class Operator:
             if one.kind == "delta" and path in self.originals:
                 self.stage.step(f"{path} is put back as it was")
                 world.change({path: self.originals[path].content})
-            elif one.kind == "snapshot" and not self._right(path, one.store, one.version):
+            elif one.kind == "snapshot" and not self.right(path):
                 self.stage.step(f"{path} is moved away")
                 world.change({path: None, **self._sides(path)})
             certificate.excused = False
@@ -218,12 +221,29 @@ class Operator:
             certificate.bad.clear()
         world.garble = None
 
-    def _right(self, path: str, store: str, version: int) -> bool:
-        query = self.stage.query
-        state = query.loader.whole(path)
-        truth = query.truth[store]
-        below = version <= query.target and version < len(truth)
-        return below and state is not None and query.states.of(state) == truth[version]
+    def right(self, path: str) -> bool:
+        """Returns whether a snapshot holds what is true of its version, a committed one."""
+        query, one = self.stage.query, spot(path)
+        assert one
+        state, truth = query.loader.whole(path), query.truth[one.store]
+        below = one.version <= query.target and one.version < len(truth)
+        return below and state is not None and query.states.of(state) == truth[one.version]
+
+    def _proved_above(self, directory: str) -> int:
+        """Returns the newest version of which a proved snapshot of ours is right."""
+        proved = (path for path in self.stage.certificate.made if path in self.stage.deeds.proved)
+        there = (path for path in proved if path in self.stage.world.index.live[directory])
+        return max((one.version for path in there if (one := spot(path)) and self.right(path)),
+                   default=0)  # fmt: skip
+
+    def _put_log_back(self) -> None:
+        """Puts what was changed in the log back: nothing else could tell any more."""
+        for path, file in self.originals.items():
+            one, there = spot(path), self.stage.world.files.get(path)
+            spoiled = there is not None and there.content in self.stage.certificate.bad[path]
+            if one and one.kind == "delta" and spoiled:
+                self.stage.step(f"{path} is put back as it was")
+                self.stage.world.change({path: file.content})
 
     def _sides(self, path: str) -> dict[str, None]:
         return {side: None for side in _beside(path) if side in self.stage.world.files}

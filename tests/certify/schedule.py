@@ -1,10 +1,12 @@
 """Schedules from seeds: the same seed is the same schedule, step by step."""
 
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from statemaint.model.policy import Policy
@@ -85,18 +87,30 @@ def run(seed: int, *, log: list[str] | None = None, switches: Mapping[str, Any] 
         switches: fields of the setting that are not left to the seed.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
-    stage = Stage(replace(setting(random), **switches), random, log=log)
     loss = None
-    try:
-        _play(stage, random)
-    except Loss as found:
-        loss = str(found)
-    finally:
-        stage.close()
+    with _same_ids(seed):
+        stage = Stage(replace(setting(random), **switches), random, log=log)
+        try:
+            _play(stage, random)
+        except Loss as found:
+            loss = str(found)
+        finally:
+            stage.close()
     stage.tally["snapshots"] = stage.deeds.written
     stage.tally["deletions"] = stage.deeds.removed
     stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
     return Outcome(seed, stage.tally, loss)
+
+
+@contextmanager
+def _same_ids(seed: int) -> Iterator[None]:
+    """Lets `uuid4` give the same ids for the same seed: they decide the order of names."""
+    before, random = vars(uuid)["os"], Random(seed)  # noqa: S311 -- as above
+    vars(uuid)["os"] = SimpleNamespace(urandom=random.randbytes)
+    try:
+        yield
+    finally:
+        vars(uuid)["os"] = before
 
 
 def _play(stage: Stage, random: Random) -> None:

@@ -1,5 +1,6 @@
 """Maintainers in a world with a live query: the steps that a schedule may take."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
 from tests.certify.deeds import Deeds, holder
-from tests.certify.files import encode
+from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
 from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
@@ -75,7 +76,6 @@ class Stage:
         self.operator = Operator(self)
         self.paused: list[Maintainer] = []
         self.shared: str | None = None
-        self.backs: dict[str, int] = {}
         self.runs = 0
         self.usual = 40
 
@@ -238,7 +238,7 @@ class Stage:
         if not maintainer.done:
             self.paused.append(maintainer)
             if maintainer.at in RELYING:
-                self.world.late.add(maintainer.doer.run)
+                self.world.late.add(id(maintainer.doer))
             return
         self.tally["runs"] += 1
         self.tally["points"] += maintainer.points
@@ -262,7 +262,9 @@ class Stage:
     @property
     def tainted(self) -> bool:
         """Returns whether anything was ever wrong, so that an alarm may be right."""
-        return self.certificate.harmed or bool(self.certificate.garbled) or self.tally["rewinds"] > 0
+        events = ("rewinds", "rollbacks", "restores of the checkpoint")
+        harmed = self.certificate.harmed or bool(self.certificate.garbled)
+        return harmed or any(self.tally[one] for one in events)
 
     # -- tasks that share a run
 
@@ -299,12 +301,13 @@ class Stage:
         if not trashed or (self.paused and not self.setting.two):
             return
         run = trashed[number % len(trashed)]
-        if run in self.backs:
+        back = self._back(run)
+        if back is not None:
             self.query.stop()
         self.step(f"{run} is undone, {halt}")
         self.tally["undos"] += 1
-        self.tally["undos of rollbacks"] += run in self.backs
-        doer = replace(self.doer(Policy(), "undo"), back=self.backs.get(run, _NEVER))
+        self.tally["undos of rollbacks"] += back is not None
+        doer = replace(self.doer(Policy(), "undo"), back=_NEVER if back is None else back)
         self._start(doer, halt, partial(_undo, run))
 
     def repair(self, halt: Halt) -> None:
@@ -325,13 +328,15 @@ class Stage:
         self.step(f"rollback to batch {batch}, {halt}")
         self.tally["rollbacks"] += 1
         doer = replace(self.doer(Policy(), "rollback"), back=batch + 1)
-        before = set(self._trashed())
         self._start(doer, halt, partial(_rollback, batch))
-        for run in set(self._trashed()) - before:
-            self.backs[run] = batch + 1
 
-    def _trashed(self) -> set[str]:
-        return {path.split("/")[2] for path in self.world.files if path.startswith(_TRASH)}
+    def _back(self, run: str) -> int | None:
+        """Returns the version that a run has gone back to, where it was a rollback."""
+        manifest = self.world.files.get(f"{_TRASH}{run}/manifest/rollback.jsonl")
+        if manifest is None:
+            return None
+        lines = (json.loads(line)["path"] for line in manifest.content.splitlines())
+        return min((one.version for path in lines if (one := spot(path))), default=1) - 1
 
     def _repair(self, storage: Seat, _: Doer) -> None:
         repair(storage, trash_for=1000.0)

@@ -91,7 +91,7 @@ class World:
         salt: makes every listing's order another one.
         temps: counts the temp files.
         garble: the next snapshot that maintenance writes is stored with this content.
-        late: runs that were paused after their last look at the lease; one request is theirs.
+        late: who was paused after the last look at the lease, by id; one request is theirs.
         judge: looks at every change.
         log: what happened, for a person.
     """
@@ -108,7 +108,7 @@ class World:
     salt: int = 0
     temps: int = 0
     garble: bytes | None = None
-    late: set[str] = field(default_factory=set)
+    late: set[int] = field(default_factory=set)
     judge: Judge | None = None
     log: list[str] | None = None
 
@@ -245,7 +245,7 @@ class Seat:
 
     def _point(self, verb: str, path: str) -> None:
         self._requests[verb] += 1
-        self._world.late.discard(self._doer.run)
+        self._world.late.discard(id(self._doer))
         self._gate(verb, path)
 
     def list(self, prefix: str) -> Iterator[Entry]:
