@@ -126,7 +126,9 @@ class Certificate:
         self, directory: str, version: int, read: Read, doer: Doer | None, *, was: bool
     ) -> None:
         assert doer
-        if version in self.broken[directory] or (read.state is None and self._apart(doer, version)):
+        if read.state is None and self._apart(doer, version):
+            self.broken[directory].add(version)
+        if version in self.broken[directory]:
             return
         if was:
             excused = self._garbled(read) or (self._spoiled(read) and self._back(doer, read))

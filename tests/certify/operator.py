@@ -211,8 +211,7 @@ class Operator:
                 continue
             certificate.excused = True
             if one.kind == "delta" and path in self.originals:
-                self.stage.step(f"{path} is put back as it was")
-                world.change({path: self.originals[path].content})
+                self._put_back(path, self.originals[path])
             elif one.kind == "snapshot" and not self.right(path):
                 self.stage.step(f"{path} is moved away")
                 world.change({path: None, **self._sides(path)})
@@ -242,8 +241,13 @@ class Operator:
             one, there = spot(path), self.stage.world.files.get(path)
             spoiled = there is not None and there.content in self.stage.certificate.bad[path]
             if one and one.kind == "delta" and spoiled:
-                self.stage.step(f"{path} is put back as it was")
-                self.stage.world.change({path: file.content})
+                self._put_back(path, file)
+
+    def _put_back(self, path: str, file: File) -> None:
+        self.stage.step(f"{path} is put back as it was")
+        self.stage.world.change({path: file.content})
+        # Who is in the middle of something may have read what was there.
+        self.stage.certificate.overtaken |= {one.doer.run for one in self.stage.paused}
 
     def _sides(self, path: str) -> dict[str, None]:
         return {side: None for side in _beside(path) if side in self.stage.world.files}

@@ -72,6 +72,7 @@ class Query:
         inputs: what each batch has done, the last time that it ran.
         same: until which batch the input is what it was the last time.
         pending: the batch that was begun and not committed, and what it does.
+        held: whether somebody keeps it from starting.
         running: whether it has loaded its state.
         misled: whether it has loaded a state that is not true.
         lines: how many batches have begun to be true, the repeated ones too.
@@ -91,6 +92,7 @@ class Query:
     done: set[str] = field(default_factory=set)
     late: list[Attempt] = field(default_factory=list)
     loaded: dict[str, int] = field(default_factory=dict)
+    held: bool = False
     running: bool = False
     misled: bool = False
     lines: int = 0
@@ -131,7 +133,7 @@ class Query:
         """
         if self.batch is not None:
             return True
-        if not self._start():
+        if self.held or not self._start():
             return False
         self.batch = batch = self.target
         self._purge(batch - self.habits.retain)
@@ -201,32 +203,30 @@ class Query:
         attempt = self.tasks.pop(directory, None)
         if attempt and self._land(attempt):
             self.done.add(directory)
-            self.loaded[directory] = len(self.truth[directory]) - 1
+            self.loaded[directory] = int(attempt.name.partition(".")[0].partition("_")[0])
 
     def _adopt(self) -> None:
         """From now on the begun batch is what follows, whatever there was at its version."""
         assert self.pending
         batch, changes = self.pending
-        if self.inputs.get(batch) is changes and self.truth_is(batch):
-            return
         self.inputs[batch] = changes
-        for directory, groups in changes.items():
-            truth = self.truth[directory]
-            del truth[batch + 1 :]
-            rows = [row for group in groups for row in group]
-            truth.append(self.states.of(applied(self.states.known[truth[batch]], rows)))
+        made = {one: self.memory(one, batch + 1) for one in changes}
+        for directory, number in made.items():
+            self.truth[directory][batch + 1 :] = [number]
         self.lines += 1
 
-    def truth_is(self, batch: int) -> bool:
-        """Returns whether a batch's version is the newest that anything is known of."""
-        return all(len(one) == batch + 2 for one in self.truth.values())
+    def memory(self, directory: str, version: int) -> int:
+        """Returns the state that an executor has of a version, the running batch's as well."""
+        if self.pending is None or version != self.pending[0] + 1:
+            return self.truth[directory][version]
+        before = self.states.known[self.truth[directory][version - 1]]
+        rows = [row for group in self.pending[1][directory] for row in group]
+        return self.states.of(applied(before, rows))
 
     def _land(self, attempt: Attempt) -> bool:
         path = f"{attempt.directory}/{attempt.name}"
         if attempt.temp and attempt.temp not in self.world.files:
             return False  # somebody deleted it: the rename fails, the task is run again
-        if self.pending and attempt.name == f"{self.pending[0] + 1}.delta":
-            self._adopt()
         change: dict[str, bytes | None] = {path: attempt.content}
         if attempt.temp:
             change[attempt.temp] = None
@@ -259,6 +259,7 @@ class Query:
         if self.batch is None or self.done != set(self.habits.stores):
             return False
         batch = self.batch
+        self._adopt()
         self._rest()
         self.pending = None
         self.world.change({f"commits/{batch}": self._commit(batch)})
@@ -311,7 +312,7 @@ class Query:
         stale = self.misled or self.loaded.get(directory) != last
         if stale or deltas <= self.habits.min_deltas:
             return False
-        content = encode(self.states.known[self.truth[directory][last]].items(), self.habits.codec)
+        content = encode(self.states.known[self.memory(directory, last)].items(), self.habits.codec)
         self.late.append(self._attempt(directory, f"{last}.snapshot", content))
         return True
 

@@ -224,6 +224,7 @@ class Stage:
         return Doer(name, policy, self.world.clock, verb=verb, floor=floor)
 
     def _start(self, doer: Doer, halt: Halt, work: Work | None = None) -> None:
+        self.query.held = self.query.held or _stops(doer)
         found = Maintainer(self.world, doer, self.tally, work)
         found.start(halt)
         self.after(found)
@@ -237,6 +238,8 @@ class Stage:
     def after(self, maintainer: Maintainer) -> None:
         if not maintainer.done:
             self.paused.append(maintainer)
+        self.query.held = any(_stops(one.doer) for one in self.paused)
+        if not maintainer.done:
             if maintainer.at in RELYING:
                 self.world.late.add(id(maintainer.doer))
             return
@@ -349,6 +352,11 @@ class Stage:
         for maintainer in list(self.paused):
             self.paused.remove(maintainer)
             maintainer.resume(HERE)
+
+
+def _stops(doer: Doer) -> bool:
+    """Returns whether the query must not run meanwhile."""
+    return doer.verb in ("repair", "rollback") or (doer.verb == "undo" and doer.back < _NEVER)
 
 
 def _task(storage: Seat, doer: Doer) -> Report:
