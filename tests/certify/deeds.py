@@ -39,6 +39,7 @@ class Deeds:
     Attributes:
         named: what the ledger said would be deleted, by run and path.
         proved: what the ledger proves of each snapshot: version, size and time.
+        mine: the tables that each run has uploaded.
         foreign: the paths that only an operator knows.
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
         gone: what was taken away, by path, and in which world that was: what an undo may bring
@@ -51,6 +52,7 @@ class Deeds:
     holder: Callable[[World], str | None] | None = None
     named: set[tuple[str, str]] = field(default_factory=set)
     proved: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    mine: set[tuple[str, str]] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
     removed: int = 0
@@ -117,6 +119,7 @@ class Deeds:
         writes = doer.verb in ("maintain", "repair")
         if not (writes and _OURS.fullmatch(path)):
             raise Loss(f"S18: {doer.run} ({doer.verb}) wrote {path}")
+        self.mine.add((doer.run, path))
         found = spot(path)
         if found and found.kind == "snapshot":
             self._snapshot(path, found.store, found.version, file, doer)
@@ -210,12 +213,15 @@ class Deeds:
         if side := _SIDE.fullmatch(name):
             if f"{directory}/{side['owner']}" not in self.world.files:
                 self._old_enough(path, file, doer)
-        elif not path.endswith(".sst"):
+        elif path.endswith(".sst"):
+            for reader in self.certificate.readers:
+                self._reader(reader, path, doer)
+        else:
             self._state_file(directory, name, doer)
 
     def _uploaded(self, path: str, doer: Doer) -> bool:
         """Returns whether it is a table that a run takes back: an executor was first with the zip."""
-        return path.endswith(".sst") and self.world.files.get(path) is None and bool(doer.run)
+        return path.endswith(".sst") and (doer.run, path) in self.mine
 
     def _in_trash(self, path: str, file: File) -> bool:
         there = (one for at, one in self.world.files.items()
@@ -276,8 +282,10 @@ class Deeds:
 
     def _dead(self, path: str) -> bool:
         """Returns whether it is of an attempt that does not count."""
-        one = spot(path)
-        return one is not None and one.id is not None
+        one, counted = spot(path), getattr(self.certificate.query, "counted", {})
+        return one is not None and one.id is not None and (
+            counted.get((one.store, one.version)) != one.id
+        )  # fmt: skip
 
     def _reader(self, reader: Reader, path: str, doer: Doer) -> None:
         since = self.world.clock - reader.listed + abs(self.world.skew) + self.world.coarse

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tests.certify.files import spot
 from tests.certify.loading import Read
 from tests.certify.query import Query
+from tests.certify.rocks_files import tables_of
 from tests.certify.world import Doer, File, World
 
 
@@ -216,7 +217,10 @@ class Certificate:
 
     def reads(self, directory: str, version: int) -> None:
         """Lets somebody list a store and choose the files of a version."""
-        chosen = frozenset(self.query.loader.load(directory, [version])[version].files)
+        files = self.query.loader.load(directory, [version])[version].files
+        tables = (f"{directory}/SSTs/{name}" for path in files if path.endswith(".zip")
+                  for name in tables_of(self.world.files[path].content))  # fmt: skip
+        chosen = frozenset((*files, *tables))
         self.readers.append(Reader(version, chosen, self.world.clock))
 
 

@@ -37,6 +37,7 @@ class Habits:
         codec: of its state files.
         rocks: whether RocksDB keeps its state, with changelogs.
         ids: whether versions have unique ids, which RocksDB alone has.
+        every: after how many versions an executor with RocksDB makes a snapshot.
     """
 
     stores: tuple[str, ...] = ("state/0/0",)
@@ -48,6 +49,7 @@ class Habits:
     codec: str = "lz4"
     rocks: bool = False
     ids: bool = False
+    every: int = 2
 
 
 @dataclass(slots=True)
@@ -290,6 +292,9 @@ class Query:
         self.loaded.clear()
         self.running = False
         self._rest()
+
+    def seen(self) -> None:
+        """Notes what maintenance can see by now of the executors' habits."""
 
     def stop(self) -> None:
         """Ends the query and all that belongs to it, as whoever changes its logs has to."""

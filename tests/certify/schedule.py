@@ -28,7 +28,7 @@ _STORES = (
 )
 
 
-ROCKS = 0.0
+ROCKS = 1.0
 """The share of schedules whose query keeps its state in RocksDB."""
 
 
@@ -54,6 +54,7 @@ def setting(random: Random) -> Setting:
         codec=random.choice(CODECS) if random.random() < 0.5 else "lz4",
         rocks=rocks,
         ids=rocks and random.random() < 0.5,
+        every=_every(random) if rocks else 2,
     )
     skew = random.choice((-400.0, -100.0, 100.0, 400.0)) if random.random() < 0.1 else 0.0
     return Setting(
@@ -63,6 +64,15 @@ def setting(random: Random) -> Setting:
         coarse=random.random() < 0.4,
         skew=skew,
     )
+
+
+def _every(random: Random) -> int:
+    kind = random.random()
+    if kind < 0.5:
+        return random.randint(1, 4)
+    if kind < 0.8:
+        return random.randint(8, 15)
+    return random.randint(30, 60) if kind < 0.97 else random.randint(120, 300)
 
 
 def policy(random: Random) -> Policy:
@@ -179,7 +189,18 @@ def _spark_snapshot(stage: Stage, random: Random, _: Policy) -> None:
 
 def _spark_cleanup(stage: Stage, random: Random, _: Policy) -> None:
     for number in range(random.randint(1, 2)):
-        stage.spark_cleanup(number)
+        stage.spark_cleanup(number + random.choice((0, 0, 2)))
+
+
+def _clean_late(stage: Stage, random: Random, _: Policy) -> None:
+    stage.clean_late(random.randrange(4))
+
+
+def _leap(stage: Stage, random: Random, _: Policy) -> None:
+    """So many batches that executors upload again."""
+    if stage.setting.habits.rocks and not stage.paused:
+        most = stage.setting.habits.every
+        stage.leap(random.choice((most, most, most // 2 + 1, 21)))
 
 
 def _wait(stage: Stage, random: Random, _: Policy) -> None:
@@ -310,6 +331,8 @@ _STEPS: list[tuple[Step, float]] = [
     (_wait, 14),
     (_spark_snapshot, 9),
     (_spark_cleanup, 8),
+    (_clean_late, 2),
+    (_leap, 3),
     (_read, 5),
     (_linger, 3),
     (_land, 5),

@@ -18,6 +18,7 @@ from tests.certify.judge import Certificate, Loss
 from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
 from tests.certify.query import Habits, Query
+from tests.certify.rocks_query import RocksQuery
 from tests.certify.world import Doer, Seat, World
 
 # Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
@@ -68,7 +69,8 @@ class Stage:
             local=setting.local, coarse=setting.coarse, skew=setting.skew,
             slow_rename=setting.slow_rename, log=log,
         )  # fmt: skip
-        self.query = Query(self.world, setting.habits, random)
+        kind = RocksQuery if setting.habits.rocks else Query
+        self.query = kind(self.world, setting.habits, random)
         self.certificate = Certificate(self.world, self.query)
         self.deeds = Deeds(self.certificate, setting.lease)
         self.certificate.deeds = self.deeds
@@ -100,7 +102,11 @@ class Stage:
 
     def begin(self, random: Random) -> None:
         """Begins with some batches, in which nobody else does anything."""
-        self.batch(random.randint(1, 8))
+        habits = self.setting.habits
+        if habits.rocks and habits.in_executor and habits.every > 20:
+            self.leap(2 * habits.every + random.randint(1, 8))
+        else:
+            self.batch(random.randint(1, 8))
 
     def batch(self, count: int = 1) -> None:
         self.step(f"the query runs {count} batches")
@@ -115,6 +121,7 @@ class Stage:
         for _ in range(count):
             self.world.clock += 1
             self.tally["batches"] += self.query.finish()
+            self.query.land(-1)
         self.world.judge, self.world.log = judge, log
         self.certificate.anew()
 
@@ -157,7 +164,17 @@ class Stage:
         """An executor's cleanup believes any snapshot, so that none may be wrong by then."""
         self.step(f"an executor cleans {self.store(number)} up")
         if self.setting.habits.in_executor and not self._misleading:
-            self.tally["cleanups of Spark"] += self.query.cleanup(self.store(number))
+            late = number % 4 > 1 and self.setting.habits.rocks
+            if late and isinstance(self.query, RocksQuery):
+                self.query.cleanup(self.store(number), late=True)
+            else:
+                self.tally["cleanups of Spark"] += self.query.cleanup(self.store(number))
+
+    def clean_late(self, number: int) -> None:
+        """An executor's clean-up that has chosen long ago deletes."""
+        if isinstance(self.query, RocksQuery) and not self._misleading:
+            self.step("a clean-up that began earlier deletes what it has chosen")
+            self.tally["late cleanups of Spark"] += self.query.clean_late(number)
 
     @property
     def _misleading(self) -> bool:
@@ -225,6 +242,7 @@ class Stage:
 
     def _start(self, doer: Doer, halt: Halt, work: Work | None = None) -> None:
         self.query.held = self.query.held or _stops(doer)
+        self.query.seen()
         found = Maintainer(self.world, doer, self.tally, work)
         found.start(halt)
         self.after(found)
