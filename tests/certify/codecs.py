@@ -13,6 +13,7 @@ _LZ4_HEAD = struct.Struct("<8sBiii")
 _SEED, _MASK = 0x9747B28C, 0x0FFFFFFF
 _RAW, _PACKED = 0x15, 0x25
 _LZ4_END = _LZ4_HEAD.pack(b"LZ4Block", _RAW, 0, 0, 0)
+_LZ4_BLOCK = 32768
 _SNAPPY_HEAD = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _LZF_CHUNK = 65535
 BROKEN = (struct.error, ValueError, IndexError, lz4.block.LZ4BlockError, zstd.ZstdError,
@@ -21,11 +22,16 @@ BROKEN = (struct.error, ValueError, IndexError, lz4.block.LZ4BlockError, zstd.Zs
 
 
 def _to_lz4(payload: bytes) -> bytes:
+    pieces = (payload[at : at + _LZ4_BLOCK] for at in range(0, len(payload), _LZ4_BLOCK))
+    return b"".join(map(_lz4_block, pieces)) + _LZ4_END
+
+
+def _lz4_block(payload: bytes) -> bytes:
     packed = lz4.block.compress(payload, store_size=False)
     method, body = (_PACKED, packed) if len(packed) < len(payload) else (_RAW, payload)
     check = xxhash.xxh32_intdigest(payload, _SEED) & _MASK
     head = _LZ4_HEAD.pack(b"LZ4Block", method, len(body), len(payload), check)
-    return head + body + _LZ4_END
+    return head + body
 
 
 def _of_lz4(content: bytes) -> Iterator[bytes]:
@@ -55,8 +61,9 @@ def _of_zstd(content: bytes) -> Iterator[bytes]:
 
 
 def _to_snappy(payload: bytes) -> bytes:
-    block = bytes(cramjam.snappy.compress_raw(payload))
-    return _SNAPPY_HEAD + struct.pack(">i", len(block)) + block
+    pieces = (payload[at : at + _LZ4_BLOCK] for at in range(0, len(payload), _LZ4_BLOCK))
+    blocks = [bytes(cramjam.snappy.compress_raw(one)) for one in pieces]
+    return _SNAPPY_HEAD + b"".join(struct.pack(">i", len(one)) + one for one in blocks)
 
 
 def _of_snappy(content: bytes) -> Iterator[bytes]:

@@ -119,7 +119,8 @@ class Deeds:
         writes = doer.verb in ("maintain", "repair")
         if not (writes and _OURS.fullmatch(path)):
             raise Loss(f"S18: {doer.run} ({doer.verb}) wrote {path}")
-        self.mine.add((doer.run, path))
+        if path.endswith(".sst"):
+            self.mine.add((doer.run, path))
         found = spot(path)
         if found and found.kind == "snapshot":
             self._snapshot(path, found.store, found.version, file, doer)
@@ -202,12 +203,14 @@ class Deeds:
             return
         if path in self.foreign or not (_KNOWN.fullmatch(name) or _SIDE.fullmatch(name)):
             raise Loss(f"S11: {doer.run} deleted {path}")
+        if (doer.run, path) in self.mine and (doer.run, path) not in self.named:
+            return  # a table of its own that no zip names: an executor was first with the zip
         self.removed += 1
         self.gone.setdefault(path, {})[file.content] = self._now
         self._fenced(path, doer)
         if abs(self.world.skew) > _MOST_SKEW:
             raise Loss(f"S19: {doer.run} deleted {path}, clocks are {self.world.skew:.0f} s apart")
-        if (doer.run, path) not in self.named and not self._uploaded(path, doer):
+        if (doer.run, path) not in self.named:
             raise Loss(f"S18: {doer.run} deleted {path} before the ledger named it")
         directory = path.rpartition("/")[0]
         if side := _SIDE.fullmatch(name):
@@ -218,10 +221,6 @@ class Deeds:
                 self._reader(reader, path, doer)
         else:
             self._state_file(directory, name, doer)
-
-    def _uploaded(self, path: str, doer: Doer) -> bool:
-        """Returns whether it is a table that a run takes back: an executor was first with the zip."""
-        return path.endswith(".sst") and (doer.run, path) in self.mine
 
     def _in_trash(self, path: str, file: File) -> bool:
         there = (one for at, one in self.world.files.items()

@@ -129,6 +129,8 @@ class Certificate:
         assert doer
         if read.state is None and self._apart(doer, version):
             self.broken[directory].add(version)
+        if doer.verb == "repair" and read.state is None and not was:
+            self.broken[directory].add(version)  # between the old snapshot and the new one
         if version in self.broken[directory]:
             return
         if was:

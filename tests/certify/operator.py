@@ -98,7 +98,10 @@ class Operator:
         if version <= stage.query.target and self._log_leads_to(directory, version):
             stage.step(f"{path} goes wrong, cut: {cut}")
             content = stage.world.files[path].content[:30] + bytes(1)
-            if not cut and not stage.setting.habits.rocks:
+            if not cut and stage.setting.habits.rocks:
+                others = [one for _, one in found if one != path]
+                content = stage.world.files[others[number % len(others)]].content if others else content
+            elif not cut:
                 content = encode([(b"wrong", bytes([version]))], stage.setting.habits.codec)
             self._damage(path, content)
             stage.tally["wrong snapshots"] += 1
@@ -210,7 +213,9 @@ class Operator:
             if file is None or one is None or file.content not in contents:
                 continue
             certificate.excused = True
-            if one.kind == "delta" and path in self.originals:
+            # Where changes name their zip, nothing loads without it.
+            needs = one.kind == "delta" or (one.id is not None and not self.right(path))
+            if needs and path in self.originals:
                 self._put_back(path, self.originals[path])
             elif one.kind == "snapshot" and not self.right(path):
                 self.stage.step(f"{path} is moved away")

@@ -223,6 +223,8 @@ class RocksQuery(Query):
             if executor.base and self.target - executor.begun >= self._allowed - 1:
                 executor.alive = False  # it never uploads again
         self.waiting = [one for one in self.waiting if self._in_time(one)]
+        if self.waiting and self.random.random() < 0.3:
+            self._upload(self.waiting.pop(0))
         return True
 
     def kill(self) -> None:

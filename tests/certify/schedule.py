@@ -48,7 +48,7 @@ def setting(random: Random) -> Setting:
         stores=random.choice(_STORES[: 3 if rocks else 4]),
         min_deltas=random.randint(1, 4),
         retain=random.randint(1, 4),
-        in_executor=random.random() < (0.6 if rocks else 0.4),
+        in_executor=random.random() < (0.75 if rocks else 0.4),
         side_files=not rocks and random.random() < 0.3,
         checksums=not rocks and random.random() < 0.2,
         codec=random.choice(CODECS) if random.random() < 0.5 else "lz4",
@@ -127,7 +127,9 @@ def _play(stage: Stage, random: Random) -> None:
     stage.begin(random)
     usual, mood = policy(random), random.choice(_MOODS)
     chosen = [one for one in _STEPS if one[0].__name__[1:] not in stage.setting.without]
-    weights = [weight * (_BOOST if step in mood else 1) for step, weight in chosen]
+    often = stage.setting.habits.every > 20
+    weights = [weight * (_BOOST if step in mood or (often and step is _leap) else 1)
+               for step, weight in chosen]  # fmt: skip
     steps = [step for step, _ in chosen]
     most = 25 if stage.setting.habits.rocks else 40
     for step in random.choices(steps, weights, k=random.randint(5, most)):
