@@ -271,13 +271,22 @@ class Deeds:
             return
         raise Loss(f"S6: {doer.run} deleted version {version} of {directory} without a proof")
 
-    def stale(self, path: str) -> bool:
-        """Returns whether a snapshot was made of files that are others by now."""
-        made = self.certificate.made.get(path)
-        files = self.world.files
-        return made is not None and any(
-            one in files and files[one].content != file.content for one, file in made.inputs.items()
-        )
+    def stale(self, path: str, *, plainly: bool = False) -> bool:
+        """Returns whether a snapshot of ours was made of files that are others by now.
+
+        Args:
+            path: the snapshot's.
+            plainly: whether their size or time must tell that.
+        """
+        made, now = self.certificate.made.get(path), self.world.files.get(path)
+        if made is None or now is None or made.file.content != now.content:
+            return False
+        files = ((file, self.world.files.get(one)) for one, file in made.inputs.items())
+        return any(
+            new is not None and old.content != new.content
+            and (not plainly or _looks(old) != _looks(new))
+            for old, new in files
+        )  # fmt: skip
 
     def _dead(self, path: str) -> bool:
         """Returns whether it is of an attempt that does not count."""
@@ -291,6 +300,10 @@ class Deeds:
         wanted = path in reader.chosen and reader.version >= self.certificate.query.required
         if wanted and since < doer.policy.grace:
             raise Loss(f"S4: {doer.run} deleted {path} under a reader of {since:.0f} seconds")
+
+
+def _looks(file: File) -> tuple[int, float]:
+    return len(file.content), file.modified
 
 
 _LOGS = {"rollback": ("commits/", "offsets/"), "undo": ("commits/", "offsets/")}

@@ -100,8 +100,7 @@ class Certificate:
     def _store(self, directory: str, paths: list[str], doer: Doer | None) -> None:
         lost = self._recount(directory, paths)
         if doer:
-            trash = all(path.startswith("_statemaint/trash/") for path in paths)
-            self._nothing_lost(directory, lost, doer, trash=trash)
+            self._nothing_lost(directory, lost, doer, paths)
         versions = range(self.query.required, self.query.target + 1)
         reads = self.query.loader.load(directory, versions)
         truth, before = self.query.truth[directory], self.right[directory]
@@ -168,8 +167,8 @@ class Certificate:
         changed = {one.version for one in spots if one}
         tables = any(path.endswith(".sst") for path in paths)
         truth, known = self.query.truth[directory], self.known[directory]
-        lost, before, moved = set(), True, False
-        for version in range(1, min(self.query.target + 1, len(truth))):
+        lost, before, moved, target = set(), True, False, self.query.target
+        for version in range(1, min(target + 1, len(truth))):
             old = known.get(version)
             if tables or moved or version in changed or old is None or old[0] != truth[version]:
                 now = self.query.loader.sound(directory, version, truth, before=before)
@@ -178,17 +177,36 @@ class Certificate:
                     lost.add(version)
                 known[version] = truth[version], now
             before = known[version][1]
-        for version in [one for one in known if one > self.query.target]:
+        for version in [one for one in known if one > target]:
             del known[version]  # it may be another one when it comes back
         return lost
 
-    def _nothing_lost(self, directory: str, lost: set[int], doer: Doer, *, trash: bool) -> None:
-        floor = self.query.required if trash else 1  # whatever is in the trash once leaves it
+    def _nothing_lost(
+        self, directory: str, lost: set[int], doer: Doer, paths: Iterable[str]
+    ) -> None:
+        spots = [spot(path) for path in paths]
+        here = {one.version for one in spots if one and not one.trashed}
+        floor = 1
         if doer.verb == "maintain":
             window = self.query.target - doer.policy.min_batches_to_retain
-            floor = max(floor, doer.floor, min(self.query.required, window))
-        if gone := sorted(one for one in lost if one >= floor):
+            floor = max(doer.floor, min(self.query.required, window))
+        if gone := sorted(one for one in lost if self._owed(directory, one, floor, here)):
             raise Loss(f"S1/S3: {doer.run} ({doer.verb}) made {gone} of {directory} impossible")
+
+    def _owed(self, directory: str, version: int, floor: int, gone: set[int]) -> bool:
+        """Returns whether a version had to stay possible.
+
+        What only the policy retains may have been given up by a run with another one; what was in
+        the trash since then leaves it some day.
+        """
+        if version >= self.query.required or version < floor:
+            return version >= floor
+        query, found = self.query, True
+        for one in range(1, version + 1):
+            truth = query.truth[directory]
+            here = query.loader.sound(directory, one, truth, before=found, trash=False)
+            found = here or (one in gone and found)
+        return found
 
     # -- what is not ours
 

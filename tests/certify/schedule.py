@@ -28,7 +28,7 @@ _STORES = (
 )
 
 
-ROCKS = 1.0
+ROCKS = 0.36
 """The share of schedules whose query keeps its state in RocksDB."""
 
 

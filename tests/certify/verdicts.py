@@ -66,6 +66,8 @@ class Verdicts:
             if name != "verify" or any(one not in world.files for one in read.files):
                 yield "files are missing or broken"
             return
+        if read.base and self.stage.deeds.stale(read.base, plainly=True):
+            yield f"{read.base} was made of files that are others by now"
         if name == "verify":
             return
         live = world.index.live[directory]
