@@ -16,7 +16,8 @@ from typing import Any
 
 import click
 
-from tests.certify.mutants import MOST, MUTANTS, hunt
+from tests.certify.mutant import MOST, hunt
+from tests.certify.mutants import MUTANTS
 from tests.certify.schedule import Outcome, run
 from tests.support.documents import rewrite
 
@@ -60,17 +61,36 @@ class Counts:
 
 
 _NAMES = {
+    "schedules of RocksDB": "schedules of RocksDB among them",
+    "with ids": "of these with unique ids",
     "overlaps": "runs that began while another one was paused",
     "batches": "batches of the query",
     "restarts": "restarts of the query",
+    "starts refused": "starts refused, since the state does not load",
     "rewinds": "rewinds of the query",
+    "rewinds that left our snapshots": "rewinds that left snapshots of ours above the log",
+    "rewinds beside a paused run": "rewinds in the middle of a paused run",
     "zombies": "late renames (zombies)",
     "snapshots of Spark": "snapshots by executors",
+    "uploads of a version again": "snapshots that executors uploaded twice",
     "cleanups of Spark": "clean-ups by executors",
+    "late cleanups of Spark": "clean-ups that deleted what they had chosen earlier",
+    "tasks": "tasks of runs that share a lease",
+    "tasks beside their like": "tasks that began while another one of their run was paused",
     "undos": "runs undone from the trash",
+    "undos of rollbacks": "of these rollbacks",
+    "repairs": "repairs",
+    "rollbacks": "rollbacks",
     "readers": "readers that had listed and not read",
     "wrong snapshots": "snapshots made wrong on purpose",
     "garbled writes": "writes that the storage garbled",
+    "swapped changes": "files of a log that changed places",
+    "edited changes": "files of a log that somebody edited",
+    "files put back from a copy": "files put back from a copy, with their old times or new ones",
+    "restores of the checkpoint": "older copies of the whole checkpoint put back",
+    "foreign files": "foreign files",
+    "verdicts": "verdicts of verify, verify --deep and doctor",
+    "verdicts on a wrong state": "of these on a state that was wrong",
     "snapshots": "snapshots by maintenance",
     "deletions": "deletions by maintenance",
 }
@@ -122,7 +142,7 @@ def main(
         sys.exit(_tell(seed, without))
     counts = play_all(seed, schedules, processes, without)
     for words, number in counts.lines():
-        click.echo(f"{words:<48}{number:>16,}")
+        click.echo(f"{words:<64}{number:>16,}")
     for outcome in counts.found[:_SHOWN]:
         click.echo(f"python -m tests.certify --seed {outcome.seed}    {outcome.loss}")
     if counts.schedules >= ENOUGH and not counts.found:

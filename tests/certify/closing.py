@@ -98,4 +98,3 @@ def _rested(stage: "Stage", directory: str, policy: Policy) -> None:
 def _number(name: str) -> int:
     stem = name.lstrip(".").partition(".")[0]
     return int(stem) if stem.isdecimal() else 1 << 60
-

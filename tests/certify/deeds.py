@@ -134,7 +134,9 @@ class Deeds:
         inputs = {one: self.world.files[one] for one, at in live
                   if at.kind == "delta" and at.version <= version}  # fmt: skip
         certificate.made[path] = Made(file, inputs)
-        if self._true(store, version, path):
+        if version > certificate.query.target:
+            certificate.spoils(path, file.content)
+        elif self._true(store, version, path):
             return
         if file.content in certificate.garbled:
             certificate.spoils(path, file.content)
@@ -149,7 +151,9 @@ class Deeds:
     def _true(self, store: str, version: int, path: str) -> bool:
         query = self.certificate.query
         state, truth = query.loader.bare(path), query.truth[store]
-        return state is not None and version < len(truth) and query.states.of(state) == truth[version]
+        return (
+            state is not None and version < len(truth) and query.states.of(state) == truth[version]
+        )
 
     def _misinformed(self, store: str, version: int) -> bool:
         """Returns whether nobody could know the truth: all there is to fold is wrong.
@@ -158,7 +162,9 @@ class Deeds:
         """
         certificate = self.certificate
         wrong = [spot(one) for one in certificate.bad if certificate._is_bad(one)]
-        mine = [one.version for one in wrong if one and one.store == store and one.version <= version]
+        mine = [
+            one.version for one in wrong if one and one.store == store and one.version <= version
+        ]
         if not mine:
             return False
         between = range(max(mine), version)

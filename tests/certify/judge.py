@@ -59,6 +59,7 @@ class Certificate:
         known: of each store and version, its true state and whether it could be made.
         made: the snapshots of maintenance by path.
         overtaken: the runs in whose middle the query was taken back.
+        torn: the versions that a repair has made impossible to load for a while.
         deeds: judges each changed path by itself.
         excused: whether the change that comes is an operator's, who may break what he likes.
     """
@@ -73,6 +74,7 @@ class Certificate:
     known: dict[str, dict[int, tuple[int, bool]]] = field(default_factory=lambda: defaultdict(dict))
     made: dict[str, Made] = field(default_factory=dict)
     overtaken: set[str] = field(default_factory=set)
+    torn: set[tuple[str, int]] = field(default_factory=set)
     deeds: "Callable[[Mapping[str, File | None], Doer], None] | None" = None
     excused: bool = False
 
@@ -128,8 +130,9 @@ class Certificate:
         assert doer
         if read.state is None and self._apart(doer, version):
             self.broken[directory].add(version)
-        if doer.verb == "repair" and read.state is None and not was:
+        if doer.verb == "repair" and read.state is None:
             self.broken[directory].add(version)  # between the old snapshot and the new one
+            self.torn.add((directory, version))
         if version in self.broken[directory]:
             return
         if was:
@@ -137,7 +140,9 @@ class Certificate:
         else:
             excused = self._spoiled(read)
         if not excused:
-            raise Loss(f"S1: {doer.run} ({doer.verb}): version {version} of {directory} {_how(read)}")
+            raise Loss(
+                f"S1: {doer.run} ({doer.verb}): version {version} of {directory} {_how(read)}"
+            )
 
     @staticmethod
     def _apart(doer: Doer, version: int) -> bool:

@@ -100,7 +100,9 @@ class Operator:
             content = stage.world.files[path].content[:30] + bytes(1)
             if not cut and stage.setting.habits.rocks:
                 others = [one for _, one in found if one != path]
-                content = stage.world.files[others[number % len(others)]].content if others else content
+                content = (
+                    stage.world.files[others[number % len(others)]].content if others else content
+                )
             elif not cut:
                 content = encode([(b"wrong", bytes([version]))], stage.setting.habits.codec)
             self._damage(path, content)

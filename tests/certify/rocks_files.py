@@ -111,7 +111,8 @@ def _opened(content: bytes) -> tuple[Mapping[str, bytes], tuple[tuple[str, str, 
     except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError):
         return None
     return members, tuple(
-        (one["localFileName"], one["dfsSstFileName"], one["sizeBytes"]) for one in fields["sstFiles"]
+        (one["localFileName"], one["dfsSstFileName"], one["sizeBytes"])
+        for one in fields["sstFiles"]
     )
 
 
@@ -155,7 +156,7 @@ def _rows(members: Mapping[str, bytes], tables: Mapping[str, bytes]) -> State | 
             database = Rdict(
                 str(Path(name, "db")), Options(raw_mode=True), access_type=AccessType.read_only()
             )
-            rows = {bytes(key): bytes(value) for key, value in database.items()}
+            rows: State = dict(database.items())  # type: ignore[arg-type]
             database.close()
         except Exception:  # noqa: BLE001 -- `rocksdict` raises nothing else
             return None

@@ -139,7 +139,7 @@ class RocksQuery(Query):
     def _start(self) -> bool:
         if self.running:
             return True
-        if not Query._start(self):  # noqa: SLF001 -- slotted classes have no `super()`
+        if not Query._start(self):
             return False
         self.running = True
         for directory in self.habits.stores:
@@ -153,7 +153,9 @@ class RocksQuery(Query):
         read = self.loader.load(directory, [target])[target]
         base = self._zipped(read.base) if read.base else None
         one = spot(read.base) if read.base else None
-        return Executor(base, one.version if one else 0, target, self._lineage(directory, read.paths))
+        return Executor(
+            base, one.version if one else 0, target, self._lineage(directory, read.paths)
+        )
 
     def _lineage(self, directory: str, changes: tuple[str, ...]) -> tuple[Item, ...]:
         if not self.habits.ids:
@@ -282,6 +284,16 @@ class RocksQuery(Query):
         executor.last = version
         return True
 
+    def again(self, directory: str) -> bool:
+        """Uploads the version that a new executor has loaded, whoever has uploaded it before."""
+        if self.held or self.batch is not None or not self.target or not self._start():
+            return False
+        self.loaded[directory] = self.target
+        made = self.snapshot(directory)
+        if made:
+            self._upload(self.waiting.pop())
+        return made
+
     @staticmethod
     def _names(base: Zipped | None, tables: Mapping[str, bytes]) -> dict[str, str]:
         def name(local: str) -> str:
@@ -301,7 +313,7 @@ class RocksQuery(Query):
         return Query.land(self, number)
 
     def _land(self, attempt: Attempt) -> bool:
-        return Query._land(self, attempt)  # noqa: SLF001
+        return Query._land(self, attempt)
 
     def _upload(self, held: Held) -> None:
         for path, content in held.new.items():
@@ -361,7 +373,9 @@ class RocksQuery(Query):
         kept = {one for path, few in uses.items() if path not in gone for one in few}
         tables = {one for path in gone for one in uses[path]} - kept
         tables |= set(self._orphans(folder, {one for few in uses.values() for one in few}))
-        old = sorted(path for path, one in live.items() if one.kind == "delta" and one.version < least)
+        old = sorted(
+            path for path, one in live.items() if one.kind == "delta" and one.version < least
+        )
         return least, [*sorted(tables), *gone, *old]
 
     def _orphans(self, folder: str, tracked: set[str]) -> Iterator[str]:

@@ -41,10 +41,21 @@ class Outcome:
     loss: str | None = None
 
 
-def setting(random: Random) -> Setting:
-    """Returns what one schedule is about."""
-    rocks = random.random() < ROCKS
-    habits = Habits(
+def setting(random: Random, *, rocks: float = ROCKS, ids: bool | None = None) -> Setting:
+    """Returns what one schedule is about, with that share of RocksDB."""
+    habits = _habits(random, rocks=random.random() < rocks, ids=ids)
+    skew = random.choice((-400.0, -100.0, 100.0, 400.0)) if random.random() < 0.1 else 0.0
+    return Setting(
+        habits,
+        local=random.random() < 0.7,
+        two=random.random() < 0.5,
+        coarse=random.random() < 0.4,
+        skew=skew,
+    )
+
+
+def _habits(random: Random, *, rocks: bool, ids: bool | None) -> Habits:
+    return Habits(
         stores=random.choice(_STORES[: 3 if rocks else 4]),
         min_deltas=random.randint(1, 4),
         retain=random.randint(1, 4),
@@ -53,16 +64,8 @@ def setting(random: Random) -> Setting:
         checksums=not rocks and random.random() < 0.2,
         codec=random.choice(CODECS) if random.random() < 0.5 else "lz4",
         rocks=rocks,
-        ids=rocks and random.random() < 0.5,
+        ids=rocks and (random.random() < 0.5 if ids is None else ids),
         every=_every(random) if rocks else 2,
-    )
-    skew = random.choice((-400.0, -100.0, 100.0, 400.0)) if random.random() < 0.1 else 0.0
-    return Setting(
-        habits,
-        local=random.random() < 0.7,
-        two=random.random() < 0.5,
-        coarse=random.random() < 0.4,
-        skew=skew,
     )
 
 
@@ -88,18 +91,25 @@ def policy(random: Random) -> Policy:
     )
 
 
-def run(seed: int, *, log: list[str] | None = None, switches: Mapping[str, Any] = _NONE) -> Outcome:
+def run(
+    seed: int,
+    *,
+    log: list[str] | None = None,
+    switches: Mapping[str, Any] = _NONE,
+    among: Mapping[str, Any] = _NONE,
+) -> Outcome:
     """Runs one schedule.
 
     Args:
         seed: of everything in it.
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
+        among: `rocks`, the share of RocksDB, and `ids`, whether versions have unique ids then.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
     with _same_ids(seed):
-        stage = Stage(replace(setting(random), **switches), random, log=log)
+        stage = Stage(replace(setting(random, **among), **switches), random, log=log)
         try:
             _play(stage, random)
         except Loss as found:
@@ -109,6 +119,7 @@ def run(seed: int, *, log: list[str] | None = None, switches: Mapping[str, Any] 
     stage.tally["snapshots"] = stage.deeds.written
     stage.tally["deletions"] = stage.deeds.removed
     stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
+    stage.tally["with ids"] = stage.setting.habits.ids
     return Outcome(seed, stage.tally, loss)
 
 
@@ -203,6 +214,14 @@ def _leap(stage: Stage, random: Random, _: Policy) -> None:
     if stage.setting.habits.rocks and not stage.paused:
         most = stage.setting.habits.every
         stage.leap(random.choice((most, most, most // 2 + 1, 21)))
+
+
+def _again(stage: Stage, random: Random, _: Policy) -> None:
+    """Another executor uploads the newest version again, with other tables."""
+    if stage.setting.habits.rocks:
+        stage.restart()
+        stage.batch(0)
+        stage.again(random.randrange(2))
 
 
 def _wait(stage: Stage, random: Random, _: Policy) -> None:
@@ -335,6 +354,7 @@ _STEPS: list[tuple[Step, float]] = [
     (_spark_cleanup, 8),
     (_clean_late, 2),
     (_leap, 3),
+    (_again, 2),
     (_read, 5),
     (_linger, 3),
     (_land, 5),

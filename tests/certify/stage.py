@@ -181,6 +181,12 @@ class Stage:
         certificate = self.certificate
         return any(certificate._is_bad(path) for path in certificate.bad)
 
+    def again(self, number: int) -> None:
+        """An executor that has just begun snapshots the version that it has loaded."""
+        if isinstance(self.query, RocksQuery) and self.setting.habits.in_executor:
+            self.step(f"a new executor snapshots {self.store(number)} again")
+            self.tally["uploads of a version again"] += self.query.again(self.store(number))
+
     # -- others
 
     def wait(self, seconds: float) -> None:
@@ -268,8 +274,17 @@ class Stage:
             self.usual = max(20, maintainer.points)
         if self.log is not None and maintainer.error:
             self.log.append(f"    {maintainer.doer.run}: {maintainer.error!r}")
+        if maintainer.doer.verb == "repair" and maintainer.error is None:
+            self._whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
+
+    def _whole_again(self) -> None:
+        torn, self.certificate.torn = self.certificate.torn, set()
+        for directory, version, read in self.certificate.wrong():
+            if read.state is None and (directory, version) in torn:
+                raise Loss(f"S21: a repair has ended, and version {version} of {directory} does "
+                           "not load, which did before")  # fmt: skip
 
     def _judge(self, report: Report) -> None:
         codes = {finding.code for finding in report.findings}

@@ -78,7 +78,12 @@ class Verdicts:
             if one.kind != "delta" or before is None or before.state is None:
                 continue
             whole = reads.get(one.version)
-            if whole is None or whole.base is None or whole.paths or (one.id and one.id not in whole.base):
+            if (
+                whole is None
+                or whole.base is None
+                or whole.paths
+                or (one.id and one.id not in whole.base)
+            ):
                 continue
             made = query.states.step(before.state, world.files[path].content)
             if made is not None and made != whole.state:

@@ -102,7 +102,7 @@ class World:
     slow_rename: bool = False
     clock: float = 1_000_000.0
     files: dict[str, File] = field(default_factory=dict)
-    index: "Index" = field(default_factory=lambda: Index())
+    index: "Index" = field(default_factory=Index)
     turn: int = 0
     numbers: int = 0
     salt: int = 0
