@@ -204,8 +204,7 @@ class Deeds:
             self._temp(path, file, doer)
             return
         if doer.verb in ("repair", "rollback"):
-            if not self._in_trash(path, file):
-                raise Loss(f"S17: {doer.run} ({doer.verb}) removed {path}, and it is in no trash")
+            self._mended(path, file, doer)
             return
         if path in self.foreign or not (_KNOWN.fullmatch(name) or _SIDE.fullmatch(name)):
             raise Loss(f"S11: {doer.run} deleted {path}")
@@ -213,12 +212,22 @@ class Deeds:
             return  # a table of its own that no zip names: an executor was first with the zip
         self.removed += 1
         self.gone.setdefault(path, {})[file.content] = self._now
+        self._in_order(path, doer)
+        self._of_kind(path, file, doer)
+
+    def _in_order(self, path: str, doer: Doer) -> None:
         self._fenced(path, doer)
         if abs(self.world.skew) > _MOST_SKEW:
             raise Loss(f"S19: {doer.run} deleted {path}, clocks are {self.world.skew:.0f} s apart")
         if (doer.run, path) not in self.named:
             raise Loss(f"S18: {doer.run} deleted {path} before the ledger named it")
-        directory = path.rpartition("/")[0]
+
+    def _mended(self, path: str, file: File, doer: Doer) -> None:
+        if not self._in_trash(path, file):
+            raise Loss(f"S17: {doer.run} ({doer.verb}) removed {path}, and it is in no trash")
+
+    def _of_kind(self, path: str, file: File, doer: Doer) -> None:
+        directory, _, name = path.rpartition("/")
         if side := _SIDE.fullmatch(name):
             if f"{directory}/{side['owner']}" not in self.world.files:
                 self._old_enough(path, file, doer)

@@ -1,4 +1,4 @@
-"""Maintainers that break a rule of RocksDB's: what several zips share, and whose snapshots count."""
+"""Maintainers that break a rule of RocksDB's: what zips share, and whose snapshots count."""
 
 from dataclasses import replace
 from importlib import import_module

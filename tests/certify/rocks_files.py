@@ -182,9 +182,8 @@ class RocksLoader(Loader):
         """Returns the state that Spark loads from a zip; `None` where it does not load."""
         content = self.world.files[path].content
         folder = f"{path.rpartition('/')[0]}/SSTs/"
-        files = self.world.files
-        return state_of(content, {one: files[folder + one].content if folder + one in files else None
-                                  for one in tables_of(content)})  # fmt: skip
+        tables = {one: self.world.files.get(folder + one) for one in tables_of(content)}
+        return state_of(content, {one: file and file.content for one, file in tables.items()})
 
     def bare(self, path: str) -> State | None:
         """Returns the state in a zip, with tables from anywhere."""

@@ -168,10 +168,8 @@ class RocksQuery(Query):
     def _zipped(self, path: str) -> Zipped | None:
         content = self.world.files[path].content
         folder = f"{path.rpartition('/')[0]}/SSTs/"
-        files = self.world.files
-        tables = {one: files[folder + one].content if folder + one in files else None
-                  for one in tables_of(content)}  # fmt: skip
-        return unzipped(content, tables)
+        tables = {one: self.world.files.get(folder + one) for one in tables_of(content)}
+        return unzipped(content, {one: file and file.content for one, file in tables.items()})
 
     def _changes(self, number: int) -> list[list[Row]]:
         """Returns what a batch does to each key that it touches; few values, for few databases."""
@@ -386,7 +384,7 @@ class RocksQuery(Query):
             yield from (path for path in there if files[path].modified < oldest)
 
     def _counts(self, directory: str, version: int) -> bool:
-        """Returns whether a zip of what was committed is there: Spark counts those of others too."""
+        """Returns whether a zip of what was committed is there."""
         unique = self.counted.get((directory, version))
         name = f"{version}_{unique}.zip" if unique else f"{version}.zip"
         return f"{directory}/{name}" in self.world.files

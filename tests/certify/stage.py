@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from statemaint.maintain import end_run, maintain, repair, rollback, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
+from tests.certify import work
 from tests.certify.deeds import Deeds, holder
 from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
@@ -19,7 +19,7 @@ from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
 from tests.certify.query import Habits, Query
 from tests.certify.rocks_query import RocksQuery
-from tests.certify.world import Doer, Seat, World
+from tests.certify.world import Doer, World
 
 # Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
 FALSE = {FindingCode.BROKEN_CHAIN, FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH,
@@ -27,7 +27,6 @@ FALSE = {FindingCode.BROKEN_CHAIN, FindingCode.CORRUPT_FILE, FindingCode.SNAPSHO
          FindingCode.LINEAGE_BROKEN, FindingCode.UNREADABLE_METADATA}  # fmt: skip
 _EVERYTHING = Request()
 _TRASH = "_statemaint/trash/"
-_NEVER = 1 << 60
 # Where a maintainer has looked at its base for the last time before it deletes.
 RELYING = {"delete", "move", "linked"}
 
@@ -246,10 +245,10 @@ class Stage:
         name = run or f"run-{self.runs - 1}"
         return Doer(name, policy, self.world.clock, verb=verb, floor=floor)
 
-    def _start(self, doer: Doer, halt: Halt, work: Work | None = None) -> None:
-        self.query.held = self.query.held or _stops(doer)
+    def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> None:
+        self.query.held = self.query.held or work.stops(doer)
         self.query.seen()
-        found = Maintainer(self.world, doer, self.tally, work)
+        found = Maintainer(self.world, doer, self.tally, does)
         found.start(halt)
         self.after(found)
 
@@ -262,7 +261,7 @@ class Stage:
     def after(self, maintainer: Maintainer) -> None:
         if not maintainer.done:
             self.paused.append(maintainer)
-        self.query.held = any(_stops(one.doer) for one in self.paused)
+        self.query.held = any(work.stops(one.doer) for one in self.paused)
         if not maintainer.done:
             if maintainer.at in RELYING:
                 self.world.late.add(id(maintainer.doer))
@@ -318,7 +317,7 @@ class Stage:
             one.doer.run == self.shared for one in self.paused
         )
         doer = replace(self.doer(policy, run=self.shared), request=request, shared=True)
-        self._start(doer, halt, _task)
+        self._start(doer, halt, work.task_work)
 
     def end_tasks(self, halt: Halt) -> None:
         """Ends a run of several tasks, zombies of which may live on."""
@@ -326,7 +325,7 @@ class Stage:
             return
         run, self.shared = self.shared, None
         self.step(f"{run} ends, {halt}")
-        self._start(self.doer(Policy(), run=run), halt, _end)
+        self._start(self.doer(Policy(), run=run), halt, work.end_work)
 
     # -- what people ask for
 
@@ -343,8 +342,8 @@ class Stage:
         self.step(f"{run} is undone, {halt}")
         self.tally["undos"] += 1
         self.tally["undos of rollbacks"] += back is not None
-        doer = replace(self.doer(Policy(), "undo"), back=_NEVER if back is None else back)
-        self._start(doer, halt, partial(_undo, run))
+        doer = replace(self.doer(Policy(), "undo"), back=work.NEVER if back is None else back)
+        self._start(doer, halt, partial(work.undo_work, run))
 
     def repair(self, halt: Halt) -> None:
         """An operator repairs what can be, of a query that he has stopped."""
@@ -353,7 +352,7 @@ class Stage:
         self.query.stop()
         self.step(f"repair, {halt}")
         self.tally["repairs"] += 1
-        self._start(self.doer(Policy(), "repair"), halt, self._repair)
+        self._start(self.doer(Policy(), "repair"), halt, work.repair_work)
 
     def rollback(self, back: int, halt: Halt) -> None:
         """An operator goes back by some batches."""
@@ -364,7 +363,7 @@ class Stage:
         self.step(f"rollback to batch {batch}, {halt}")
         self.tally["rollbacks"] += 1
         doer = replace(self.doer(Policy(), "rollback"), back=batch + 1)
-        self._start(doer, halt, partial(_rollback, batch))
+        self._start(doer, halt, partial(work.rollback_work, batch))
 
     def _back(self, run: str) -> int | None:
         """Returns the version that a run has gone back to, where it was a rollback."""
@@ -374,9 +373,6 @@ class Stage:
         lines = (json.loads(line)["path"] for line in manifest.content.splitlines())
         return min((one.version for path in lines if (one := spot(path))), default=1) - 1
 
-    def _repair(self, storage: Seat, _: Doer) -> None:
-        repair(storage, trash_for=1000.0)
-
     # -- the end
 
     def close(self) -> None:
@@ -385,24 +381,3 @@ class Stage:
         for maintainer in list(self.paused):
             self.paused.remove(maintainer)
             maintainer.resume(HERE)
-
-
-def _stops(doer: Doer) -> bool:
-    """Returns whether the query must not run meanwhile."""
-    return doer.verb in ("repair", "rollback") or (doer.verb == "undo" and doer.back < _NEVER)
-
-
-def _task(storage: Seat, doer: Doer) -> Report:
-    return maintain(storage, doer.policy, request=doer.request, run=doer.run, keep_lease=True)
-
-
-def _end(storage: Seat, doer: Doer) -> None:
-    end_run(storage, doer.run)
-
-
-def _undo(run: str, storage: Seat, _: Doer) -> None:
-    undo(storage, run)
-
-
-def _rollback(batch: int, storage: Seat, _: Doer) -> None:
-    rollback(storage, batch, trash_for=1000.0)

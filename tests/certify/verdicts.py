@@ -61,7 +61,7 @@ class Verdicts:
 
     def _seen(self, name: str, directory: str, version: int, read: Read) -> Iterator[str]:
         """Yields why a verb had to see that a version is wrong."""
-        query, world = self.stage.query, self.stage.world
+        world = self.stage.world
         if read.state is None:
             if name != "verify" or any(one not in world.files for one in read.files):
                 yield "files are missing or broken"
@@ -70,6 +70,11 @@ class Verdicts:
             yield f"{read.base} was made of files that are others by now"
         if name == "verify":
             return
+        yield from self._disagree(directory, version)
+
+    def _disagree(self, directory: str, version: int) -> Iterator[str]:
+        """Yields which changes and snapshots of one version say different things."""
+        query, world = self.stage.query, self.stage.world
         live = world.index.live[directory]
         first = query.required
         reads = query.loader.load(directory, range(first, version + 1))

@@ -9,18 +9,18 @@ others go on.
 import io
 import math
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage.base import nothing
-from tests.certify.files import Spot, spot
+from tests.certify.index import Index
 from tests.support.faults import Crash
 
 _TAGGED = "tag" in Entry.__dataclass_fields__
@@ -102,7 +102,7 @@ class World:
     slow_rename: bool = False
     clock: float = 1_000_000.0
     files: dict[str, File] = field(default_factory=dict)
-    index: "Index" = field(default_factory=Index)
+    index: Index = field(default_factory=Index)
     turn: int = 0
     numbers: int = 0
     salt: int = 0
@@ -179,46 +179,9 @@ class World:
             raise NotFoundError(path, "no such file")
         if _TAGGED:  # as S3 does, and no disk
             tag = None if self.local else str(zlib.crc32(file.content))
-            return Entry(path, len(file.content), file.modified, tag)
+            fields: dict[str, Any] = {"tag": tag}
+            return Entry(path, len(file.content), file.modified, **fields)
         return Entry(path, len(file.content), file.modified)
-
-
-class Index:
-    """The state files by store, and the commits.
-
-    Attributes:
-        live: of each store, by path.
-        at: by store and version, those in the trash as well.
-        tables: the paths of the tables of each name.
-        commits: the batches in the commit log.
-    """
-
-    def __init__(self) -> None:
-        self.live: dict[str, dict[str, Spot]] = defaultdict(dict)
-        self.at: dict[tuple[str, int], dict[str, Spot]] = defaultdict(dict)
-        self.tables: dict[str, set[str]] = defaultdict(set)
-        self.commits: set[int] = set()
-
-    def add(self, path: str) -> None:
-        """Takes a path in."""
-        if found := spot(path):
-            self.at[found.store, found.version][path] = found
-            if not found.trashed:
-                self.live[found.store][path] = found
-        elif path.endswith(".sst"):
-            self.tables[path.rpartition("/")[2]].add(path)
-        elif path.startswith("commits/") and path[8:].isdecimal():
-            self.commits.add(int(path[8:]))
-
-    def drop(self, path: str) -> None:
-        """Forgets a path."""
-        if found := spot(path):
-            self.at[found.store, found.version].pop(path, None)
-            self.live[found.store].pop(path, None)
-        elif path.endswith(".sst"):
-            self.tables[path.rpartition("/")[2]].discard(path)
-        elif path.startswith("commits/") and path[8:].isdecimal():
-            self.commits.discard(int(path[8:]))
 
 
 class Seat:
