@@ -53,14 +53,19 @@ class Caught:
     loss: str
 
 
-def hunt(mutant: Mutant, most: int = MOST) -> Caught | None:
+def hunt(mutant: Mutant, most: int = MOST, **switches: Any) -> Caught | None:
     """Runs schedules against a mutant until one catches it; `None` when none does.
 
     A schedule that finds something without the mutant as well catches nothing.
+
+    Raises:
+        TypeError: when the mutant does not fit the code that it breaks.
     """
     for seed in range(most):
         with mutant.alive():
-            loss = run(seed, among=mutant.among).loss
-        if loss and run(seed, among=mutant.among).loss is None:
+            loss = run(seed, among=mutant.among, switches=switches).loss
+        if loss and loss.startswith("a fault of ours"):
+            raise TypeError(f"{mutant.name}: {loss}")
+        if loss and run(seed, among=mutant.among, switches=switches).loss is None:
             return Caught(seed + 1, loss)
     return None

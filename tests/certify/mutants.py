@@ -164,9 +164,11 @@ def _any_file(_: Any, __: Any) -> None:
     return None
 
 
-def _fold_unguarded(self: Any, chain: Chain, versions: Any, *, write: bool) -> Any:
+def _fold_unguarded(
+    self: Any, source: Any, chain: Chain, versions: Any, *, write: bool
+) -> Any:
     """Does not look whether the proved snapshot that it folded on from is still the same."""
-    return (yield from self.engine.fold(self.source, chain, versions, write=write))
+    return (yield from self.engine.fold(source, chain, versions, write=write))
 
 
 # -- S7: order
@@ -181,7 +183,7 @@ def _deletes_first(self: Any, findings: Any) -> StorePlan:
     return replace(found, actions=(*first, *rest))
 
 
-def _sides_stay(self: Any, side: Any) -> Any:
+def _sides_stay(self: Any, side: Any, _: Any) -> Any:
     return self._orphan(side.entry) if side.entry.path in self.lone else KeepReason.SIDE_FILE
 
 

@@ -169,7 +169,7 @@ class RocksQuery(Query):
         content = self.world.files[path].content
         folder = f"{path.rpartition('/')[0]}/SSTs/"
         tables = {one: self.world.files.get(folder + one) for one in tables_of(content)}
-        return unzipped(content, {one: file and file.content for one, file in tables.items()})
+        return unzipped(content, {one: file.content if file else None for one, file in tables.items()})
 
     def _changes(self, number: int) -> list[list[Row]]:
         """Returns what a batch does to each key that it touches; few values, for few databases."""
