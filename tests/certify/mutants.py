@@ -164,9 +164,7 @@ def _any_file(_: Any, __: Any) -> None:
     return None
 
 
-def _fold_unguarded(
-    self: Any, source: Any, chain: Chain, versions: Any, *, write: bool
-) -> Any:
+def _fold_unguarded(self: Any, source: Any, chain: Chain, versions: Any, *, write: bool) -> Any:
     """Does not look whether the proved snapshot that it folded on from is still the same."""
     return (yield from self.engine.fold(source, chain, versions, write=write))
 

@@ -13,7 +13,6 @@ from tests.certify.mutant import IDS, Mutant
 undoing = import_module("statemaint.maintain.undo")
 going_back = import_module("statemaint.maintain.rollback")
 repairing = import_module("statemaint.maintain.repair")
-leasing = import_module("statemaint.execute.lease")
 verifying = import_module("statemaint.maintain.verify")
 
 
@@ -57,15 +56,6 @@ def _oldest_first(self: Any) -> Any:
     return iter([*_newest_first(self)][::-1])
 
 
-_in_order = leasing.newest
-
-
-def _nobody_holds(storage: Any) -> Any:
-    """Sees no lease of anybody's as one that is held."""
-    found = _in_order(storage)
-    return leasing.replace(found, deadline=0.0) if found else None
-
-
 def _accepts(_: Any, __: Any, ___: Any) -> Any:
     return iter(())
 
@@ -85,8 +75,6 @@ MEND_MUTANTS = (
            ((_Undo, "_moved", _overwrites), (undoing, "must_fit", _nothing))),
     Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
            ((_Undo, "newest_first", _oldest_first),)),
-    Mutant("undo of strange checksums", "S17", "puts a checksum beside a file that it is not of",
-           ((_Undo, "_fits", lambda *_: True),)),
     Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",
            ((going_back, "rolled_back", _logs_first),)),
     Mutant("rollback leaves snapshots", "S2", "leaves the snapshots above the batch",
@@ -100,8 +88,6 @@ MEND_MUTANTS = (
            ((repairing._Search, "_against", _accepts),)),
     Mutant("repair leaves holes", "S21", "writes nothing in the place of a bad zip",
            ((repairing, "rebuilt", _no_rebuild),), IDS),
-    Mutant("every lease is free", "S8", "takes over a lease that is held",
-           ((leasing, "newest", _nobody_holds),)),
     Mutant("no comparison in verify", "S21", "reads snapshots and compares them with nothing",
            ((_Rebuild, "_compare", _nothing),)),
     Mutant("verify reads no snapshots", "S21", "does not read the snapshots that it needs",

@@ -183,7 +183,9 @@ class RocksLoader(Loader):
         content = self.world.files[path].content
         folder = f"{path.rpartition('/')[0]}/SSTs/"
         tables = {one: self.world.files.get(folder + one) for one in tables_of(content)}
-        return state_of(content, {one: file.content if file else None for one, file in tables.items()})
+        return state_of(
+            content, {one: file.content if file else None for one, file in tables.items()}
+        )
 
     def bare(self, path: str) -> State | None:
         """Returns the state in a zip, with tables from anywhere."""

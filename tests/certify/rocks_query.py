@@ -105,6 +105,7 @@ class RocksQuery(Query):
         executors: of each store.
         held: the snapshots that somebody has and nobody has seen.
         gap: the widest gap between two uploads that maintenance has seen.
+        watched: whether maintenance was ever here.
         purged: the oldest version that the executors' clean-up has left.
         chosen: what clean-ups that began earlier are going to delete.
         theirs: the zips of executors, by path.
@@ -115,6 +116,7 @@ class RocksQuery(Query):
     executors: dict[str, Executor] = field(default_factory=dict)
     waiting: list[Held] = field(default_factory=list)
     gap: int = 0
+    watched: bool = False
     purged: int = 0
     chosen: list[tuple[str, int, list[str]]] = field(default_factory=list)
     theirs: dict[str, bytes] = field(default_factory=dict)
@@ -169,7 +171,9 @@ class RocksQuery(Query):
         content = self.world.files[path].content
         folder = f"{path.rpartition('/')[0]}/SSTs/"
         tables = {one: self.world.files.get(folder + one) for one in tables_of(content)}
-        return unzipped(content, {one: file.content if file else None for one, file in tables.items()})
+        return unzipped(
+            content, {one: file.content if file else None for one, file in tables.items()}
+        )
 
     def _changes(self, number: int) -> list[list[Row]]:
         """Returns what a batch does to each key that it touches; few values, for few databases."""
@@ -243,13 +247,15 @@ class RocksQuery(Query):
 
     @property
     def _allowed(self) -> int:
-        return max(LEAST_QUIET, 2 * self.gap)
+        """Returns how long maintenance waits for an executor; before it first came, for ever."""
+        return max(LEAST_QUIET, 2 * self.gap) if self.watched else 1 << 60
 
     def _in_time(self, held: Held) -> bool:
-        return self.target - held.begun < self._allowed - 1
+        return not held.old or self.target - held.begun < self._allowed - 1
 
     def seen(self) -> None:
         """Notes what maintenance can see by now: how far apart executors upload."""
+        self.watched = True
         for directory in self.habits.stores:
             live = self.world.index.live[directory].items()
             versions = sorted({one.version for path, one in live if self._is_theirs(path)})

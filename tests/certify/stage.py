@@ -335,7 +335,8 @@ class Stage:
         trashed = sorted({path.split("/")[2] for path in in_trash})
         if not trashed or (self.paused and not self.setting.two):
             return
-        run = trashed[number % len(trashed)]
+        newest = max(trashed, key=lambda one: (one[:1].isdigit(), one))
+        run = trashed[number % len(trashed)] if number >= 0 else newest
         back = self._back(run)
         if back is not None:
             self.query.stop()
