@@ -23,7 +23,7 @@ from tests.support.documents import rewrite
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "safety.md"
 ENOUGH = 100_000
-_CHUNK = 500
+_CHUNK = 100
 _SHOWN = 20
 _FAST = Path("/dev/shm")  # noqa: S108
 

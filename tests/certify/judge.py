@@ -55,6 +55,7 @@ class Certificate:
         garbled: those of them that the storage stored in place of what maintenance wrote.
         readers: those who have listed and not read.
         right: of each store, the versions that loaded right at the last look.
+        loads: those that loaded at all.
         broken: those that do not, because of something that no maintenance did.
         known: of each store and version, its true state and whether it could be made.
         made: the snapshots of maintenance by path.
@@ -70,6 +71,7 @@ class Certificate:
     garbled: set[bytes] = field(default_factory=set)
     readers: list[Reader] = field(default_factory=list)
     right: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    loads: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     broken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     known: dict[str, dict[int, tuple[int, bool]]] = field(default_factory=lambda: defaultdict(dict))
     made: dict[str, Made] = field(default_factory=dict)
@@ -112,6 +114,8 @@ class Certificate:
                 why = self._by_doer if doer else self._by_query
                 why(directory, version, reads[version], doer, was=version in before)
         self.right[directory] = right
+        if not self.torn:
+            self.loads[directory] = {one for one in versions if reads[one].state is not None}
         self.broken[directory] -= right
 
     def _by_query(
@@ -132,7 +136,8 @@ class Certificate:
             self.broken[directory].add(version)
         if doer.verb == "repair" and read.state is None:
             self.broken[directory].add(version)  # between the old snapshot and the new one
-            self.torn.add((directory, version))
+            if version in self.loads[directory]:
+                self.torn.add((directory, version))
         if version in self.broken[directory]:
             return
         if was:
