@@ -89,10 +89,18 @@ class Certificate:
         if doer and self.deeds:
             self.deeds(before, doer)
         logs = any(path.startswith("commits/") for path in before)
+        if doer and logs:
+            self._never_was(doer)
         for directory in self.query.habits.stores:
             mine = [path for path in before if directory in path]
             if mine or logs:
                 self._store(directory, mine, doer)
+
+    def _never_was(self, doer: Doer) -> None:
+        known = min(len(one) for one in self.query.truth.values())
+        if self.query.target >= known:
+            raise Loss(f"S17: {doer.run} ({doer.verb}) put commits back that were left behind: the "
+                       f"log ends with version {self.query.target}, the query with {known - 1}")  # fmt: skip
 
     def anew(self) -> None:
         """Looks at everything, after changes that were not judged one by one."""
@@ -138,7 +146,7 @@ class Certificate:
             self.broken[directory].add(version)  # between the old snapshot and the new one
             if version in self.loads[directory]:
                 self.torn.add((directory, version))
-        if version in self.broken[directory]:
+        if version in self.broken[directory] and read.state is None:
             return
         if was:
             excused = self._garbled(read) or (self._spoiled(read) and self._back(doer, read))
