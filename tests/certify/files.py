@@ -1,39 +1,91 @@
-"""State files as Spark writes and loads them, written anew: nothing here is of `statemaint`.
+"""State files as Spark writes and reads them, written anew: nothing here is of `statemaint`.
 
 A certificate that loaded with the code under test would believe its mistakes.
 """
 
 import json
+import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import google_crc32c
-import lz4.block
-import xxhash
+
+from tests.certify.codecs import BROKEN, pack, unpack
 
 Row = tuple[bytes, bytes | None]
 State = dict[bytes, bytes]
+Item = tuple[int, str]
+"""A version and the unique id of an attempt at it."""
 
-_HEADER = struct.Struct("<8sBiii")
 _INT = struct.Struct(">i")
-_SEED, _MASK = 0x9747B28C, 0x0FFFFFFF
-_RAW, _LZ4 = 0x15, 0x25
-_END = _HEADER.pack(b"LZ4Block", _RAW, 0, 0, 0)
+_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_SPOT = re.compile(
+    rf"(?P<trash>_statemaint/trash/[^/]+/)?(?P<store>state/\d+/\d+(?:/[a-z][a-z-]*)?)/"
+    rf"(?P<version>\d+)(?:_(?P<id>{_ID}))?\.(?P<kind>delta|snapshot|changelog|zip)"
+)
+_KINDS = {"changelog": "delta", "zip": "snapshot"}
 
 
 class UnreadableError(Exception):
     """Spark could not load this file."""
 
 
-def encode(rows: Iterable[Row]) -> bytes:
-    """Returns a delta (`None` removes) or a snapshot, as lz4-java would write it."""
-    payload = b"".join(_record(key, value) for key, value in rows) + _INT.pack(-1)
-    packed = lz4.block.compress(payload, store_size=False)
-    method, body = (_LZ4, packed) if len(packed) < len(payload) else (_RAW, payload)
-    check = xxhash.xxh32_intdigest(payload, _SEED) & _MASK
-    return _HEADER.pack(b"LZ4Block", method, len(body), len(payload), check) + body + _END
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """What a state file's path says.
+
+    Attributes:
+        store: the store's directory.
+        version: which.
+        id: of the attempt, where versions have unique ids.
+        kind: `delta` for changes, `snapshot` for whole states, whatever the provider calls them.
+        trashed: whether it lies in a run's trash.
+    """
+
+    store: str
+    version: int
+    id: str | None
+    kind: str
+    trashed: bool
+
+
+@lru_cache(maxsize=1 << 16)
+def spot(path: str) -> Spot | None:
+    """Returns what a path says; `None` for all that is neither changes nor a state."""
+    found = _SPOT.fullmatch(path)
+    if found is None:
+        return None
+    kind = _KINDS.get(found["kind"], found["kind"])
+    return Spot(found["store"], int(found["version"]), found["id"], kind, bool(found["trash"]))
+
+
+def split(name: str) -> tuple[int, str] | None:
+    """Returns version and kind of a file as `fetchFiles` sees it; `None` for all that it skips."""
+    stem, dot, kind = name.partition(".")
+    if dot and kind in ("delta", "snapshot") and stem.isdecimal():
+        return int(stem), kind
+    return None
+
+
+def encode(rows: Iterable[Row], codec: str = "lz4", lineage: Iterable[Item] | None = None) -> bytes:
+    """Returns changes (`None` removes) or a whole state, as Spark would write them.
+
+    Args:
+        rows: in their order.
+        codec: the query's.
+        lineage: what comes before, in a changelog of a store with unique ids.
+    """
+    head = b"" if lineage is None else _head(lineage)
+    return pack(head + b"".join(_record(*row) for row in rows) + _INT.pack(-1), codec)
+
+
+def _head(lineage: Iterable[Item]) -> bytes:
+    items = [{"version": version, "checkpointUniqueId": unique} for version, unique in lineage]
+    text = json.dumps(items, separators=(",", ":")).encode()
+    return b"\0\2v3" + struct.pack(">H", len(text)) + text
 
 
 def _record(key: bytes, value: bytes | None) -> bytes:
@@ -41,39 +93,43 @@ def _record(key: bytes, value: bytes | None) -> bytes:
     return head + (_INT.pack(-1) if value is None else _INT.pack(len(value)) + value)
 
 
-@lru_cache(maxsize=4096)
-def decode(content: bytes) -> tuple[Row, ...]:
+@lru_cache(maxsize=1 << 15)
+def decode(content: bytes, codec: str = "lz4") -> tuple[Row, ...]:
     """Returns the records of a file.
 
     Raises:
         UnreadableError: when it is cut or garbled.
     """
     try:
-        return tuple(_rows(b"".join(_blocks(content))))
-    except (struct.error, ValueError, lz4.block.LZ4BlockError) as error:
+        payload = unpack(content, codec)
+        return tuple(_rows(payload, _size_of_head(payload)))
+    except BROKEN as error:
         raise UnreadableError(str(error)) from error
 
 
-def _blocks(content: bytes) -> Iterator[bytes]:
-    at = 0
-    while True:
-        magic, method, stored, size, check = _HEADER.unpack_from(content, at)
-        if magic != b"LZ4Block":
-            raise ValueError("no block")
-        if not size:
-            return
-        at += _HEADER.size
-        body = content[at : at + stored]
-        raw = method & 0xF0 == _RAW & 0xF0
-        payload: bytes = body if raw else lz4.block.decompress(body, uncompressed_size=size)
-        if xxhash.xxh32_intdigest(payload, _SEED) & _MASK != check:
-            raise ValueError("checksum")
-        yield payload
-        at += stored
+@lru_cache(maxsize=1 << 15)
+def lineage_of(content: bytes, codec: str = "lz4") -> tuple[Item, ...]:
+    """Returns what a changelog says comes before it.
+
+    Raises:
+        UnreadableError: when it is cut or garbled.
+    """
+    try:
+        payload = unpack(content, codec)
+        text = payload[6 : _size_of_head(payload)] or b"[]"
+        return tuple((one["version"], one["checkpointUniqueId"]) for one in json.loads(text))
+    except BROKEN as error:
+        raise UnreadableError(str(error)) from error
 
 
-def _rows(payload: bytes) -> Iterator[Row]:
-    at = 0
+def _size_of_head(payload: bytes) -> int:
+    if payload[:4] != b"\0\2v3":
+        return 0
+    size: int = struct.unpack_from(">H", payload, 4)[0]
+    return 6 + size
+
+
+def _rows(payload: bytes, at: int) -> Iterator[Row]:
     while (length := _INT.unpack_from(payload, at)[0]) != -1:
         at += 4
         key = payload[at : at + length]
@@ -98,61 +154,16 @@ def _crc32c(content: bytes) -> int:
 
 @lru_cache(maxsize=4096)
 def fits(checksum: bytes, content: bytes) -> bool:
-    """Tells whether Spark would accept a file with this checksum beside it."""
-    found: dict[str, Any] = json.loads(checksum)
-    return (found["value"], found["mainFileSize"]) == (_crc32c(content), len(content))
-
-
-def split(name: str) -> tuple[int, str] | None:
-    """Returns version and kind of a file as `fetchFiles` sees it; `None` for all that it skips."""
-    stem, dot, kind = name.partition(".")
-    if dot and kind in ("delta", "snapshot") and stem.isdecimal():
-        return int(stem), kind
-    return None
-
-
-def load_all(store: Mapping[str, bytes]) -> dict[int, State]:
-    """Returns every version that Spark could load from a store's files, by name.
-
-    Version v: the newest snapshot at or below it, then each delta up to it. One pass gives all of
-    them, since v begins where v - 1 does unless it has a snapshot.
-    """
-    return _pass(store, frozenset())
-
-
-def load_without(store: Mapping[str, bytes], untrue: frozenset[str]) -> dict[int, State]:
-    """Returns every version that could be rebuilt if some snapshots were moved away."""
-    return _pass(store, untrue)
-
-
-def _pass(store: Mapping[str, bytes], without: frozenset[str]) -> dict[int, State]:
-    kinds: dict[int, set[str]] = {}
-    for name in store:
-        if name not in without and (found := split(name)):
-            kinds.setdefault(found[0], set()).add(found[1])
-    loaded: dict[int, State] = {}
-    state: State | None = {}
-    before = 0
-    for version in sorted(kinds):
-        state = state if version == before + 1 else None
-        if "snapshot" in kinds[version]:
-            state = _applied(store, f"{version}.snapshot", {})
-        elif state is not None:
-            state = _applied(store, f"{version}.delta", state)
-        if state is not None:
-            loaded[version] = state
-        before = version
-    return loaded
-
-
-def _applied(store: Mapping[str, bytes], name: str, state: State) -> State | None:
-    beside = store.get(f"{name}.crc")
-    if beside is not None and not fits(beside, store[name]):
-        return None
+    """Returns whether Spark would accept a file with this checksum beside it."""
     try:
-        rows = decode(store[name])
-    except UnreadableError:
-        return None
+        found: dict[str, Any] = json.loads(checksum)
+        return (found["value"], found["mainFileSize"]) == (_crc32c(content), len(content))
+    except (ValueError, KeyError):
+        return False
+
+
+def applied(state: State, rows: Iterable[Row]) -> State:
+    """Returns what changes make of a state."""
     changed = dict(state)
     for key, value in rows:
         if value is None:

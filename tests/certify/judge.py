@@ -1,31 +1,23 @@
-"""What must hold after every single change, by S1 to S7, S11 and S18; `Loss` where it does not.
+"""What must hold after every single change; `Loss` where it does not.
 
-The truth comes from the model of the query, loading from `tests.certify.files`: nothing that is
-judged takes part in the judgement.
+The truth comes from the model of the query, loading from `tests.certify.loading`: nothing that is
+judged, and no record of its own, takes part in the judgement. After every change it is asked
+
+* whether each retained version still loads right, by Spark's own rule; where an operator or the
+  storage has spoiled what Spark reads, that is no loss of ours, but ours must not spoil more
+* whether what could be made of the files that are left, in the store or in the trash, still can be
+* whether whoever changed something was allowed to (`tests.certify.deeds`)
 """
 
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from tests.certify.files import State, load_all, load_without, split
+from tests.certify.files import spot
+from tests.certify.loading import Read
 from tests.certify.query import Query
+from tests.certify.rocks_files import tables_of
 from tests.certify.world import Doer, File, World
-
-_OURS = re.compile(r"state/\d+/\d+(/[a-z-]+)?/\d+\.snapshot(\.crc)?")
-_TEMP = re.compile(r"\.\d+\.(delta|snapshot)(\.crc)?\.[0-9a-f-]{36}\.tmp")
-_SIDE = re.compile(r"\.?(?P<owner>(?P<version>\d+)\.(delta|snapshot))(\.crc)?\.crc")
-
-
-def holder(world: World) -> str | None:
-    """Returns the run that holds the lease, as its newest file says."""
-    leases = [path for path in world.files if path.startswith("_statemaint/lease/0")]
-    if not leases:
-        return None
-    fields = json.loads(world.files[max(leases)].content)
-    return str(fields["run"]) if fields["deadline"] > world.clock else None
 
 
 class Loss(BaseException):
@@ -41,36 +33,52 @@ class Reader:
     listed: float
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot that maintenance has put in place.
+
+    Attributes:
+        file: as it was put.
+        inputs: all changes at or below its version, as they were then.
+    """
+
+    file: File
+    inputs: Mapping[str, File]
+
+
 @dataclass(slots=True)
 class Certificate:
     """The judge of one schedule.
 
     Attributes:
-        untrue: contents of snapshots that were damaged or made wrong on purpose.
+        bad: the contents that an operator, a rewind or the storage has made wrong, by path.
+        garbled: those of them that the storage stored in place of what maintenance wrote.
         readers: those who have listed and not read.
-        known: of each store, the versions that the true files rebuild.
-        named: what the ledger said would be deleted, by run and path.
-        proved: what the ledger proves of each snapshot: version, size and time.
-        holder: tells from the files which run holds the lease (S8); `None` in a world without.
-        gone: what maintenance deleted, by path: what an undo may bring back (S17).
-        undo: whether it may.
-        removed: how many files maintenance deleted.
-        written: how many snapshots it wrote.
+        right: of each store, the versions that loaded right at the last look.
+        loads: those that loaded at all.
+        broken: those that do not, because of something that no maintenance did.
+        known: of each store and version, its true state and whether it could be made.
+        made: the snapshots of maintenance by path.
+        overtaken: the runs in whose middle the query was taken back.
+        torn: the versions that a repair has made impossible to load for a while.
+        deeds: judges each changed path by itself.
+        excused: whether the change that comes is an operator's, who may break what he likes.
     """
 
     world: World
     query: Query
-    untrue: set[bytes] = field(default_factory=set)
+    bad: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    garbled: set[bytes] = field(default_factory=set)
     readers: list[Reader] = field(default_factory=list)
-    known: dict[str, set[int]] = field(default_factory=dict)
-    named: set[tuple[str, str]] = field(default_factory=set)
-    proved: dict[str, tuple[int, int, float]] = field(default_factory=dict)
-    foreign: set[str] = field(default_factory=set)
-    holder: Callable[[World], str | None] | None = None
-    gone: dict[str, set[bytes]] = field(default_factory=dict)
-    undo: bool = False
-    removed: int = 0
-    written: int = 0
+    right: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    loads: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    broken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    known: dict[str, dict[int, tuple[int, bool]]] = field(default_factory=lambda: defaultdict(dict))
+    made: dict[str, Made] = field(default_factory=dict)
+    overtaken: set[str] = field(default_factory=set)
+    torn: set[tuple[str, int]] = field(default_factory=set)
+    deeds: "Callable[[Mapping[str, File | None], Doer], None] | None" = None
+    excused: bool = False
 
     def look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         """Judges a change that has just happened.
@@ -78,176 +86,183 @@ class Certificate:
         Raises:
             Loss: when it must not have happened.
         """
-        folders = {path.rpartition("/")[0] for path in before}
-        if doer:
-            for path, file in before.items():
-                self._deed(path, file, doer)
+        if doer and self.deeds:
+            self.deeds(before, doer)
+        logs = any(path.startswith("commits/") for path in before)
+        if doer and logs:
+            self._never_was(doer)
         for directory in self.query.habits.stores:
-            if directory in folders or "commits" in folders:
-                self._store(directory, doer)
+            mine = [path for path in before if directory in path]
+            if mine or logs:
+                self._store(directory, mine, doer)
+
+    def _never_was(self, doer: Doer) -> None:
+        known = min(len(one) for one in self.query.truth.values())
+        if self.query.target >= known:
+            raise Loss(f"S17: {doer.run} ({doer.verb}) put commits back that were left behind: the "
+                       f"log ends with version {self.query.target}, the query with {known - 1}")  # fmt: skip
+
+    def anew(self) -> None:
+        """Looks at everything, after changes that were not judged one by one."""
+        for directory in self.query.habits.stores:
+            self._store(directory, list(self.world.index.live[directory]), None)
 
     # -- what every store must be
 
-    def _store(self, directory: str, doer: Doer | None) -> None:
-        truth, store = self.query.truth[directory], self.world.store(directory)
-        loaded = load_all(store)
-        untrue = frozenset(name for name, content in store.items() if content in self.untrue)
-        rebuilt = loaded if not untrue else load_without(store, untrue)
-        for version in range(self.query.required, self.query.target + 1):
-            if not untrue or (version in rebuilt and not _misled(store, untrue, version)):
-                _must_load(directory, version, loaded, truth)
-        known = {one for one, state in rebuilt.items() if _is(truth, one, state)}
+    def _store(self, directory: str, paths: list[str], doer: Doer | None) -> None:
+        lost = self._recount(directory, paths)
         if doer:
-            self._nothing_lost(directory, known, doer)
-        self.known[directory] = known
+            self._nothing_lost(directory, lost, doer, paths)
+        versions = range(self.query.required, self.query.target + 1)
+        reads = self.query.loader.load(directory, versions)
+        truth, before = self.query.truth[directory], self.right[directory]
+        right = {one for one in versions if one < len(truth) and reads[one].state == truth[one]}
+        for version in versions:
+            if version not in right:
+                why = self._by_doer if doer else self._by_query
+                why(directory, version, reads[version], doer, was=version in before)
+        self.right[directory] = right
+        if not self.torn:
+            self.loads[directory] = {one for one in versions if reads[one].state is not None}
+        self.broken[directory] -= right
 
-    def _nothing_lost(self, directory: str, known: set[int], doer: Doer) -> None:
-        target = self.query.target
-        floor = min(self.query.required, target - doer.policy.min_batches_to_retain)
-        lost = {one for one in self.known.get(directory, set()) - known if floor <= one <= target}
-        if lost:
-            raise Loss(f"S1/S3: {doer.run} made versions {sorted(lost)} of {directory} impossible")
+    def _by_query(
+        self, directory: str, version: int, read: Read, _: Doer | None, *, was: bool
+    ) -> None:
+        del was
+        follows = version - 1 in self.broken[directory] and read.state is None
+        if (self.excused or follows) and not self._spoiled(read):
+            self.broken[directory].add(version)
+        elif not self._spoiled(read) and version not in self.broken[directory]:
+            raise Loss(f"S1: version {version} of {directory} {_how(read)}")
 
-    # -- what maintenance may do
-
-    def _deed(self, path: str, before: File | None, doer: Doer) -> None:
-        after = self.world.files.get(path)
-        if path.startswith("_statemaint/"):
-            if "/state/" in path and after:  # what lies in the trash may come back
-                self.gone.setdefault(path[path.index("/state/") + 1 :], set()).add(after.content)
-            elif path.endswith(".jsonl") and after:
-                self._read_ledger(after.content[len(before.content) if before else 0 :])
-        elif not path.startswith("state/"):
-            raise Loss(f"S18: {doer.run} touched {path}")
-        elif after is None and before:
-            self._removed(path, before, doer)
-        elif after:
-            self._put(path, after, doer)
-
-    def _read_ledger(self, added: bytes) -> None:
-        for line in added.splitlines():
-            try:
-                fields: dict[str, Any] = json.loads(line)
-            except ValueError:
-                continue  # a crash tore it
-            if fields.get("action") == "delete":
-                self.named.add((fields["run"], fields["path"]))
-            elif proof := fields.get("attestation"):
-                self.proved[proof["path"]] = (proof["version"], proof["size"], proof["modified"])
-
-    def _put(self, path: str, file: File, doer: Doer) -> None:
-        directory, _, name = path.rpartition("/")
-        if _TEMP.fullmatch(name):
+    def _by_doer(
+        self, directory: str, version: int, read: Read, doer: Doer | None, *, was: bool
+    ) -> None:
+        assert doer
+        if read.state is None and self._apart(doer, version):
+            self.broken[directory].add(version)
+        if doer.verb == "repair" and read.state is None:
+            self.broken[directory].add(version)  # between the old snapshot and the new one
+            if version in self.loads[directory]:
+                self.torn.add((directory, version))
+        if version in self.broken[directory] and read.state is None:
             return
-        restored = self.undo and file.content in self.gone.get(path, ())
-        if not (restored or _OURS.fullmatch(path)):
-            raise Loss(f"S18: {doer.run} wrote {path}")
-        version = int(name.lstrip(".").partition(".")[0])
-        if version > self.query.target:
-            raise Loss(f"S2: {doer.run} wrote {path}, the target is {self.query.target}")
-        if name.endswith(".snapshot"):
-            self.written += 1
-            self._must_be_true(directory, version, file, doer)
-
-    def _must_be_true(self, directory: str, version: int, file: File, doer: Doer) -> None:
-        if file.content in self.untrue:  # the storage garbled it, not the maintainer
-            return
-        store = self.world.store(directory)
-        if version < self.query.required and not self.untrue.isdisjoint(store.values()):
-            return  # from a snapshot that went wrong below all that is retained, and its log gone
-        state = load_all({f"{version}.snapshot": file.content}).get(version)
-        if state is None or not _is(self.query.truth[directory], version, state):
-            raise Loss(f"S1: {doer.run} wrote a wrong {version}.snapshot to {directory}")
-
-    def _removed(self, path: str, file: File, doer: Doer) -> None:
-        directory, _, name = path.rpartition("/")
-        if _TEMP.fullmatch(name):
-            self._temp(path, file, doer)
-            return
-        if path in self.foreign or not (split(name) or _SIDE.fullmatch(name)):
-            raise Loss(f"S11: {doer.run} deleted {path}")
-        self.removed += 1
-        self.gone.setdefault(path, set()).add(file.content)
-        self._fenced(path, doer)
-        if (doer.run, path) not in self.named:
-            raise Loss(f"S18: {doer.run} deleted {path} before the ledger named it")
-        if side := _SIDE.fullmatch(name):
-            if f"{directory}/{side['owner']}" not in self.world.files:
-                self._old_enough(path, file, doer)
+        if was:
+            excused = self._garbled(read) or (self._spoiled(read) and self._back(doer, read))
         else:
-            self._state_file(directory, name, doer)
+            excused = self._spoiled(read)
+        if not excused:
+            raise Loss(
+                f"S1: {doer.run} ({doer.verb}): version {version} of {directory} {_how(read)}"
+            )
 
-    def _fenced(self, path: str, doer: Doer) -> None:
-        holder = self.holder(self.world) if self.holder else doer.run
-        if holder != doer.run and doer.run not in self.world.late:
-            raise Loss(f"S8: {doer.run} deleted {path}, the lease is held by {holder}")
+    @staticmethod
+    def _apart(doer: Doer, version: int) -> bool:
+        """Returns whether a version may be in pieces: a rollback, or its undoing, is at work."""
+        return doer.verb in ("rollback", "undo") and version > doer.back
 
-    def _temp(self, path: str, file: File, doer: Doer) -> None:
-        # A writer takes its own temp file away; one of somebody else must be old and named.
-        if (doer.run, path) not in self.named:
-            return
-        version = int(path.rpartition("/")[2].split(".")[1])
-        if version > self.query.target:
-            raise Loss(f"S2: {doer.run} deleted {path}, the target is {self.query.target}")
-        self._old_enough(path, file, doer)
+    def _spoiled(self, read: Read) -> bool:
+        return any(self._is_bad(path) for path in read.files)
 
-    def _old_enough(self, path: str, file: File, doer: Doer) -> None:
-        age = self.world.clock - file.modified
-        if age < doer.policy.orphan_age and file.modified <= doer.begun:
-            raise Loss(f"S5: {doer.run} deleted {path}, {age:.0f} seconds old")
+    def _is_bad(self, path: str) -> bool:
+        file = self.world.files.get(path)
+        return file is not None and file.content in self.bad.get(path, ())
 
-    def _state_file(self, directory: str, name: str, doer: Doer) -> None:
-        version = int(name.partition(".")[0])
-        if version > self.query.target:
-            raise Loss(f"S2: {doer.run} deleted {name}, the target is {self.query.target}")
-        self._proof(directory, version, doer)
-        for side in (f".{name}.crc", f"{name}.crc"):
-            file = self.world.files.get(f"{directory}/{side}")
-            if file and file.modified < doer.begun:
-                raise Loss(f"S7: {doer.run} deleted {name} and left {side}")
-        for reader in self.readers:
-            self._reader(reader, f"{directory}/{name}", doer)
+    def _garbled(self, read: Read) -> bool:
+        files = (self.world.files[path] for path in read.files if path in self.world.files)
+        return any(file.content in self.garbled for file in files)
 
-    def _proof(self, directory: str, version: int, doer: Doer) -> None:
-        for path, (base, size, modified) in self.proved.items():
-            file = self.world.files.get(path)
-            if path.startswith(f"{directory}/") and base > version and (
-                file is None or (len(file.content), file.modified) == (size, modified)
-            ):  # fmt: skip
-                return
-        raise Loss(f"S6: {doer.run} deleted version {version} of {directory} without a proof")
+    def _back(self, doer: Doer, read: Read) -> bool:
+        """Returns whether it was a run that the query overtook, or an undo in the same world."""
+        return doer.run in self.overtaken or (doer.verb == "undo" and read.base is not None)
 
-    def _reader(self, reader: Reader, path: str, doer: Doer) -> None:
-        since = self.world.clock - reader.listed
-        wanted = path in reader.chosen and reader.version >= self.query.required
-        if wanted and since < doer.policy.grace:
-            raise Loss(f"S4: {doer.run} deleted {path} under a reader of {since:.0f} seconds")
+    # -- what could be made of what is left
+
+    def _recount(self, directory: str, paths: Iterable[str]) -> set[int]:
+        """Returns the versions that could be made of what was there, and no longer can."""
+        spots = [spot(path) for path in paths]
+        changed = {one.version for one in spots if one}
+        tables = any(path.endswith(".sst") for path in paths)
+        truth, known = self.query.truth[directory], self.known[directory]
+        lost, before, moved, target = set(), True, False, self.query.target
+        for version in range(1, min(target + 1, len(truth))):
+            old = known.get(version)
+            if tables or moved or version in changed or old is None or old[0] != truth[version]:
+                now = self.query.loader.sound(directory, version, truth, before=before)
+                moved = old is None or old != (truth[version], now)
+                if old == (truth[version], True) and not now:
+                    lost.add(version)
+                known[version] = truth[version], now
+            before = known[version][1]
+        for version in [one for one in known if one > target]:
+            del known[version]  # it may be another one when it comes back
+        return lost
+
+    def _nothing_lost(
+        self, directory: str, lost: set[int], doer: Doer, paths: Iterable[str]
+    ) -> None:
+        spots = [spot(path) for path in paths]
+        here = {one.version for one in spots if one and not one.trashed}
+        floor = 1
+        if doer.verb == "maintain":
+            window = self.query.target - doer.policy.min_batches_to_retain
+            floor = max(doer.floor, min(self.query.required, window))
+        if gone := sorted(one for one in lost if self._owed(directory, one, floor, here)):
+            raise Loss(f"S1/S3: {doer.run} ({doer.verb}) made {gone} of {directory} impossible")
+
+    def _owed(self, directory: str, version: int, floor: int, gone: set[int]) -> bool:
+        """Returns whether a version had to stay possible.
+
+        What only the policy retains may have been given up by a run with another one; what was in
+        the trash since then leaves it some day.
+        """
+        if version >= self.query.required or version < floor:
+            return version >= floor
+        query, found = self.query, True
+        for one in range(1, version + 1):
+            truth = query.truth[directory]
+            here = query.loader.sound(directory, one, truth, before=found, trash=False)
+            found = here or (one in gone and found)
+        return found
+
+    # -- what is not ours
+
+    def leaves(self, version: int) -> None:
+        """Notes that a rewind leaves states above a version where they are."""
+        for directory in self.query.habits.stores:
+            for path, one in self.world.index.live[directory].items():
+                if one.kind == "snapshot" and one.version > version:
+                    self.bad[path].add(self.world.files[path].content)
+
+    def spoils(self, path: str, content: bytes) -> None:
+        """Notes that a content is wrong at a path."""
+        self.bad[path].add(content)
+
+    def wrong(self) -> Iterator[tuple[str, int, Read]]:
+        """Yields each retained version of each store that does not load right."""
+        for directory in self.query.habits.stores:
+            truth = self.query.truth[directory]
+            versions = range(self.query.required, self.query.target + 1)
+            for version, read in self.query.loader.load(directory, versions).items():
+                if version >= len(truth) or read.state != truth[version]:
+                    yield directory, version, read
+
+    @property
+    def harmed(self) -> bool:
+        """Returns whether anything was ever made wrong by others than maintenance."""
+        return bool(self.bad or any(self.broken.values()))
 
     def reads(self, directory: str, version: int) -> None:
         """Lets somebody list a store and choose the files of a version."""
-        names = self.world.store(directory)
-        bases = [one[0] for name in names if (one := split(name)) and one[1] == "snapshot"]
-        base = max((one for one in bases if one <= version), default=0)
-        chosen = {f"{directory}/{number}.delta" for number in range(base + 1, version + 1)}
-        chosen |= {f"{directory}/{base}.snapshot"} if base else set()
-        self.readers.append(Reader(version, frozenset(chosen), self.world.clock))
+        files = self.query.loader.load(directory, [version])[version].files
+        tables = (f"{directory}/SSTs/{name}" for path in files if path.endswith(".zip")
+                  for name in tables_of(self.world.files[path].content))  # fmt: skip
+        chosen = frozenset((*files, *tables))
+        self.readers.append(Reader(version, chosen, self.world.clock))
 
 
-def _must_load(
-    directory: str, version: int, loaded: Mapping[int, State], truth: list[State]
-) -> None:
-    if version not in loaded:
-        raise Loss(f"S1: version {version} of {directory} no longer loads")
-    if not _is(truth, version, loaded[version]):
-        raise Loss(f"S1: version {version} of {directory} loads a wrong state")
-
-
-def _is(truth: list[State], version: int, state: State) -> bool:
-    return version < len(truth) and truth[version] == state
-
-
-def _misled(store: Mapping[str, bytes], untrue: frozenset[str], version: int) -> bool:
-    """Tells whether Spark would load a version from a snapshot that was made wrong on purpose."""
-    bases = [one[0] for name in store if (one := split(name)) and one[1] == "snapshot"]
-    base = max((one for one in bases if one <= version), default=0)
-    return f"{base}.snapshot" in untrue
+def _how(read: Read) -> str:
+    base = read.base.rpartition("/")[2] if read.base else "the empty state"
+    what = "no longer loads" if read.state is None else "loads a wrong state"
+    return f"{what} (from {base})"

@@ -4,8 +4,7 @@ A mutant is a change of the code in memory, for as long as its context lasts.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -20,58 +19,13 @@ from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, Delete, DeleteReason, KeepReason, StorePlan
 from statemaint.plan.store import _Decision
 from statemaint.scan import scan
-from tests.certify.schedule import run
+from tests.certify.mutant import Mutant
+from tests.certify.mutants_mend import MEND_MUTANTS
+from tests.certify.mutants_rocks import ROCKS_MUTANTS
 
 # Their packages have functions of the same names.
 planning = import_module("statemaint.plan.plan")
 looking = import_module("statemaint.maintain.planning")
-
-MOST = 3000
-"""Within so many schedules every mutant must be caught."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One broken maintainer: what it gets wrong, and the names that it replaces."""
-
-    name: str
-    rule: str
-    says: str
-    changes: tuple[tuple[Any, str, Any], ...]
-
-    @contextmanager
-    def alive(self) -> Iterator[None]:
-        """Breaks the code, and mends it."""
-        found = [(owner, name, _raw(owner, name)) for owner, name, _ in self.changes]
-        try:
-            for owner, name, new in self.changes:
-                setattr(owner, name, new)
-            yield
-        finally:
-            for owner, name, old in found:
-                setattr(owner, name, old)
-
-
-def _raw(owner: Any, name: str) -> Any:
-    return vars(owner)[name]
-
-
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """After how many schedules a mutant was caught, and what gave it away."""
-
-    schedules: int
-    loss: str
-
-
-def hunt(mutant: Mutant, most: int = MOST) -> Caught | None:
-    """Runs schedules against a mutant until one catches it; `None` when none does."""
-    with mutant.alive():
-        for seed in range(most):
-            if loss := run(seed).loss:
-                return Caught(seed + 1, loss)
-    return None
-
 
 # -- S1: the only copy of a change is never deleted
 
@@ -202,13 +156,18 @@ def _covers_name(self: Attestation, entry: Any) -> bool:
     return bool(self.path == entry.path)
 
 
+def _covers_size(self: Attestation, entry: Any) -> bool:
+    """Believes a proof of a file that was rewritten with as many bytes."""
+    return bool((self.path, self.size) == (entry.path, entry.size))
+
+
 def _any_file(_: Any, __: Any) -> None:
     return None
 
 
-def _fold_unguarded(self: Any, chain: Chain, versions: Any, *, write: bool) -> Any:
+def _fold_unguarded(self: Any, source: Any, chain: Chain, versions: Any, *, write: bool) -> Any:
     """Does not look whether the proved snapshot that it folded on from is still the same."""
-    return (yield from self.engine.fold(self.source, chain, versions, write=write))
+    return (yield from self.engine.fold(source, chain, versions, write=write))
 
 
 # -- S7: order
@@ -223,7 +182,7 @@ def _deletes_first(self: Any, findings: Any) -> StorePlan:
     return replace(found, actions=(*first, *rest))
 
 
-def _sides_stay(self: Any, side: Any) -> Any:
+def _sides_stay(self: Any, side: Any, _: Any) -> Any:
     return self._orphan(side.entry) if side.entry.path in self.lone else KeepReason.SIDE_FILE
 
 
@@ -242,7 +201,7 @@ def _unnoted(*_: Any, **__: Any) -> None:
     return None
 
 
-MUTANTS = (
+MUTANTS: tuple[Mutant, ...] = (
     Mutant("base goes too", "S1", "deletes the base with what lies below it",
            ((_Decision, "_by_version", _base_goes_too),)),
     Mutant("newest snapshot is the base", "S1", "deletes below the newest snapshot",
@@ -293,4 +252,10 @@ MUTANTS = (
            ((Lease, "must_hold", _unnoted), (Lease, "check", _unnoted))),
     Mutant("no ledger", "S18", "deletes what the ledger does not name",
            ((ledger.Ledger, "deleting", _unnoted),)),
+    Mutant("skewed clocks", "S19", "deletes although clocks are far apart",
+           ((planning, "_skewed", lambda *_: iter(())),)),
+    Mutant("proof by size", "S6", "believes a proof of a file of the same size",
+           ((Attestation, "covers", _covers_size), (StoreRun, "_unchanged", _any_file))),
+    *MEND_MUTANTS,
+    *ROCKS_MUTANTS,
 )  # fmt: skip

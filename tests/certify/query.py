@@ -6,9 +6,8 @@ batch       purge the logs, write offsets/b; each store's task writes b+1.delta 
             rename; write commits/b
 attempt     a task may die before its rename, be run again with its rows in another order, or come
             to its rename much later (a zombie): other bytes, equal meaning
-restart     the batch after the last committed one runs again with the same changes
-rewind      an operator removes commits, offsets and snapshots above a retained batch; other changes
-            follow
+restart     the query begins where its log ends, whoever has cut that; the batch after it is new
+            unless it was begun before, or its input is the same as at the first time
 maintenance of the executors: the newest version's snapshot from memory, deletion by Spark's rule
 """
 
@@ -16,11 +15,11 @@ import zlib
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.certify.files import Row, State, encode, spark_checksum, split
+from tests.certify.files import Row, applied, encode, spark_checksum, split
+from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.world import World
 from tests.support.checkpoints import COMMIT, offsets_bytes
 
-_OFFSETS = offsets_bytes()
 _KEYS = [f"key-{number}".encode() for number in range(4)]
 
 
@@ -35,6 +34,10 @@ class Habits:
         in_executor: whether its executors maintain the state too.
         side_files: whether Hadoop writes `.NAME.crc` beside each file.
         checksums: whether Spark 4.1 writes `NAME.crc` beside each file.
+        codec: of its state files.
+        rocks: whether RocksDB keeps its state, with changelogs.
+        ids: whether versions have unique ids, which RocksDB alone has.
+        every: after how many versions an executor with RocksDB makes a snapshot.
     """
 
     stores: tuple[str, ...] = ("state/0/0",)
@@ -43,6 +46,10 @@ class Habits:
     in_executor: bool = False
     side_files: bool = False
     checksums: bool = False
+    codec: str = "lz4"
+    rocks: bool = False
+    ids: bool = False
+    every: int = 2
 
 
 @dataclass(slots=True)
@@ -55,60 +62,118 @@ class Attempt:
     temp: str | None
 
 
+Changes = dict[str, list[list[Row]]]
+
+
 @dataclass(slots=True)
 class Query:
-    """The query, and what is true of it."""
+    """The query, and what is true of it.
+
+    Attributes:
+        truth: the number of each version's true state, of each store.
+        inputs: what each batch has done, the last time that it ran.
+        same: until which batch the input is what it was the last time.
+        pending: the batch that was begun and not committed, and what it does.
+        held: whether somebody keeps it from starting.
+        running: whether it has loaded its state.
+        misled: whether it has loaded a state that is not true.
+        lines: how many batches have begun to be true, the repeated ones too.
+    """
 
     world: World
     habits: Habits
     random: Random
-    truth: dict[str, list[State]] = field(default_factory=dict)
-    changes: dict[str, list[list[Row]]] = field(default_factory=dict)
-    commits: list[int] = field(default_factory=list)
+    states: States = field(init=False)
+    loader: Loader = field(init=False)
+    truth: dict[str, list[int]] = field(default_factory=dict)
+    inputs: dict[int, Changes] = field(default_factory=dict)
+    same: int = -1
+    pending: tuple[int, Changes] | None = None
     batch: int | None = None
     tasks: dict[str, Attempt] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     late: list[Attempt] = field(default_factory=list)
     loaded: dict[str, int] = field(default_factory=dict)
+    held: bool = False
+    running: bool = False
+    misled: bool = False
+    lines: int = 0
 
     def __post_init__(self) -> None:
-        self.truth = {one: [{}] for one in self.habits.stores}
+        self.states = States(self.habits.codec)
+        self.loader = self._loader()
+        self.truth = {one: [EMPTY] for one in self.habits.stores}
         self.world.change({"metadata": b'{"id":"11111111-2222-3333-4444-555555555555"}'})
+
+    def _loader(self) -> Loader:
+        return Loader(self.world, self.states)
+
+    def _offsets(self) -> bytes:
+        return offsets_bytes(codec=self.habits.codec)
+
+    @property
+    def commits(self) -> list[int]:
+        """Returns the batches in the commit log, ascending."""
+        return sorted(self.world.index.commits)
 
     @property
     def target(self) -> int:
         """Returns the newest committed version, 0 when there is none."""
-        return self.commits[-1] + 1 if self.commits else 0
+        return max(self.world.index.commits, default=-1) + 1
 
     @property
     def required(self) -> int:
         """Returns the oldest version that a restart could ask for."""
-        return self.commits[0] + 1 if self.commits else 1
+        return min(self.world.index.commits, default=0) + 1
 
     # -- a batch
 
-    def begin(self) -> None:
-        """Begins the next batch, or the one that was cut short again."""
+    def begin(self) -> bool:
+        """Begins the next batch, or the one that was cut short again; does nothing while it runs.
+
+        Returns whether there is one now: a query whose state does not load does not start.
+        """
         if self.batch is not None:
-            return
+            return True
+        if self.held or not self._start():
+            return False
         self.batch = batch = self.target
         self._purge(batch - self.habits.retain)
-        if not self.changes:
-            self.changes = {one: self._changes(self.truth[one][-1]) for one in self.habits.stores}
-            for directory, groups in self.changes.items():
-                rows = [row for group in groups for row in group]
-                self.truth[directory].append(_applied(self.truth[directory][-1], rows))
-        self.world.change({f"offsets/{batch}": _OFFSETS})
+        if self.pending is None or self.pending[0] != batch:
+            self.pending = batch, self._input(batch)
+        self.world.change({f"offsets/{batch}": self._offsets()})
+        return True
+
+    def _start(self) -> bool:
+        """Loads what is committed, unless that is in memory already."""
+        target = self.target
+        if self.running or not target:
+            return True
+        reads = [(one, self.loader.load(one, [target])[target]) for one in self.habits.stores]
+        if any(read.state is None for _, read in reads):
+            return False
+        self.running = True
+        self.misled = any(self._true(one, target) != read.state for one, read in reads)
+        return True
+
+    def _true(self, directory: str, version: int) -> int | None:
+        truth = self.truth[directory]
+        return truth[version] if version < len(truth) else None
+
+    def _input(self, batch: int) -> Changes:
+        if batch <= self.same and batch in self.inputs:
+            return self.inputs[batch]
+        return {one: self._changes(self.truth[one][batch]) for one in self.habits.stores}
 
     def _purge(self, below: int) -> None:
-        for batch in [one for one in self.commits if one < below]:
-            self.world.change({f"offsets/{batch}": None})
-        for batch in [one for one in self.commits if one < below]:
-            self.commits.remove(batch)
-            self.world.change({f"commits/{batch}": None})
+        old = [one for one in self.commits if one < below]
+        for log in ("offsets", "commits"):
+            for batch in old:
+                self.world.change({f"{log}/{batch}": None})
 
-    def _changes(self, state: State) -> list[list[Row]]:
+    def _changes(self, number: int) -> list[list[Row]]:
         """Returns what a batch does to each key that it touches."""
+        state = self.states.known[number]
         touched = self.random.sample(_KEYS, self.random.randrange(4))
         return [self._of_key(key, known=key in state) for key in touched]
 
@@ -120,12 +185,12 @@ class Query:
         return [value] if self.random.random() < 0.7 else [(key, bytes(8)), value]
 
     def task(self, directory: str) -> None:
-        """Writes a store's delta as far as its temp file."""
-        if self.batch is None or directory in self.tasks:
+        """Writes a store's changes as far as their temp file."""
+        if self.batch is None or self.pending is None or directory in self.tasks:
             return
-        groups = list(self.changes[directory])
+        groups = list(self.pending[1][directory])
         self.random.shuffle(groups)
-        content = encode(row for group in groups for row in group)
+        content = encode((row for group in groups for row in group), self.habits.codec)
         self.tasks[directory] = self._attempt(directory, f"{self.batch + 1}.delta", content)
 
     def _attempt(self, directory: str, name: str, content: bytes) -> Attempt:
@@ -136,11 +201,29 @@ class Query:
         return Attempt(directory, name, content, temp)
 
     def rename(self, directory: str) -> None:
-        """Gives a store's delta its name: the task is done."""
+        """Gives a store's changes their name: the task is done."""
         attempt = self.tasks.pop(directory, None)
         if attempt and self._land(attempt):
             self.done.add(directory)
-            self.loaded[directory] = len(self.truth[directory]) - 1
+            self.loaded[directory] = int(attempt.name.partition(".")[0].partition("_")[0])
+
+    def _adopt(self) -> None:
+        """From now on the begun batch is what follows, whatever there was at its version."""
+        assert self.pending
+        batch, changes = self.pending
+        self.inputs[batch] = changes
+        made = {one: self.memory(one, batch + 1) for one in changes}
+        for directory, number in made.items():
+            self.truth[directory][batch + 1 :] = [number]
+        self.lines += 1
+
+    def memory(self, directory: str, version: int) -> int:
+        """Returns the state that an executor has of a version, the running batch's as well."""
+        if self.pending is None or version != self.pending[0] + 1:
+            return self.truth[directory][version]
+        before = self.states.known[self.truth[directory][version - 1]]
+        rows = [row for group in self.pending[1][directory] for row in group]
+        return self.states.of(applied(before, rows))
 
     def _land(self, attempt: Attempt) -> bool:
         path = f"{attempt.directory}/{attempt.name}"
@@ -150,7 +233,7 @@ class Query:
         if attempt.temp:
             change[attempt.temp] = None
         if self.habits.side_files:
-            change[f"{attempt.directory}/.{attempt.name}.crc"] = _hadoop(attempt.content)
+            change[f"{attempt.directory}/.{attempt.name}.crc"] = hadoop(attempt.content)
         if self.habits.checksums:
             change[f"{path}.crc"] = spark_checksum(attempt.content)
         self.world.change(change)
@@ -178,24 +261,28 @@ class Query:
         if self.batch is None or self.done != set(self.habits.stores):
             return False
         batch = self.batch
+        self._adopt()
         self._rest()
-        self.changes = {}
-        self.commits.append(batch)
-        self.world.change({f"commits/{batch}": COMMIT})
+        self.pending = None
+        self.world.change({f"commits/{batch}": self._commit(batch)})
         return True
+
+    def _commit(self, _: int) -> bytes:
+        return COMMIT
 
     def _rest(self) -> None:
         self.batch, self.tasks = None, {}
         self.done.clear()
 
-    def finish(self) -> None:
-        """Runs the current batch, or else the next, to its commit."""
-        self.begin()
+    def finish(self) -> bool:
+        """Runs the current batch, or else the next, to its commit; returns whether it could."""
+        if not self.begin():
+            return False
         for directory in self.habits.stores:
             while directory not in self.done:
                 self.task(directory)
                 self.rename(directory)
-        self.commit()
+        return self.commit()
 
     # -- the end of a run
 
@@ -203,25 +290,16 @@ class Query:
         """Kills the query; its running tasks may live on for a while."""
         self.late += self.tasks.values()
         self.loaded.clear()
+        self.running = False
         self._rest()
 
-    def rewind(self, version: int, *, tidy: bool) -> None:
-        """Takes the query back to a retained version, as an operator does who knows the rules.
+    def seen(self) -> None:
+        """Notes what maintenance can see by now of the executors' habits."""
 
-        Unless tidy, deltas above that version stay where they are, for the query to overwrite.
-        """
+    def stop(self) -> None:
+        """Ends the query and all that belongs to it, as whoever changes its logs has to."""
         self.kill()
         self.late.clear()
-        self.changes = {}
-        above = range(version, self.target + 1)
-        self.commits = [one for one in self.commits if one < version]
-        logs = (f"{log}/{one}" for one in above for log in ("offsets", "commits"))
-        self.world.change(dict.fromkeys(logs))
-        for directory in self.habits.stores:
-            del self.truth[directory][version + 1 :]
-            names = (name for name in self.world.store(directory) if "." in name)
-            gone = [name for name in names if _above(name, version, tidy=tidy)]
-            self.world.change({f"{directory}/{name}": None for name in gone})
 
     # -- maintenance in the executors
 
@@ -236,9 +314,10 @@ class Query:
         last = max(entries, default=0)
         files = _files_for(entries, last)
         deltas = sum(1 for version in files or () if entries[version] == "delta")
-        if self.loaded.get(directory) != last or deltas <= self.habits.min_deltas:
+        stale = self.misled or self.loaded.get(directory) != last
+        if stale or deltas <= self.habits.min_deltas:
             return False
-        content = encode(self.truth[directory][last].items())
+        content = encode(self.states.known[self.memory(directory, last)].items(), self.habits.codec)
         self.late.append(self._attempt(directory, f"{last}.snapshot", content))
         return True
 
@@ -261,20 +340,6 @@ class Query:
         self.world.change(dict.fromkeys(found))
 
 
-def _applied(state: State, rows: list[Row]) -> State:
-    changed = dict(state)
-    for key, value in rows:
-        changed.pop(key, None)
-        if value is not None:
-            changed[key] = value
-    return changed
-
-
-def _above(name: str, version: int, *, tidy: bool) -> bool:
-    parts = name.lstrip(".").split(".")
-    return parts[0].isdecimal() and int(parts[0]) > version and (tidy or parts[1] == "snapshot")
-
-
 def _files_for(entries: dict[int, str], version: int) -> list[int] | None:
     """Mirrors `filesForVersion`; `None` where Spark raises."""
     if version not in entries:
@@ -287,6 +352,7 @@ def _files_for(entries: dict[int, str], version: int) -> list[int] | None:
     return sorted([base, *files] if base else files)
 
 
-def _hadoop(content: bytes) -> bytes:
+def hadoop(content: bytes) -> bytes:
+    """Returns the `.NAME.crc` that Hadoop writes beside a file on disk."""
     sums = [zlib.crc32(content[at : at + 512]) for at in range(0, len(content), 512)]
     return b"crc\0" + (512).to_bytes(4) + b"".join(one.to_bytes(4) for one in sums)

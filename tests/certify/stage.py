@@ -1,31 +1,34 @@
-"""Maintainers in a world with a live query: every step that a schedule may take."""
+"""Maintainers in a world with a live query: the steps that a schedule may take."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from statemaint.execute.lease import SECONDS
-from statemaint.maintain import undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
-from tests.certify.files import encode, split
-from tests.certify.judge import Certificate, Loss, holder
-from tests.certify.maintainer import HERE, ON, Halt, Maintainer
+from tests.certify import work
+from tests.certify.deeds import Deeds, holder
+from tests.certify.files import encode, spot
+from tests.certify.judge import Certificate, Loss
+from tests.certify.maintainer import HERE, Halt, Maintainer, Work
+from tests.certify.operator import Operator
 from tests.certify.query import Habits, Query
-from tests.certify.world import Doer, Seat, World
+from tests.certify.rocks_query import RocksQuery
+from tests.certify.world import Doer, World
 
 # Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
-_FALSE = {FindingCode.BROKEN_CHAIN, FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH,
-          FindingCode.UNREADABLE_COMMIT, FindingCode.UNREADABLE_OFFSET,
-          FindingCode.UNREADABLE_METADATA}  # fmt: skip
+FALSE = {FindingCode.BROKEN_CHAIN, FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH,
+         FindingCode.UNREADABLE_COMMIT, FindingCode.UNREADABLE_OFFSET, FindingCode.MISSING_SST,
+         FindingCode.LINEAGE_BROKEN, FindingCode.UNREADABLE_METADATA}  # fmt: skip
 _EVERYTHING = Request()
 _TRASH = "_statemaint/trash/"
 # Where a maintainer has looked at its base for the last time before it deletes.
-_RELYING = {"delete", "move", "linked"}
+RELYING = {"delete", "move", "linked"}
 
 
 @dataclass(slots=True)
@@ -33,24 +36,26 @@ class Setting:
     """What differs from schedule to schedule.
 
     Attributes:
+        habits: the query's.
         local: whether files are written by temp file and rename.
         two: whether a second maintainer may start while the first is paused.
         lease: tells from the files which run holds the lease; a deletion by any other run is a
             finding (S8).
-        undo: whether runs are undone, so that what maintenance deleted may come back (S17).
+        without: the kinds of steps that it does not have.
+        coarse: whether files have times of whole seconds.
+        skew: seconds by which the times of files are ahead of the clock.
         slow_rename: whether a disk's files keep the time of their last byte although their writer
             was stopped before the rename; S4 does not hold then.
-        rewind_beside: whether a query is rewound while maintenance is paused; S2 does not hold
-            then, and `docs/safety.md` says to stop it first.
     """
 
     habits: Habits = field(default_factory=Habits)
     local: bool = True
     two: bool = True
     lease: Callable[[World], str | None] | None = holder
-    undo: bool = True
+    without: frozenset[str] = frozenset()
+    coarse: bool = False
+    skew: float = 0.0
     slow_rename: bool = False
-    rewind_beside: bool = False
 
 
 class Stage:
@@ -58,13 +63,20 @@ class Stage:
 
     def __init__(self, setting: Setting, random: Random, *, log: list[str] | None = None) -> None:
         self.setting, self.tally, self.log = setting, Counter[str](), log
-        self.world = World(local=setting.local, slow_rename=setting.slow_rename, log=log)
-        self.query = Query(self.world, setting.habits, random)
-        self.certificate = Certificate(
-            self.world, self.query, holder=setting.lease, undo=setting.undo
-        )
+        self.random = random
+        self.world = World(
+            local=setting.local, coarse=setting.coarse, skew=setting.skew,
+            slow_rename=setting.slow_rename, log=log,
+        )  # fmt: skip
+        kind = RocksQuery if setting.habits.rocks else Query
+        self.query = kind(self.world, setting.habits, random)
+        self.certificate = Certificate(self.world, self.query)
+        self.deeds = Deeds(self.certificate, setting.lease)
+        self.certificate.deeds = self.deeds
         self.world.judge = self.certificate
+        self.operator = Operator(self)
         self.paused: list[Maintainer] = []
+        self.shared: str | None = None
         self.runs = 0
         self.usual = 40
 
@@ -72,28 +84,52 @@ class Stage:
     def stores(self) -> tuple[str, ...]:
         return self.setting.habits.stores
 
-    def _store(self, number: int) -> str:
+    def store(self, number: int) -> str:
         return self.stores[number % len(self.stores)]
 
-    def _step(self, what: str) -> None:
+    def step(self, what: str) -> None:
         self.tally["steps"] += 1
         if self.log is not None:
             self.log.append(f"{self.world.clock:.0f} {what}")
 
+    @property
+    def busy(self) -> bool:
+        """Returns whether a maintainer is between its last look at a file and what relies on it."""
+        return any(one.at in RELYING for one in self.paused)
+
     # -- the query
 
+    def begin(self, random: Random) -> None:
+        """Begins with some batches, in which nobody else does anything."""
+        habits = self.setting.habits
+        if habits.rocks and habits.in_executor and habits.every > 20:
+            self.leap(2 * habits.every + random.randint(1, 8))
+        else:
+            self.batch(random.randint(1, 8))
+
     def batch(self, count: int = 1) -> None:
-        self._step(f"the query runs {count} batches")
+        self.step(f"the query runs {count} batches")
         for _ in range(count):
-            self.query.finish()
-            self.tally["batches"] += 1
+            self.tally["batches"] += self.query.finish()
+
+    def leap(self, count: int) -> None:
+        """Many batches in which nobody else does anything."""
+        self.step(f"the query runs {count} batches, and nobody looks")
+        judge, self.world.judge = self.world.judge, None
+        log, self.world.log = self.world.log, None
+        for _ in range(count):
+            self.world.clock += 1
+            self.tally["batches"] += self.query.finish()
+            self.query.land(-1)
+        self.world.judge, self.world.log = judge, log
+        self.certificate.anew()
 
     def part(self, number: int) -> None:
         """The query goes one step on: begin, a task, its rename, commit."""
-        directory = self._store(number)
-        self._step(f"the query goes on, in {directory}")
+        directory = self.store(number)
+        self.step(f"the query goes on, in {directory}")
         if self.query.batch is None:
-            self.query.begin()
+            self.tally["starts refused"] += not self.query.begin()
         elif self.query.commit():
             self.tally["batches"] += 1
         elif directory in self.query.tasks:
@@ -102,109 +138,77 @@ class Stage:
             self.query.task(directory)
 
     def abort(self, number: int, *, tidy: bool) -> None:
-        self._step(f"a task of {self._store(number)} dies, tidy: {tidy}")
-        self.query.abort(self._store(number), tidy=tidy)
+        self.step(f"a task of {self.store(number)} dies, tidy: {tidy}")
+        self.query.abort(self.store(number), tidy=tidy)
 
     def linger(self, number: int) -> None:
-        self._step(f"a task of {self._store(number)} becomes a zombie")
-        self.query.linger(self._store(number))
+        self.step(f"a task of {self.store(number)} becomes a zombie")
+        self.query.linger(self.store(number))
 
     def land(self, number: int) -> None:
-        self._step("something late is renamed")
+        self.step("something late is renamed")
         self.tally["zombies"] += self.query.land(number)
 
     def restart(self) -> None:
-        self._step("the query is killed")
-        self.heal()
+        self.step("the query is killed")
         self.query.kill()
         self.tally["restarts"] += 1
 
-    def rewind(self, back: int, *, tidy: bool) -> None:
-        """Whoever rewinds has stopped maintenance first, as the runbook says."""
-        if not self.query.commits:
-            return
-        version = max(self.query.required, self.query.target - back)
-        self._step(f"the query is taken back to version {version}, tidy: {tidy}")
-        for maintainer in list(self.paused):
-            if not self.setting.rewind_beside:
-                self.resume(maintainer, HERE)
-        self.heal()
-        self.certificate.readers.clear()
-        self.query.rewind(version, tidy=tidy or self.setting.habits.in_executor)
-        self.world.clock += 1
-        self.tally["rewinds"] += 1
-
     def spark_snapshot(self, number: int) -> None:
-        self._step(f"an executor snapshots {self._store(number)}")
+        self.step(f"an executor snapshots {self.store(number)}")
         if self.setting.habits.in_executor:
-            self.tally["snapshots of Spark"] += self.query.snapshot(self._store(number))
+            self.tally["snapshots of Spark"] += self.query.snapshot(self.store(number))
 
     def spark_cleanup(self, number: int) -> None:
         """An executor's cleanup believes any snapshot, so that none may be wrong by then."""
-        self._step(f"an executor cleans {self._store(number)} up")
-        if self.setting.habits.in_executor and not self.certificate.untrue:
-            self.tally["cleanups of Spark"] += self.query.cleanup(self._store(number))
+        self.step(f"an executor cleans {self.store(number)} up")
+        if self.setting.habits.in_executor and not self._misleading:
+            late = number % 4 > 1 and self.setting.habits.rocks
+            if late and isinstance(self.query, RocksQuery):
+                self.query.cleanup(self.store(number), late=True)
+            else:
+                self.tally["cleanups of Spark"] += self.query.cleanup(self.store(number))
+
+    def clean_late(self, number: int) -> None:
+        """An executor's clean-up that has chosen long ago deletes."""
+        if isinstance(self.query, RocksQuery) and not self._misleading:
+            self.step("a clean-up that began earlier deletes what it has chosen")
+            self.tally["late cleanups of Spark"] += self.query.clean_late(number)
+
+    @property
+    def _misleading(self) -> bool:
+        certificate = self.certificate
+        return any(certificate._is_bad(path) for path in certificate.bad)
+
+    def again(self, number: int) -> None:
+        """An executor that has just begun snapshots the version that it has loaded."""
+        if isinstance(self.query, RocksQuery) and self.setting.habits.in_executor:
+            self.step(f"a new executor snapshots {self.store(number)} again")
+            self.tally["uploads of a version again"] += self.query.again(self.store(number))
 
     # -- others
 
     def wait(self, seconds: float) -> None:
-        self._step(f"{seconds:.0f} seconds pass")
+        self.step(f"{seconds:.0f} seconds pass")
         self.world.clock += seconds
 
     def read(self, number: int, back: int) -> None:
         version = max(self.query.required, self.query.target - back)
         if self.query.commits:
-            self._step(f"somebody begins to read version {version} of {self._store(number)}")
-            self.certificate.reads(self._store(number), version)
+            self.step(f"somebody begins to read version {version} of {self.store(number)}")
+            self.certificate.reads(self.store(number), version)
             self.tally["readers"] += 1
-
-    def poison(self, number: int, *, cut: bool) -> None:
-        """Makes a snapshot wrong, one that the log still disproves."""
-        if any(one.at in _RELYING for one in self.paused):
-            return  # between a look at a file and a deletion is a moment that nobody can close
-        directory = self._store(number)
-        store = self.world.store(directory)
-        found = sorted(one[0] for name in store if (one := split(name)) and one[1] == "snapshot")
-        proved = [one for one in found if f"{directory}/{one}.snapshot" in self.certificate.proved]
-        found = proved if number % 2 and proved else found
-        version = found[number % len(found)] if found else self.query.target - number % 4
-        name = f"{version}.snapshot"
-        if 1 <= version <= self.query.target and self._log_leads_to(store, version):
-            self._step(f"{directory}/{name} goes wrong, cut: {cut}")
-            content = store.get(name, b"")[:30] if cut else encode([(b"wrong", bytes([version]))])
-            self._damage(f"{directory}/{name}", content + bytes(1) if cut else content)
-
-    @staticmethod
-    def _log_leads_to(store: dict[str, bytes], version: int) -> bool:
-        return all(f"{one}.delta" in store for one in range(1, version + 1))
-
-    def _damage(self, path: str, content: bytes) -> None:
-        self.certificate.untrue.add(content)
-        self.world.clock += 1
-        gone = [side for side in _beside(path) if side in self.world.files]
-        self.world.change({path: content, **dict.fromkeys(gone)})
-        self.tally["wrong snapshots"] += 1
-
-    def heal(self) -> None:
-        """An operator moves away every snapshot that is wrong, as the runbook says."""
-        for path, file in list(self.world.files.items()):
-            if file.content in self.certificate.untrue:
-                self._step(f"{path} is moved away")
-                self.world.change({path: None, f"{path}.crc": None})
-        if not self.paused:  # else one of them may be about to publish another
-            self.certificate.untrue.clear()
-        self.world.garble = None
 
     def garble(self) -> None:
         """The next snapshot of ours is stored wrong."""
-        self._step("the storage will garble the next snapshot")
-        self.world.garble = encode([(b"garbled", bytes(3))])
-        self.certificate.untrue.add(self.world.garble)
+        self.step("the storage will garble the next snapshot")
+        self.world.garble = encode([(b"garbled", bytes(3))], self.setting.habits.codec)
+        self.certificate.garbled.add(self.world.garble)
         self.tally["garbled writes"] += 1
 
     def leftover(self, number: int, kind: str) -> None:
         """A writer that was killed left something behind."""
-        directory, version = self._store(number), max(1, self.query.target - number % 3)
+        directory, version = self.store(number), max(1, self.query.target - number % 3)
         names = {
             "temp": self.world.temp_of(f"{directory}/{version}.snapshot"),
             "side": f"{directory}/.{version}.snapshot.crc",
@@ -217,10 +221,10 @@ class Stage:
         moves = kind == "checksum" and self.paused
         if moves or path in self.world.files or owner in self.world.files:
             return
-        self._step(f"{path} is left behind")
+        self.step(f"{path} is left behind")
         stale = b'{"algorithm":"CRC32C","value":1,"mainFileSize":1,"timestampMs":0}'
         if kind == "unknown":
-            self.certificate.foreign.add(path)
+            self.deeds.foreign.add(path)
         self.world.change({path: stale})
 
     # -- maintenance
@@ -230,56 +234,145 @@ class Stage:
         if self.paused and not self.setting.two:
             return
         self.tally["overlaps"] += bool(self.paused)
-        self._step(f"maintenance {self.runs} begins, {halt}: {policy} {request}")
-        doer = replace(self._doer(policy), request=request)
-        found = Maintainer(self.world, doer, self.tally)
-        found.start(halt)
-        self._after(found)
+        self.step(f"maintenance {self.runs} begins, {halt}: {policy} {request}")
+        self._start(replace(self.doer(policy), request=request), halt)
 
-    def _doer(self, policy: Policy) -> Doer:
+    def doer(self, policy: Policy, verb: str = "maintain", run: str | None = None) -> Doer:
+        """Returns who comes next."""
         self.runs += 1
-        return Doer(f"run-{self.runs - 1}", policy, self.world.clock)
+        target = self.query.target
+        floor = min(self.query.required, target - policy.min_batches_to_retain)
+        name = run or f"run-{self.runs - 1}"
+        return Doer(name, policy, self.world.clock, verb=verb, floor=floor)
+
+    def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> None:
+        self.query.held = self.query.held or work.stops(doer)
+        self.query.seen()
+        found = Maintainer(self.world, doer, self.tally, does)
+        found.start(halt)
+        self.after(found)
 
     def resume(self, maintainer: Maintainer, halt: Halt) -> None:
-        self._step(f"{maintainer.doer.run} goes on, {halt}")
+        self.step(f"{maintainer.doer.run} goes on, {halt}")
         self.paused.remove(maintainer)
         maintainer.resume(halt)
-        self._after(maintainer)
+        self.after(maintainer)
 
-    def _after(self, maintainer: Maintainer) -> None:
+    def after(self, maintainer: Maintainer) -> None:
         if not maintainer.done:
             self.paused.append(maintainer)
-            if maintainer.at in _RELYING:
-                self.world.late.add(maintainer.doer.run)
+        self.query.held = any(work.stops(one.doer) for one in self.paused)
+        if not maintainer.done:
+            if maintainer.at in RELYING:
+                self.world.late.add(id(maintainer.doer))
             return
         self.tally["runs"] += 1
         self.tally["points"] += maintainer.points
         self.tally["operations"] += maintainer.operations
-        self.usual = max(20, maintainer.points)
+        if maintainer.doer.verb == "maintain":
+            self.usual = max(20, maintainer.points)
+        if self.log is not None and maintainer.error:
+            self.log.append(f"    {maintainer.doer.run}: {maintainer.error!r}")
+        if maintainer.doer.verb == "repair" and maintainer.error is None:
+            self._whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
+
+    def _whole_again(self) -> None:
+        torn, self.certificate.torn = self.certificate.torn, set()
+        for directory, version, read in self.certificate.wrong():
+            if read.state is None and (directory, version) in torn:
+                raise Loss(f"S21: a repair has ended, and version {version} of {directory} does "
+                           "not load, which did before")  # fmt: skip
 
     def _judge(self, report: Report) -> None:
         codes = {finding.code for finding in report.findings}
         if FindingCode.FAULT in codes:
             raise Loss(f"a fault of ours: {report.findings}")
-        if codes & _FALSE and not self.tally["wrong snapshots"] + self.tally["garbled writes"]:
+        if codes & FALSE and not self.tainted:
             raise Loss(f"S3: an alarm without damage: {report.findings}")
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
+
+    @property
+    def tainted(self) -> bool:
+        """Returns whether anything was ever wrong, so that an alarm may be right."""
+        events = ("rewinds", "rollbacks", "restores of the checkpoint")
+        harmed = self.certificate.harmed or bool(self.certificate.garbled)
+        return harmed or any(self.tally[one] for one in events)
+
+    # -- tasks that share a run
+
+    def task(self, policy: Policy, halt: Halt, number: int) -> None:
+        """A task of a run of several: it maintains one partition, and leaves the lease."""
+        if self.paused and not self.setting.two:
+            return
+        if self.shared is None:
+            self.shared = f"shared-{self.runs}"
+        partition = int(self.store(number).split("/")[2])
+        request = Request(partitions=frozenset({partition}))
+        self.step(f"a task of {self.shared} maintains partition {partition}, {halt}: {policy}")
+        self.tally["tasks"] += 1
+        self.tally["tasks beside their like"] += any(
+            one.doer.run == self.shared for one in self.paused
+        )
+        doer = replace(self.doer(policy, run=self.shared), request=request, shared=True)
+        self._start(doer, halt, work.task_work)
+
+    def end_tasks(self, halt: Halt) -> None:
+        """Ends a run of several tasks, zombies of which may live on."""
+        if self.shared is None:
+            return
+        run, self.shared = self.shared, None
+        self.step(f"{run} ends, {halt}")
+        self._start(self.doer(Policy(), run=run), halt, work.end_work)
+
+    # -- what people ask for
 
     def undo(self, number: int, halt: Halt) -> None:
         """An operator brings back what a run moved to the trash, where there is any."""
         in_trash = (path for path in self.world.files if path.startswith(_TRASH))
         trashed = sorted({path.split("/")[2] for path in in_trash})
-        if not (self.setting.undo and trashed) or (self.paused and not self.setting.two):
+        if not trashed or (self.paused and not self.setting.two):
             return
-        run = trashed[number % len(trashed)]
-        self._step(f"{run} is undone, {halt}")
+        newest = max(trashed, key=lambda one: (one[:1].isdigit(), one))
+        run = trashed[number % len(trashed)] if number >= 0 else newest
+        back = self._back(run)
+        if back is not None:
+            self.query.stop()
+        self.step(f"{run} is undone, {halt}")
         self.tally["undos"] += 1
-        found = Maintainer(self.world, self._doer(Policy()), self.tally, partial(_undo, run))
-        found.start(halt)
-        self._after(found)
+        self.tally["undos of rollbacks"] += back is not None
+        doer = replace(self.doer(Policy(), "undo"), back=work.NEVER if back is None else back)
+        self._start(doer, halt, partial(work.undo_work, run))
+
+    def repair(self, halt: Halt) -> None:
+        """An operator repairs what can be, of a query that he has stopped."""
+        if self.paused and not self.setting.two:
+            return
+        self.query.stop()
+        self.step(f"repair, {halt}")
+        self.tally["repairs"] += 1
+        self._start(self.doer(Policy(), "repair"), halt, work.repair_work)
+
+    def rollback(self, back: int, halt: Halt) -> None:
+        """An operator goes back by some batches."""
+        if not self.query.commits or (self.paused and not self.setting.two):
+            return
+        batch = max(self.query.commits[0], self.query.commits[-1] - back)
+        self.query.stop()
+        self.step(f"rollback to batch {batch}, {halt}")
+        self.tally["rollbacks"] += 1
+        doer = replace(self.doer(Policy(), "rollback"), back=batch + 1)
+        self._start(doer, halt, partial(work.rollback_work, batch))
+
+    def _back(self, run: str) -> int | None:
+        """Returns the version that a run has gone back to, where it was a rollback."""
+        manifest = self.world.files.get(f"{_TRASH}{run}/manifest/rollback.jsonl")
+        if manifest is None:
+            return None
+        lines = (json.loads(line)["path"] for line in manifest.content.splitlines())
+        return min((one.version for path in lines if (one := spot(path))), default=1) - 1
 
     # -- the end
 
@@ -289,57 +382,3 @@ class Stage:
         for maintainer in list(self.paused):
             self.paused.remove(maintainer)
             maintainer.resume(HERE)
-
-    def settle(self, policy: Policy) -> None:
-        """Lets everything come to rest; then maintenance must end, and have done its work (S15)."""
-        for maintainer in list(self.paused):
-            self.resume(maintainer, ON)
-        self.query.late.clear()
-        self.heal()
-        self.query.finish()
-        self._step(f"all is quiet: {policy}")
-        for _ in range(3):
-            self.world.clock += policy.grace + policy.orphan_age + SECONDS + 1
-            last = Maintainer(self.world, self._doer(policy), self.tally)
-            last.start(ON)
-            self._after(last)
-            if last.report is None or last.report.exit_code:
-                found = last.report.findings if last.report else last.error
-                raise Loss(f"S15: maintenance does not recover: {found}")
-        if last.report and last.report.plan.actions:
-            raise Loss(f"S15: a third run still wants to do {last.report.plan.actions}")
-        for directory in self.stores:
-            self._rested(directory, policy)
-
-    def _rested(self, directory: str, policy: Policy) -> None:
-        store, target = self.world.store(directory), self.query.target
-        floor = max(1, min(self.query.required, target - policy.min_batches_to_retain))
-        snapshots = [one[0] for name in store if (one := split(name)) and one[1] == "snapshot"]
-        base = max((one for one in snapshots if one <= floor), default=0)
-        left = [name for name in store if _number(name) < base and f"{directory}/{name}" not in
-                self.certificate.foreign]  # fmt: skip
-        if left:
-            raise Loss(f"S15: {left} of {directory} stay for ever")
-        newest = max((one for one in snapshots if one <= target), default=0)
-        if target - newest > policy.min_deltas_for_snapshot:
-            raise Loss(f"S15: version {target} of {directory} stays without a snapshot")
-        self._no_temps(directory, store)
-
-    def _no_temps(self, directory: str, store: dict[str, bytes]) -> None:
-        for name in store:
-            if name.endswith(".tmp") and _number(name) <= self.query.target:
-                raise Loss(f"S15: {directory}/{name} stays for ever")
-
-
-def _undo(run: str, storage: Seat, _: Doer) -> None:
-    undo(storage, run)
-
-
-def _number(name: str) -> int:
-    stem = name.lstrip(".").partition(".")[0]
-    return int(stem) if stem.isdecimal() else 1 << 60
-
-
-def _beside(path: str) -> tuple[str, str]:
-    directory, _, name = path.rpartition("/")
-    return f"{path}.crc", f"{directory}/.{name}.crc"

@@ -15,15 +15,26 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from statemaint.codec import changelog
+from statemaint.codec.changelog import DELETE, PUT, Header
+from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import encode as packed
 from statemaint.model.policy import Policy
+from tests.certify import rocks_files as rows_files
 from tests.certify.__main__ import DOCUMENT, play
-from tests.certify.files import UnreadableError, decode, encode, load_all
+from tests.certify.closing import settle
+from tests.certify.codecs import CODECS
+from tests.certify.files import UnreadableError, decode, encode, lineage_of
 from tests.certify.judge import Loss
+from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.maintainer import Halt, Stop
-from tests.certify.mutants import MOST, MUTANTS, Mutant, hunt
+from tests.certify.mutant import MOST, Mutant, hunt
+from tests.certify.mutants import MUTANTS
 from tests.certify.query import Habits
+from tests.certify.rocks_files import Zipped, render, snapshot, state_of, tables_of
 from tests.certify.schedule import run
 from tests.certify.stage import Setting, Stage
+from tests.certify.world import World
 from tests.support.checkpoints import delta_bytes
 
 _CHUNK = 250
@@ -36,6 +47,9 @@ def test_no_schedule_loses_anything(chunk: int) -> None:
     stops = [sum(n for at, n in counts.tally.items() if at.startswith(how)) for how in _STOPS]
     assert min(stops) > 0  # they were stopped where it matters
     assert counts.tally["deletions"] > 1000  # and had something to lose
+    assert 60 < counts.tally["schedules of RocksDB"] < 130
+    assert counts.tally["rewinds that left our snapshots"] > 10
+    assert counts.tally["verdicts on a wrong state"] > 10
 
 
 _STOPS = ("crash at publish", "crash at delete", "pause at")
@@ -76,12 +90,56 @@ def test_the_certificates_own_reader_and_writer_agree_with_ours() -> None:
         decode(encode(rows)[:-30])
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_its_four_compressions_are_spark_s(codec: str) -> None:
+    rows = [(b"a", b"1"), (b"b", None), *((b"k%d" % one, bytes(40)) for one in range(3000))]
+    assert decode(delta_bytes(rows, codec=codec), codec) == tuple(rows)
+    changes = [(PUT if value else DELETE, key, value) for key, value in rows]
+    header = Header(3, ((1, "id-1"), (2, "id-2")))
+    content = b"".join(packed(COMPRESSIONS[codec], changelog.encode(header, changes)))
+    assert decode(content, codec) == tuple(rows)
+    assert lineage_of(content, codec) == ((1, "id-1"), (2, "id-2"))
+    assert lineage_of(encode(rows, codec, header.lineage), codec) == header.lineage
+
+
 def test_loading_begins_at_the_newest_snapshot() -> None:
-    deltas = {f"{one}.delta": encode([(b"k", bytes([one]))]) for one in (1, 2, 4, 5)}
-    store = {**deltas, "4.snapshot": encode([(b"s", b"4")]), ".5.delta.x.tmp": b"", "a.b": b""}
-    assert load_all(store) == {
+    world, states = World(), States()
+    files = {f"{one}.delta": encode([(b"k", bytes([one]))]) for one in (1, 2, 4, 5)}
+    files |= {"4.snapshot": encode([(b"s", b"4")]), ".5.delta.x.tmp": b"", "a.b": b""}
+    world.change({f"state/0/0/{name}": content for name, content in files.items()})
+    found = Loader(world, states).load("state/0/0", range(1, 6))
+    loaded = {
+        one: states.known[read.state] for one, read in found.items() if read.state is not None
+    }
+    assert loaded == {
         1: {b"k": b"\1"}, 2: {b"k": b"\2"}, 4: {b"s": b"4"}, 5: {b"s": b"4", b"k": b"\5"},
     }  # fmt: skip
+    assert found[5].files == ("state/0/0/4.snapshot", "state/0/0/5.delta")
+
+
+def test_what_is_left_is_sought_in_the_trash_too() -> None:
+    world, states = World(), States()
+    first, second = encode([(b"k", b"1")]), encode([(b"k", b"2")])
+    truth = [EMPTY, states.of({b"k": b"1"}), states.of({b"k": b"2"})]
+    world.change({"_statemaint/trash/run/state/0/0/2.delta": second, "state/0/0/1.delta": first})
+    loader = Loader(world, states)
+    assert loader.sound("state/0/0", 2, truth, before=True)
+    assert not loader.sound("state/0/0", 2, truth, before=True, trash=False)
+    assert not loader.sound("state/0/0", 2, truth, before=False)
+
+
+def test_a_snapshot_of_rocksdb_is_read_as_it_was_made() -> None:
+    first = snapshot(None, {b"a": b"1", b"b": b"2"})
+    names = {name: f"{name[:-4]}-0f6d2b1c-5a3e-4c7d-9b8a-112233445566.sst" for name in first.tables}
+    second = snapshot(Zipped(first, names), {b"a": b"3"})
+    assert set(first.tables) < set(second.tables)  # what an executor has loaded it names again
+    stored = {name: names.get(name, f"{name[:-4]}-new.sst") for name in second.tables}
+    content = render(second, stored)
+    tables = {stored[name]: table for name, table in second.tables.items()}
+    assert sorted(tables_of(content)) == sorted(tables)
+    rows_files._STATES.clear()
+    assert state_of(content, tables) == {b"a": b"3"}
+    assert state_of(content, {**tables, min(tables): None}) is None
 
 
 NUMBERS = st.integers(0, 7)
@@ -115,14 +173,14 @@ class Told:
     """A stage whose losses are failures of a test, which Hypothesis shrinks."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+        self.stage = stage
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._stage, name)
-        return self._told(found) if callable(found) else found
+        found = getattr(self.stage, name)
+        return self.told(found) if callable(found) else found
 
     @staticmethod
-    def _told(step: Callable[..., None]) -> Callable[..., None]:
+    def told(step: Callable[..., None]) -> Callable[..., None]:
         def told(*args: object, **named: object) -> None:
             try:
                 step(*args, **named)
@@ -169,9 +227,9 @@ class Machine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.stage.restart()
 
-    @rule(back=NUMBERS, tidy=st.booleans())
-    def rewind(self, back: int, *, tidy: bool) -> None:
-        self.stage.rewind(back, tidy=tidy)
+    @rule(back=NUMBERS, how=st.sampled_from(["tidy", "snapshots"]), same=st.booleans())
+    def rewind(self, back: int, how: str, *, same: bool) -> None:
+        self.stage.told(self.stage.operator.rewind)(back, how, same=same, stops=True)
 
     @rule(number=NUMBERS)
     def spark_snapshot(self, number: int) -> None:
@@ -191,7 +249,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=NUMBERS, cut=st.booleans())
     def poison(self, number: int, *, cut: bool) -> None:
-        self.stage.poison(number, cut=cut)
+        self.stage.told(self.stage.operator.poison)(number, cut=cut)
 
     @rule(policy=POLICIES, halt=HALTS)
     def maintain(self, policy: Policy, halt: Halt) -> None:
@@ -204,7 +262,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(policy=POLICIES)
     def settle(self, policy: Policy) -> None:
-        self.stage.settle(policy.override(max_deletes_per_run=1000))
+        self.stage.told(settle)(self.stage.stage, policy.override(max_deletes_per_run=1000))
 
     def teardown(self) -> None:
         self.stage.close()

@@ -7,40 +7,65 @@ others go on.
 """
 
 import io
+import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, Protocol
 
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage.base import nothing
+from tests.certify.index import Index
 from tests.support.faults import Crash
 
+_TAGGED = "tag" in Entry.__dataclass_fields__
 Change = Mapping[str, bytes | None]
 Gate = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is stored under a path."""
+    """What is stored under a path.
+
+    Attributes:
+        content: its bytes.
+        modified: its time.
+        number: new with each that is written; a rename keeps it.
+    """
 
     content: bytes
     modified: float
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Doer:
-    """A run of maintenance, as the certificate's judge knows it."""
+    """Who changes files, as the certificate's judge knows it.
+
+    Attributes:
+        run: the run's id.
+        policy: what it keeps.
+        begun: when it began.
+        request: what it is restricted to.
+        verb: what it does: `maintain`, `undo`, `repair` or `rollback`.
+        floor: the oldest version that it must keep, as things were when it began.
+        back: the version that a rollback goes back to.
+        shared: whether its lease is that of several tasks.
+    """
 
     run: str
     policy: Policy
     begun: float
     request: Request = field(default_factory=Request)
+    verb: str = "maintain"
+    floor: int = 0
+    back: int = 0
+    shared: bool = False
 
 
 class Judge(Protocol):
@@ -58,26 +83,32 @@ class World:
     Attributes:
         local: whether an atomic write shows as a temp file first, as on disk; else as in S3.
         clock: seconds; every change is stamped with it.
+        coarse: whether files have times of whole seconds.
+        skew: seconds by which the times of files are ahead of the clock.
         slow_rename: whether a file keeps the time of its last byte, however long its writer then
             waits with the rename (a disk does so; a second switch, since S4 does not cover it).
         turn: counts the changes.
         salt: makes every listing's order another one.
         temps: counts the temp files.
         garble: the next snapshot that maintenance writes is stored with this content.
-        late: runs that were paused after their last look at the lease; one request is theirs.
+        late: who was paused after the last look at the lease, by id; one request is theirs.
         judge: looks at every change.
         log: what happened, for a person.
     """
 
     local: bool = True
+    coarse: bool = False
+    skew: float = 0.0
     slow_rename: bool = False
     clock: float = 1_000_000.0
     files: dict[str, File] = field(default_factory=dict)
+    index: Index = field(default_factory=Index)
     turn: int = 0
+    numbers: int = 0
     salt: int = 0
     temps: int = 0
     garble: bytes | None = None
-    late: set[str] = field(default_factory=set)
+    late: set[int] = field(default_factory=set)
     judge: Judge | None = None
     log: list[str] | None = None
 
@@ -86,15 +117,38 @@ class World:
     ) -> None:
         """Carries out a change in one step, and has it judged."""
         before = {path: self.files.get(path) for path in change}
-        stamp = self.clock if modified is None else modified
+        stamp = self.stamp() if modified is None else modified
         for path, content in change.items():
             if content is None:
                 self.files.pop(path, None)
+                self.index.drop(path)
             else:
-                self.files[path] = File(content, stamp)
+                self.numbers += 1
+                self.files[path] = File(content, stamp, self.numbers)
+                self.index.add(path)
+        self._changed(before, doer)
+
+    def rename(
+        self, path: str, to: str, doer: Doer | None = None, *, modified: float | None = None
+    ) -> None:
+        """Moves a file; it keeps what it is, and its time unless another one is given."""
+        before = {one: self.files.get(one) for one in (path, to)}
+        file = self.files.pop(path)
+        self.index.drop(path)
+        self.files[to] = file if modified is None else replace(file, modified=modified)
+        self.index.add(to)
+        self._changed(before, doer)
+
+    def stamp(self) -> float:
+        """Returns the time that a file gets which is written now."""
+        self.clock += 0.0 if self.coarse else 0.001
+        found = self.clock + self.skew
+        return float(math.floor(found)) if self.coarse else found
+
+    def _changed(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         self.turn += 1
         if self.log is not None:
-            who = doer.run if doer else "query"
+            who = f"{doer.run} ({doer.verb})" if doer else "query"
             verbs = ((path, "puts" if path in self.files else "removes") for path in before)
             self.log += [f"    {who} {verb} {path}" for path, verb in verbs]
         if self.judge:
@@ -123,6 +177,10 @@ class World:
         """
         if (file := self.files.get(path)) is None:
             raise NotFoundError(path, "no such file")
+        if _TAGGED:  # as S3 does, and no disk
+            tag = None if self.local else str(zlib.crc32(file.content))
+            fields: dict[str, Any] = {"tag": tag}
+            return Entry(path, len(file.content), file.modified, **fields)
         return Entry(path, len(file.content), file.modified)
 
 
@@ -150,7 +208,7 @@ class Seat:
 
     def _point(self, verb: str, path: str) -> None:
         self._requests[verb] += 1
-        self._world.late.discard(self._doer.run)
+        self._world.late.discard(id(self._doer))
         self._gate(verb, path)
 
     def list(self, prefix: str) -> Iterator[Entry]:
@@ -269,7 +327,8 @@ class Seat:
         self._point("move", path)
         content = self._content(path)
         self._refuse_taken(to, overwrite=False)
-        self._world.change({to: content}, self._doer)
+        old = self._world.files[path].modified if self._world.local else None
+        self._world.change({to: content}, self._doer, modified=old)
         self._gate("linked", to)
         self._world.change({path: None}, self._doer)
 

@@ -1,0 +1,101 @@
+"""How a schedule ends: what is wrong is found and mended, then maintenance has nothing to do."""
+
+from typing import TYPE_CHECKING
+
+from statemaint.model.policy import Policy
+from tests.certify.judge import Loss
+from tests.certify.maintainer import ON, Maintainer
+from tests.certify.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from tests.certify.stage import Stage
+
+_LEASE = 61.0
+
+
+def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
+    """Lets everything come to rest; then maintenance must end, and have done its work (S15).
+
+    Raises:
+        Loss: when it does not, or when somebody calls a wrong state healthy.
+    """
+    for maintainer in list(stage.paused):
+        stage.resume(maintainer, ON)
+    stage.end_tasks(ON)
+    stage.query.late.clear()
+    stage.step(f"all is quiet: {policy}")
+    stage.world.clock += 1000.0
+    stage.world.skew = 0.0
+    _cured(stage, policy, repairs=repairs)
+    stage.operator.heal()
+    stage.query.finish()
+    if any(stage.certificate.wrong()) or any(stage.certificate.broken.values()):
+        stage.tally["left broken by others"] += 1
+        return
+    _ends(stage, policy)
+    for directory in stage.stores:
+        _rested(stage, directory, policy)
+
+
+def _cured(stage: "Stage", policy: Policy, *, repairs: bool) -> None:
+    """Whatever is wrong is found, or gone, once maintenance was there."""
+    if not stage.certificate.harmed:
+        return
+    stage.world.clock += policy.grace + policy.orphan_age + _LEASE
+    last = Maintainer(stage.world, stage.doer(policy), stage.tally)
+    last.start(ON)
+    stage.after(last)
+    if repairs:
+        stage.repair(ON)
+    Verdicts(stage).ask()
+    if last.report and not last.report.exit_code and not repairs:
+        _maintained(stage)
+
+
+def _maintained(stage: "Stage") -> None:
+    """A run that found nothing leaves no stale snapshot of ours that Spark begins with."""
+    for directory, version, read in stage.certificate.wrong():
+        base = read.base
+        if base and stage.deeds.stale(base) and not stage.operator.right(base):
+            raise Loss(
+                f"S6: maintenance ends well, and version {version} of {directory} still begins "
+                f"with {base}, made of files that are others by now"
+            )
+
+
+def _ends(stage: "Stage", policy: Policy) -> None:
+    for _ in range(3):
+        stage.world.clock += policy.grace + policy.orphan_age + _LEASE
+        last = Maintainer(stage.world, stage.doer(policy), stage.tally)
+        last.start(ON)
+        stage.after(last)
+        if last.report is None or last.report.exit_code:
+            found = last.report.findings if last.report else last.error
+            raise Loss(f"S15: maintenance does not recover: {found}")
+    if last.report and last.report.plan.actions:
+        raise Loss(f"S15: a third run still wants to do {last.report.plan.actions}")
+
+
+def _rested(stage: "Stage", directory: str, policy: Policy) -> None:
+    if stage.setting.habits.rocks:
+        return  # what executors may still need stays
+    store, target = stage.world.store(directory), stage.query.target
+    floor = max(1, min(stage.query.required, target - policy.min_batches_to_retain))
+    live = stage.world.index.live[directory].values()
+    snapshots = [one.version for one in live if one.kind == "snapshot"]
+    base = max((one for one in snapshots if one <= floor), default=0)
+    left = [name for name in store if _number(name) < base and f"{directory}/{name}" not in
+            stage.deeds.foreign]  # fmt: skip
+    if left:
+        raise Loss(f"S15: {left} of {directory} stay for ever")
+    newest = max((one for one in snapshots if one <= target), default=0)
+    if target - newest > policy.min_deltas_for_snapshot:
+        raise Loss(f"S15: version {target} of {directory} stays without a snapshot")
+    for name in store:
+        if name.endswith(".tmp") and _number(name) <= target:
+            raise Loss(f"S15: {directory}/{name} stays for ever")
+
+
+def _number(name: str) -> int:
+    stem = name.lstrip(".").partition(".")[0]
+    return int(stem) if stem.isdecimal() else 1 << 60

@@ -1,0 +1,324 @@
+"""What whoever changes files is allowed to do to each of them, by S2 to S8, S11, S17 to S19.
+
+The ledger and the lease are read here, and nowhere else: that they say what is done is a rule.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.certify.files import spot
+from tests.certify.judge import Certificate, Loss, Made, Reader
+from tests.certify.world import Doer, File, World
+
+_STORE = r"state/\d+/\d+(/[a-z-]+)?"
+_ID = r"(_[0-9a-f-]{36})?"
+_OURS = re.compile(rf"{_STORE}/(\d+\.snapshot(\.crc)?|\d+{_ID}\.zip|SSTs/\d+-[0-9a-f-]{{36}}\.sst)")
+_KNOWN = re.compile(rf"(\d+\.(delta|snapshot)|\d+{_ID}\.(zip|changelog)|\d+-[0-9a-f-]{{36}}\.sst)")
+_TEMP = re.compile(rf"\.(\d+){_ID}\.(delta|snapshot|changelog|zip)(\.crc)?\.[0-9a-f-]{{36}}\.tmp")
+_PART = re.compile(r"\.\d+-[0-9a-f-]{36}\.sst\.[0-9a-f-]{36}\.tmp")
+_SIDE = re.compile(r"\.?(?P<owner>(?P<version>\d+)\.(delta|snapshot))(\.crc)?\.crc")
+_MOST_SKEW = 300.0
+
+
+def holder(world: World) -> str | None:
+    """Returns the run that holds the lease, as its newest file says."""
+    leases = [path for path in world.files if path.startswith("_statemaint/lease/0")]
+    if not leases:
+        return None
+    fields = json.loads(world.files[max(leases)].content)
+    return str(fields["run"]) if fields["deadline"] > world.clock else None
+
+
+@dataclass(slots=True)
+class Deeds:
+    """The judge of single changes.
+
+    Attributes:
+        named: what the ledger said would be deleted, by run and path.
+        proved: what the ledger proves of each snapshot: version, size and time.
+        mine: the tables that each run has uploaded.
+        foreign: the paths that only an operator knows.
+        holder: tells from the files which run holds the lease (S8); `None` in a world without.
+        gone: what was taken away, by path, and in which world that was: what an undo may bring
+            back (S17).
+        removed: how many files maintenance deleted.
+        written: how many snapshots it wrote.
+    """
+
+    certificate: Certificate
+    holder: Callable[[World], str | None] | None = None
+    named: set[tuple[str, str]] = field(default_factory=set)
+    proved: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    mine: set[tuple[str, str]] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+    gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
+    removed: int = 0
+    written: int = 0
+
+    @property
+    def world(self) -> World:
+        """Returns the world."""
+        return self.certificate.world
+
+    @property
+    def _now(self) -> tuple[int, int]:
+        """Returns what says in which world things happen: who has gone on since is in another."""
+        query = self.certificate.query
+        return query.lines, query.target
+
+    def __call__(self, before: Mapping[str, File | None], doer: Doer) -> None:
+        """Judges one change of somebody's.
+
+        Raises:
+            Loss: when it was not allowed.
+        """
+        for path, file in before.items():
+            self._deed(path, file, doer)
+
+    def _deed(self, path: str, before: File | None, doer: Doer) -> None:
+        after = self.world.files.get(path)
+        if path.startswith("_statemaint/"):
+            self._record(path, before, after)
+        elif not path.startswith(("state/", *_LOGS.get(doer.verb, ()))):
+            raise Loss(f"S18: {doer.run} touched {path}")
+        elif after is None and before:
+            self._removed(path, before, doer)
+        elif after:
+            self._put(path, after, doer)
+
+    def _record(self, path: str, before: File | None, after: File | None) -> None:
+        parts = path.split("/", 3)
+        if after and parts[1] == "trash" and not parts[3].startswith("manifest/"):
+            self.gone.setdefault(parts[3], {})[after.content] = self._now
+        elif path.endswith(".jsonl") and after:
+            self._read_ledger(after.content[len(before.content) if before else 0 :])
+
+    def _read_ledger(self, added: bytes) -> None:
+        for line in added.splitlines():
+            try:
+                fields: dict[str, Any] = json.loads(line)
+            except ValueError:
+                continue  # a crash tore it
+            if fields.get("action") in ("delete", "remove"):
+                self.named.add((fields["run"], fields["path"]))
+            elif proof := fields.get("attestation"):
+                self.proved[proof["path"]] = (proof["version"], proof["size"], proof["modified"])
+
+    # -- what is put
+
+    def _put(self, path: str, file: File, doer: Doer) -> None:
+        name = path.rpartition("/")[2]
+        if _TEMP.fullmatch(name) or _PART.fullmatch(name):
+            return
+        if file.content in self.gone.get(path, ()) and doer.verb == "undo":
+            self._restored(path, file, doer)
+            return
+        writes = doer.verb in ("maintain", "repair")
+        if not (writes and _OURS.fullmatch(path)):
+            raise Loss(f"S18: {doer.run} ({doer.verb}) wrote {path}")
+        if path.endswith(".sst"):
+            self.mine.add((doer.run, path))
+        found = spot(path)
+        if found and found.kind == "snapshot":
+            self._snapshot(path, found.store, found.version, file, doer)
+
+    def _snapshot(self, path: str, store: str, version: int, file: File, doer: Doer) -> None:
+        certificate = self.certificate
+        self.written += 1
+        if version > certificate.query.target and doer.run not in certificate.overtaken:
+            raise Loss(f"S2: {doer.run} wrote {path}, the target is {certificate.query.target}")
+        live = self.world.index.live[store].items()
+        inputs = {one: self.world.files[one] for one, at in live
+                  if at.kind == "delta" and at.version <= version}  # fmt: skip
+        certificate.made[path] = Made(file, inputs)
+        if version > certificate.query.target:
+            certificate.spoils(path, file.content)
+        elif self._true(store, version, path):
+            return
+        if file.content in certificate.garbled:
+            certificate.spoils(path, file.content)
+            return
+        if doer.run in certificate.overtaken:
+            certificate.spoils(path, file.content)
+        elif not self._misinformed(store, version):
+            raise Loss(f"S1: {doer.run} ({doer.verb}) wrote a wrong {path}")
+        else:
+            certificate.spoils(path, file.content)
+
+    def _true(self, store: str, version: int, path: str) -> bool:
+        query = self.certificate.query
+        state, truth = query.loader.bare(path), query.truth[store]
+        return (
+            state is not None and version < len(truth) and query.states.of(state) == truth[version]
+        )
+
+    def _misinformed(self, store: str, version: int) -> bool:
+        """Returns whether nobody could know the truth: all there is to fold is wrong.
+
+        Not where a proved snapshot of ours is right, and stands between the damage and the version.
+        """
+        certificate = self.certificate
+        wrong = [spot(one) for one in certificate.bad if certificate._is_bad(one)]
+        mine = [
+            one.version for one in wrong if one and one.store == store and one.version <= version
+        ]
+        if not mine:
+            return False
+        between = range(max(mine), version)
+        proved = (one for one in between if self._proves(store, one))
+        changed = any(one.kind == "delta" for one in wrong if one and one.store == store)
+        return not any(proved) and (changed or not self._in_store(store, version - 1))
+
+    def _in_store(self, store: str, version: int) -> bool:
+        """Returns whether a version could be made of what is in the store alone."""
+        query, found = self.certificate.query, True
+        for one in range(1, version + 1):
+            found = query.loader.sound(store, one, query.truth[store], before=found, trash=False)
+        return found
+
+    def _proves(self, store: str, version: int) -> bool:
+        for path, made in self.certificate.made.items():
+            one = spot(path)
+            if one and (one.store, one.version) == (store, version):
+                file = self.world.files.get(path)
+                return file == made.file and self._true(store, version, path)
+        return False
+
+    def _restored(self, path: str, file: File, doer: Doer) -> None:
+        certificate, one = self.certificate, spot(path)
+        if not one or one.kind != "snapshot" or self.gone[path][file.content] == self._now:
+            return
+        if one.version > certificate.query.target:
+            raise Loss(f"S17: {doer.run} put {path} back, the target is {certificate.query.target}")
+        if file.content not in certificate.garbled and not self._true(one.store, one.version, path):
+            raise Loss(f"S17: {doer.run} put {path} back, which is not true any more")
+
+    # -- what is removed
+
+    def _removed(self, path: str, file: File, doer: Doer) -> None:
+        name = path.rpartition("/")[2]
+        if _TEMP.fullmatch(name) or _PART.fullmatch(name):
+            self._temp(path, file, doer)
+            return
+        if doer.verb in ("repair", "rollback"):
+            self._mended(path, file, doer)
+            return
+        if path in self.foreign or not (_KNOWN.fullmatch(name) or _SIDE.fullmatch(name)):
+            raise Loss(f"S11: {doer.run} deleted {path}")
+        if (doer.run, path) in self.mine and (doer.run, path) not in self.named:
+            return  # a table of its own that no zip names: an executor was first with the zip
+        self.removed += 1
+        self.gone.setdefault(path, {})[file.content] = self._now
+        self._in_order(path, doer)
+        self._of_kind(path, file, doer)
+
+    def _in_order(self, path: str, doer: Doer) -> None:
+        self._fenced(path, doer)
+        if abs(self.world.skew) > _MOST_SKEW:
+            raise Loss(f"S19: {doer.run} deleted {path}, clocks are {self.world.skew:.0f} s apart")
+        if (doer.run, path) not in self.named:
+            raise Loss(f"S18: {doer.run} deleted {path} before the ledger named it")
+
+    def _mended(self, path: str, file: File, doer: Doer) -> None:
+        if not self._in_trash(path, file):
+            raise Loss(f"S17: {doer.run} ({doer.verb}) removed {path}, and it is in no trash")
+
+    def _of_kind(self, path: str, file: File, doer: Doer) -> None:
+        directory, _, name = path.rpartition("/")
+        if side := _SIDE.fullmatch(name):
+            if f"{directory}/{side['owner']}" not in self.world.files:
+                self._old_enough(path, file, doer)
+        elif path.endswith(".sst"):
+            for reader in self.certificate.readers:
+                self._reader(reader, path, doer)
+        else:
+            self._state_file(directory, name, doer)
+
+    def _in_trash(self, path: str, file: File) -> bool:
+        there = (one for at, one in self.world.files.items()
+                 if at.startswith("_statemaint/trash/") and at.endswith(f"/{path}"))  # fmt: skip
+        return any(one.content == file.content for one in there)
+
+    def _fenced(self, path: str, doer: Doer) -> None:
+        held = self.holder(self.world) if self.holder else doer.run
+        ended = held is None and doer.shared  # by the end of its run, and not yet another's
+        if held != doer.run and id(doer) not in self.world.late and not ended:
+            raise Loss(f"S8: {doer.run} deleted {path}, the lease is held by {held}")
+
+    def _temp(self, path: str, file: File, doer: Doer) -> None:
+        # A writer takes its own temp file away; one of somebody else must be old and named.
+        if (doer.run, path) not in self.named:
+            return
+        name = _TEMP.fullmatch(path.rpartition("/")[2])
+        target = self.certificate.query.target
+        if name and int(name[1]) > target and doer.run not in self.certificate.overtaken:
+            raise Loss(f"S2: {doer.run} deleted {path}, the target is {target}")
+        self._old_enough(path, file, doer)
+
+    def _old_enough(self, path: str, file: File, doer: Doer) -> None:
+        age = self.world.clock - file.modified
+        if age < doer.policy.orphan_age and file.modified <= doer.begun:
+            raise Loss(f"S5: {doer.run} deleted {path}, {age:.0f} seconds old")
+
+    def _state_file(self, directory: str, name: str, doer: Doer) -> None:
+        certificate, version = self.certificate, int(re.split(r"[._]", name)[0])
+        if version > certificate.query.target and doer.run not in certificate.overtaken:
+            raise Loss(f"S2: {doer.run} deleted {name}, the target is {certificate.query.target}")
+        self._proof(directory, version, f"{directory}/{name}", doer)
+        for side in (f".{name}.crc", f"{name}.crc"):
+            file = self.world.files.get(f"{directory}/{side}")
+            if file and file.modified < doer.begun:
+                raise Loss(f"S7: {doer.run} deleted {name} and left {side}")
+        for reader in certificate.readers:
+            self._reader(reader, f"{directory}/{name}", doer)
+
+    def _proof(self, directory: str, version: int, path: str, doer: Doer) -> None:
+        for other, (base, size, modified) in self.proved.items():
+            file = self.world.files.get(other)
+            if other.startswith(f"{directory}/") and base > version and (
+                file is None or (len(file.content), file.modified) == (size, modified)
+            ):  # fmt: skip
+                return
+        if self.stale(path) or self._dead(path):
+            return
+        raise Loss(f"S6: {doer.run} deleted version {version} of {directory} without a proof")
+
+    def stale(self, path: str, *, plainly: bool = False) -> bool:
+        """Returns whether a snapshot of ours was made of files that are others by now.
+
+        Args:
+            path: the snapshot's.
+            plainly: whether their size or time must tell that.
+        """
+        made, now = self.certificate.made.get(path), self.world.files.get(path)
+        if made is None or now is None or made.file.content != now.content:
+            return False
+        files = ((file, self.world.files.get(one)) for one, file in made.inputs.items())
+        return any(
+            new is not None and old.content != new.content
+            and (not plainly or _looks(old) != _looks(new))
+            for old, new in files
+        )  # fmt: skip
+
+    def _dead(self, path: str) -> bool:
+        """Returns whether it is of an attempt that does not count."""
+        one, counted = spot(path), getattr(self.certificate.query, "counted", {})
+        return one is not None and one.id is not None and (
+            counted.get((one.store, one.version)) != one.id
+        )  # fmt: skip
+
+    def _reader(self, reader: Reader, path: str, doer: Doer) -> None:
+        since = self.world.clock - reader.listed + abs(self.world.skew) + self.world.coarse
+        wanted = path in reader.chosen and reader.version >= self.certificate.query.required
+        if wanted and since < doer.policy.grace:
+            raise Loss(f"S4: {doer.run} deleted {path} under a reader of {since:.0f} seconds")
+
+
+def _looks(file: File) -> tuple[int, float]:
+    return len(file.content), file.modified
+
+
+_LOGS = {"rollback": ("commits/", "offsets/"), "undo": ("commits/", "offsets/")}

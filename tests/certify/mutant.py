@@ -1,0 +1,71 @@
+"""What a broken maintainer is, and how one is hunted."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.certify.schedule import run
+
+MOST = 3000
+"""Within so many schedules every mutant must be caught."""
+HDFS: Mapping[str, Any] = {"rocks": 0.0}
+ROCKS: Mapping[str, Any] = {"rocks": 1.0}
+IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One broken maintainer.
+
+    Attributes:
+        name: of it.
+        rule: what it breaks.
+        says: what it gets wrong.
+        changes: the names that it replaces, with their owners.
+        among: what the schedules are about that it is hunted with.
+    """
+
+    name: str
+    rule: str
+    says: str
+    changes: tuple[tuple[Any, str, Any], ...]
+    among: Mapping[str, Any] = field(default_factory=lambda: HDFS)
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Breaks the code, and mends it."""
+        found = [(owner, name, vars(owner)[name]) for owner, name, _ in self.changes]
+        try:
+            for owner, name, new in self.changes:
+                setattr(owner, name, new)
+            yield
+        finally:
+            for owner, name, old in found:
+                setattr(owner, name, old)
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """After how many schedules a mutant was caught, and what gave it away."""
+
+    schedules: int
+    loss: str
+
+
+def hunt(mutant: Mutant, most: int = MOST, **switches: Any) -> Caught | None:
+    """Runs schedules against a mutant until one catches it; `None` when none does.
+
+    A schedule that finds something without the mutant as well catches nothing.
+
+    Raises:
+        TypeError: when the mutant does not fit the code that it breaks.
+    """
+    for seed in range(most):
+        with mutant.alive():
+            loss = run(seed, among=mutant.among, switches=switches).loss
+        if loss and loss.startswith("a fault of ours"):
+            raise TypeError(f"{mutant.name}: {loss}")
+        if loss and run(seed, among=mutant.among, switches=switches).loss is None:
+            return Caught(seed + 1, loss)
+    return None

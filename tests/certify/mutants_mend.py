@@ -1,0 +1,95 @@
+"""Verbs for people that break a rule each: repair, rollback, undo, and those that only look."""
+
+from importlib import import_module
+from typing import Any
+
+from statemaint.execute.trash import Trash, _Undo
+from statemaint.maintain.rebuild import _Rebuild
+from statemaint.plan import Remove
+from statemaint.plan.rollback import rolled_back
+from tests.certify.mutant import IDS, Mutant
+
+# Their packages have functions of the same names.
+undoing = import_module("statemaint.maintain.undo")
+going_back = import_module("statemaint.maintain.rollback")
+repairing = import_module("statemaint.maintain.repair")
+verifying = import_module("statemaint.maintain.verify")
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _logs_first(*args: Any, **named: Any) -> tuple[Remove, ...]:
+    """Cuts the logs before the state above them is gone."""
+    found = rolled_back(*args, **named)
+    return (*(one for one in found if one.store is None), *(one for one in found if one.store))
+
+
+def _snapshots_stay(*args: Any, **named: Any) -> tuple[Remove, ...]:
+    """Leaves snapshots above the batch where they are."""
+    found = rolled_back(*args, **named)
+    return tuple(one for one in found if not one.path.endswith((".snapshot", ".zip")))
+
+
+def _one_too_many(stores: Any, logs: Any, batch: int, *, keep_next: bool) -> tuple[Remove, ...]:
+    """Takes the state of the batch itself away as well."""
+    state = [one for one in rolled_back(stores, (), batch - 1, keep_next=keep_next) if one.store]
+    return (*state, *rolled_back((), logs, batch, keep_next=keep_next))
+
+
+def _for_good(self: Trash, entry: Any) -> None:
+    self.storage.delete(entry.path)
+
+
+def _overwrites(self: Any, entry: Any, path: str) -> bool:
+    """Puts a file back over one that has taken its place."""
+    self._storage.write(path, [self._storage.read(entry.path)], overwrite=True)
+    self._storage.delete(entry.path)
+    return True
+
+
+_newest_first = _Undo.newest_first
+
+
+def _oldest_first(self: Any) -> Any:
+    return iter([*_newest_first(self)][::-1])
+
+
+def _accepts(_: Any, __: Any, ___: Any) -> Any:
+    return iter(())
+
+
+def _accepts_all(*_: Any) -> Any:
+    return iter(())
+
+
+def _no_rebuild(*_: Any) -> None:
+    return None
+
+
+MEND_MUTANTS = (
+    Mutant("undo in any world", "S17", "undoes a rollback although the query has gone on",
+           ((undoing, "must_fit", _nothing),)),
+    Mutant("undo overwrites", "S17", "puts a file back over another one",
+           ((_Undo, "_moved", _overwrites), (undoing, "must_fit", _nothing))),
+    Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
+           ((_Undo, "newest_first", _oldest_first),)),
+    Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",
+           ((going_back, "rolled_back", _logs_first),)),
+    Mutant("rollback leaves snapshots", "S2", "leaves the snapshots above the batch",
+           ((going_back, "rolled_back", _snapshots_stay),
+            (going_back, "_must_restart", _nothing))),
+    Mutant("rollback takes one more", "S1", "takes the state of the batch itself",
+           ((going_back, "rolled_back", _one_too_many), (going_back, "_must_restart", _nothing))),
+    Mutant("mends for good", "S17", "deletes what should go to the trash",
+           ((Trash, "put", _for_good),)),
+    Mutant("repair asks nothing", "S1", "removes whatever a finding names",
+           ((repairing._Search, "_against", _accepts),)),
+    Mutant("repair leaves holes", "S21", "writes nothing in the place of a bad zip",
+           ((repairing, "rebuilt", _no_rebuild),), IDS),
+    Mutant("no comparison in verify", "S21", "reads snapshots and compares them with nothing",
+           ((_Rebuild, "_compare", _nothing),)),
+    Mutant("verify reads no snapshots", "S21", "does not read the snapshots that it needs",
+           ((_Rebuild, "_snapshot", _nothing), (verifying, "_deep", _accepts_all))),
+)  # fmt: skip

@@ -1,0 +1,283 @@
+"""People with access to the files: what they do by hand, knowing the rules or not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.certify.files import encode, spot
+from tests.certify.maintainer import HERE
+from tests.certify.world import File
+
+if TYPE_CHECKING:
+    from tests.certify.stage import Stage
+
+
+@dataclass(slots=True)
+class Operator:
+    """Somebody who changes files by hand, after having stopped what the step says.
+
+    Attributes:
+        stage: where he works.
+        originals: what was at a path before he spoiled it.
+        copies: copies of the whole checkpoint, each with what was true then.
+    """
+
+    stage: "Stage"
+    originals: dict[str, File] = field(default_factory=dict)
+    copy: dict[str, File] = field(default_factory=dict)
+    copied: tuple[int, int] = (0, 0)
+
+    # -- rewinds
+
+    def rewind(self, back: int, how: str, *, same: bool, stops: bool) -> None:
+        """Takes the query back to a retained version; its state files stay unless it is `tidy`.
+
+        Args:
+            back: by how many versions.
+            how: `tidy` removes all state above, `snapshots` the snapshots above, `left` nothing;
+                `first` leaves nothing in the logs, and all state.
+            same: whether the input is the same when it runs again.
+            stops: whether maintenance is stopped first, as the runbook says.
+        """
+        stage = self.stage
+        query, certificate = stage.query, stage.certificate
+        if not query.commits:
+            return
+        version = 0 if how == "first" else max(query.required, query.target - back)
+        stage.step(f"the query is taken back to version {version}: {how}, same input: {same}, "
+                   f"maintenance is stopped: {stops}")  # fmt: skip
+        for maintainer in list(stage.paused):
+            if stops:
+                stage.resume(maintainer, HERE)
+            else:
+                certificate.overtaken.add(maintainer.doer.run)
+        query.stop()
+        self._put_log_back()
+        certificate.readers.clear()
+        query.same = query.target - 1 if same else version - 1
+        above = range(version, query.target + 1)
+        certificate.leaves(version)
+        stage.world.change({f"{log}/{one}": None for one in above for log in ("commits", "offsets")
+                            if f"{log}/{one}" in stage.world.files})  # fmt: skip
+        if how in ("tidy", "snapshots"):
+            self._remove_above(version, whole=how == "tidy")
+        stage.world.clock += 1
+        stage.tally["rewinds"] += 1
+        stage.tally["rewinds that left our snapshots"] += self._ours_above(version)
+        stage.tally["rewinds beside a paused run"] += bool(stage.paused)
+
+    def _remove_above(self, version: int, *, whole: bool) -> None:
+        gone = []
+        for directory in self.stage.stores:
+            for path, one in self.stage.world.index.live[directory].items():
+                if one.version > version and (whole or one.kind == "snapshot"):
+                    gone += [path, *_beside(path)]
+        there = [path for path in gone if path in self.stage.world.files]
+        self.stage.world.change(dict.fromkeys(there))
+
+    def _ours_above(self, version: int) -> bool:
+        made = (one for path in self.stage.certificate.made
+                if path in self.stage.world.files and (one := spot(path)))  # fmt: skip
+        return any(one.version > version for one in made)
+
+    # -- files that go wrong
+
+    def poison(self, number: int, *, cut: bool) -> None:
+        """Makes a snapshot wrong, one that the log still disproves."""
+        stage = self.stage
+        if stage.busy:
+            return  # between a look at a file and a deletion is a moment that nobody can close
+        directory = stage.store(number)
+        live = stage.world.index.live[directory]
+        found = sorted((one.version, path) for path, one in live.items() if one.kind == "snapshot")
+        proved = [one for one in found if one[1] in stage.deeds.proved]
+        found = proved if number % 2 and proved else found
+        if not found:
+            return
+        version, path = found[number % len(found)]
+        if version <= stage.query.target and self._log_leads_to(directory, version):
+            stage.step(f"{path} goes wrong, cut: {cut}")
+            content = stage.world.files[path].content[:30] + bytes(1)
+            if not cut and stage.setting.habits.rocks:
+                others = [one for _, one in found if one != path]
+                content = (
+                    stage.world.files[others[number % len(others)]].content if others else content
+                )
+            elif not cut:
+                content = encode([(b"wrong", bytes([version]))], stage.setting.habits.codec)
+            self._damage(path, content)
+            stage.tally["wrong snapshots"] += 1
+
+    def _log_leads_to(self, directory: str, version: int) -> bool:
+        live = self.stage.world.index.live[directory].values()
+        changes = {one.version for one in live if one.kind == "delta"}
+        return changes.issuperset(range(1, version + 1))
+
+    def _damage(self, path: str, content: bytes, *, old_time: float | None = None) -> None:
+        world, certificate = self.stage.world, self.stage.certificate
+        world.clock += 1
+        self.originals.setdefault(path, world.files[path])
+        certificate.spoils(path, content)
+        gone = [side for side in _beside(path) if side in world.files]
+        certificate.excused = True
+        world.change({path: content, **dict.fromkeys(gone)}, modified=old_time)
+        certificate.excused = False
+
+    def swap(self, number: int, *, keeps_times: bool) -> None:
+        """Two neighbouring files of a store's log change places, below the newest snapshot."""
+        stage = self.stage
+        directory = stage.store(number)
+        live = stage.world.index.live[directory].items()
+        most = self._proved_above(directory)
+        changes = {one.version: path for path, one in live
+                   if one.kind == "delta" and one.version <= most}  # fmt: skip
+        pairs = [one for one in sorted(changes) if one + 1 in changes]
+        if stage.busy or stage.paused or not pairs:
+            return
+        low = pairs[number % len(pairs)]
+        paths = changes[low], changes[low + 1]
+        first, second = (stage.world.files[path] for path in paths)
+        if first.content == second.content:
+            return
+        stage.step(f"{paths[0]} and {paths[1]} change places, with their times: {keeps_times}")
+        for path, file in ((paths[0], second), (paths[1], first)):
+            self._damage(path, file.content, old_time=file.modified if keeps_times else None)
+        stage.tally["swapped changes"] += 1
+
+    def edit(self, number: int) -> None:
+        """Somebody changes what a file of the log says, below a proved snapshot."""
+        stage = self.stage
+        directory = stage.store(number)
+        live = stage.world.index.live[directory].items()
+        most = self._proved_above(directory)
+        changes = sorted(path for path, one in live
+                         if one.kind == "delta" and one.version <= most and not one.id)  # fmt: skip
+        if stage.busy or stage.paused or not changes:
+            return
+        path = changes[number % len(changes)]
+        stage.step(f"{path} is edited")
+        self._damage(path, encode([(b"edited", bytes([number]))], stage.setting.habits.codec))
+        stage.tally["edited changes"] += 1
+
+    # -- copies
+
+    def touch(self, number: int, *, keeps_time: bool) -> None:
+        """Puts a file back from a copy with the very same bytes: `cp -p`, or `cp`."""
+        stage = self.stage
+        paths = sorted(stage.world.index.live[stage.store(number)])
+        if not paths or stage.busy:
+            return
+        path = paths[number % len(paths)]
+        file = stage.world.files[path]
+        stage.step(f"{path} is put back from a copy, with its time: {keeps_time}")
+        stage.world.change({path: file.content}, modified=file.modified if keeps_time else None)
+        stage.tally["files put back from a copy"] += 1
+
+    def save(self) -> None:
+        """Copies the whole checkpoint, of a query that stands still."""
+        stage = self.stage
+        stage.query.kill()
+        stage.step("the checkpoint is copied")
+        self.copy = dict(stage.world.files)
+        self.copied = stage.query.lines, stage.query.target
+
+    def restore(self, *, ledger: bool, keeps_times: bool) -> None:
+        """Puts an older copy of the whole checkpoint in the place of what is there."""
+        stage, world, query = self.stage, self.stage.world, self.stage.query
+        repeated = query.lines - self.copied[0] != query.target - self.copied[1]
+        if not self.copy or repeated or query.target < self.copied[1]:
+            return  # what is true of the copy is only known while nothing was rewritten since
+        stage.step(f"an older copy is put back, with our files: {ledger}, times: {keeps_times}")
+        for maintainer in list(stage.paused):
+            stage.resume(maintainer, HERE)
+        query.stop()
+        stage.certificate.readers.clear()
+        query.same = -1
+        judge, world.judge, log, world.log = world.judge, None, world.log, None
+        for path in [*world.files]:
+            if ledger or not path.startswith("_statemaint"):
+                world.change({path: None})
+        for path, file in self.copy.items():
+            if ledger or not path.startswith("_statemaint"):
+                world.change({path: file.content}, modified=file.modified if keeps_times else None)
+        world.judge, world.log = judge, log
+        stage.certificate.known.clear()
+        stage.certificate.anew()
+        query.lines += 1
+        self.copy = {}
+        stage.tally["restores of the checkpoint"] += 1
+
+    def heal(self) -> None:
+        """Moves away every snapshot that is wrong, and puts back what was changed in the log."""
+        certificate, world = self.stage.certificate, self.stage.world
+        for path, contents in list(certificate.bad.items()):
+            file, one = world.files.get(path), spot(path)
+            if file is None or one is None or file.content not in contents:
+                continue
+            certificate.excused = True
+            # Where changes name their zip, nothing loads without it.
+            needs = one.kind == "delta" or (one.id is not None and not self.right(path))
+            if needs and path in self.originals:
+                self._put_back(path, self.originals[path])
+            elif one.kind == "snapshot" and not self.right(path):
+                self.stage.step(f"{path} is moved away")
+                world.change({path: None, **self._sides(path)})
+            certificate.excused = False
+        if not self.stage.paused:  # else one of them may be about to publish another
+            certificate.bad.clear()
+        world.garble = None
+
+    def right(self, path: str) -> bool:
+        """Returns whether a snapshot holds what is true of its version, a committed one."""
+        query, one = self.stage.query, spot(path)
+        assert one
+        state, truth = query.loader.whole(path), query.truth[one.store]
+        below = one.version <= query.target and one.version < len(truth)
+        return below and state is not None and query.states.of(state) == truth[one.version]
+
+    def _proved_above(self, directory: str) -> int:
+        """Returns the newest version of which a proved snapshot of ours is right."""
+        proved = (path for path in self.stage.certificate.made if path in self.stage.deeds.proved)
+        there = (path for path in proved if path in self.stage.world.index.live[directory])
+        return max((one.version for path in there if (one := spot(path)) and self.right(path)),
+                   default=0)  # fmt: skip
+
+    def _put_log_back(self) -> None:
+        """Puts what was changed in the log back: nothing else could tell any more."""
+        for path, file in self.originals.items():
+            one, there = spot(path), self.stage.world.files.get(path)
+            spoiled = there is not None and there.content in self.stage.certificate.bad[path]
+            if one and one.kind == "delta" and spoiled:
+                self._put_back(path, file)
+
+    def _put_back(self, path: str, file: File) -> None:
+        self.stage.step(f"{path} is put back as it was")
+        self.stage.world.change({path: file.content})
+        # Who is in the middle of something may have read what was there.
+        self.stage.certificate.overtaken |= {one.doer.run for one in self.stage.paused}
+
+    def _sides(self, path: str) -> dict[str, None]:
+        return {side: None for side in _beside(path) if side in self.stage.world.files}
+
+    # -- foreign files
+
+    def litter(self, number: int, where: str) -> None:
+        """Leaves a file of his own somewhere."""
+        stage = self.stage
+        names = {
+            "store": f"{stage.store(number)}/notes-{number}.old.txt",
+            "commits": f"commits/{number}.bak",
+            "offsets": "offsets/README",
+            "tables": f"{stage.store(number)}/SSTs/notes.txt",
+            "state": "state/notes.txt",
+        }
+        if names[where] not in stage.world.files:
+            stage.step(f"{names[where]} is put there")
+            stage.deeds.foreign.add(names[where])
+            stage.world.change({names[where]: b"foreign"})
+            stage.tally["foreign files"] += 1
+
+
+def _beside(path: str) -> Iterable[str]:
+    directory, _, name = path.rpartition("/")
+    return f"{path}.crc", f"{directory}/.{name}.crc"

@@ -1,0 +1,39 @@
+"""What each verb does, on a storage that can be stopped."""
+
+from statemaint.maintain import end_run, maintain, repair, rollback, undo
+from statemaint.report import Report
+from tests.certify.world import Doer, Seat
+
+NEVER = 1 << 60
+"""The version that a run goes back to which goes nowhere."""
+_KEPT = 1000.0
+
+
+def stops(doer: Doer) -> bool:
+    """Returns whether the query must not run meanwhile."""
+    return doer.verb in ("repair", "rollback") or (doer.verb == "undo" and doer.back < NEVER)
+
+
+def task_work(storage: Seat, doer: Doer) -> Report:
+    """Maintains a part, under a lease that others share."""
+    return maintain(storage, doer.policy, request=doer.request, run=doer.run, keep_lease=True)
+
+
+def end_work(storage: Seat, doer: Doer) -> None:
+    """Ends the run of several tasks."""
+    end_run(storage, doer.run)
+
+
+def undo_work(run: str, storage: Seat, _: Doer) -> None:
+    """Undoes a run."""
+    undo(storage, run)
+
+
+def rollback_work(batch: int, storage: Seat, _: Doer) -> None:
+    """Goes back to a batch."""
+    rollback(storage, batch, trash_for=_KEPT)
+
+
+def repair_work(storage: Seat, _: Doer) -> None:
+    """Repairs what can be."""
+    repair(storage, trash_for=_KEPT)
