@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from statemaint.execute.manifest import Contents
 from statemaint.execute.trash import Trash, _Undo
 from statemaint.maintain.rebuild import _Rebuild
 from statemaint.plan import Remove
@@ -49,11 +50,11 @@ def _overwrites(self: Any, entry: Any, path: str) -> bool:
     return True
 
 
-_newest_first = _Undo.newest_first
+_newest_first = Contents.newest_first
 
 
 def _oldest_first(self: Any) -> Any:
-    return iter([*_newest_first(self)][::-1])
+    return _newest_first(self)[::-1]
 
 
 def _accepts(_: Any, __: Any, ___: Any) -> Any:
@@ -74,7 +75,7 @@ MEND_MUTANTS = (
     Mutant("undo overwrites", "S17", "puts a file back over another one",
            ((_Undo, "_moved", _overwrites), (undoing, "must_fit", _nothing))),
     Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
-           ((_Undo, "newest_first", _oldest_first),)),
+           ((Contents, "newest_first", _oldest_first),)),
     Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",
            ((going_back, "rolled_back", _logs_first),)),
     Mutant("rollback leaves snapshots", "S2", "leaves the snapshots above the batch",

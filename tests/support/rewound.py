@@ -1,9 +1,10 @@
 """A query in memory that operators rewind, with the true state of every version beside it."""
 
+from collections.abc import Mapping
 from itertools import count
 
 from statemaint.storage import MemoryStorage
-from tests.certify.files import State, encode, load_all, load_without
+from tests.certify.files import State, applied, decode, encode, split
 from tests.support.checkpoints import COMMIT, offsets_bytes
 from tests.support.faults import CrashingStorage
 
@@ -62,8 +63,8 @@ class RewoundQuery:
 
     def rebuilt(self, untrue: bytes) -> dict[int, State]:
         """Returns every version that is there once a snapshot of some bytes is moved away."""
-        bad = (name for name, content in self._store.items() if content == untrue)
-        return load_without(self._store, frozenset(bad))
+        store = self._store
+        return loaded({name: store[name] for name in store if store[name] != untrue})
 
     @property
     def _store(self) -> dict[str, bytes]:
@@ -74,7 +75,7 @@ class RewoundQuery:
     @property
     def loaded(self) -> dict[int, State]:
         """Returns every version that Spark loads, by its own rule of choosing a base."""
-        return load_all(self._store)
+        return loaded(self._store)
 
     @property
     def wrong(self) -> list[int]:
@@ -89,3 +90,19 @@ class RewoundQuery:
     def names(self) -> set[str]:
         """Returns the names of the store's files."""
         return {path.rpartition("/")[2] for path in self.storage.files if path.startswith(HOME)}
+
+
+def loaded(store: Mapping[str, bytes]) -> dict[int, State]:
+    """Returns every version that Spark loads from a store's files, by name.
+
+    Version v: the newest snapshot at or below it, then each delta up to it. One pass gives all of
+    them, since v begins where v - 1 does unless it has a snapshot.
+    """
+    kinds = {found: name for name in store if (found := split(name))}
+    states: dict[int, State] = {0: {}}
+    for version in sorted({number for number, _ in kinds}):
+        if name := kinds.get((version, "snapshot")):
+            states[version] = applied({}, decode(store[name]))
+        elif version - 1 in states:
+            states[version] = applied(states[version - 1], decode(store[kinds[version, "delta"]]))
+    return states
