@@ -42,7 +42,9 @@ _POLL = 0.1
 _LEAST_LIFE = 3.0
 _LOG_TAIL = 120
 _TABLE = re.compile(r"SSTs/([0-9A-Za-z_-]+\.sst)")
-_SPARK_DELETES = re.compile(r"Delet|orphan|repair|overwrit", re.IGNORECASE)
+_SPARK_DELETED = re.compile(
+    r"partitionId=(\d+),.*: Deleted (?:(?:orphan )?file (\S+\.sst)|version (\d+)$)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +300,7 @@ def deletions(root: Path, events: list[Event]) -> Iterator[dict[str, Any]]:
     for event in events:
         if event.appeared:
             continue
-        line, said = ours.get(event.path), spark.get(Path(event.path).name, [])
+        line, said = ours.get(event.path), spark.get(event.path, [])
         by = [name for name, is_it in (("ours", line), ("spark", said)) if is_it]
         yield {
             "time": event.time,
@@ -311,13 +313,14 @@ def deletions(root: Path, events: list[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _spark_lines(root: Path) -> dict[str, list[str]]:
-    """Returns the lines of Spark's logs that speak of deleting, by the file that they name."""
+    """Returns the lines of Spark's logs that say what it deleted, by the path of the file."""
     found: dict[str, list[str]] = {}
     for log in sorted(root.glob("spark-*.log")):
         for line in log.read_text(errors="replace").splitlines():
-            if _SPARK_DELETES.search(line):
-                for name in re.findall(r"[0-9A-Za-z_-]+\.(?:sst|zip)", line):
-                    found.setdefault(name, []).append(f"{log.name}: {line}")
+            if (said := _SPARK_DELETED.search(line)) and "RocksDBFileManager" in line:
+                partition, table, version = said.groups()
+                name = f"SSTs/{table}" if table else f"{version}.zip"
+                found.setdefault(f"state/0/{partition}/{name}", []).append(f"{log.name}: {line}")
     return found
 
 

@@ -28,10 +28,8 @@ appender.file.fileName = ${sys:trial.log}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{UNIX_MILLIS} %p [%t] %c{1}: %m%n%ex
 logger.state.name = org.apache.spark.sql.execution.streaming.state
-logger.state.level = info
-# Only here does it name the files that it deletes.
-logger.files.name = org.apache.spark.sql.execution.streaming.state.RocksDBFileManager
-logger.files.level = debug
+# Only at this level does it name the files that it deletes.
+logger.state.level = debug
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = warn
 """
