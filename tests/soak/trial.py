@@ -78,6 +78,22 @@ def drawn(random: Random) -> Setting:
     return Setting(random.randint(2, 5), retain, random.randint(1, 2), policy)
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How long a trial lasts, and what is done to the query in it.
+
+    Attributes:
+        minutes: how long it lasts.
+        kills: how often the query is killed, about.
+        how: `random` kills; `strike`: when tables begin to disappear, in the middle of an
+            executor's clean-up; `alone`: random kills of Spark alone, we only look.
+    """
+
+    minutes: float
+    kills: int
+    how: str = "random"
+
+
 class Witness(LocalStorage):
     """A directory that remembers the last listings of the state, to be compared with the events."""
 
@@ -102,6 +118,7 @@ class Maintenance:
     root: Path
     policy: Policy
     watcher: Watcher
+    dry_run: bool = False
     runs: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, Any]] = field(default_factory=list)
     _done: Flag = field(default_factory=Flag)
@@ -127,11 +144,11 @@ class Maintenance:
             self.runs.append({"time": started, "seconds": time.time() - started, **run})
 
     def _once(self, storage: Witness) -> dict[str, Any]:
-        report = maintain(storage, self.policy)
+        report = maintain(storage, self.policy, dry_run=self.dry_run)
         findings = [
-            {"code": one.code.value, "store": str(one.store), "path": one.path, "detail": one.detail}
+            {"code": one.code, "store": str(one.store), "path": one.path, "detail": one.detail}
             for one in report.findings
-        ]  # fmt: skip
+        ]
         if any(one.code is FindingCode.MISSING_SST for one in report.findings):
             self.missing.append(self._scene(storage, findings))
         return {
@@ -201,6 +218,7 @@ class Query:
     """The query, in one process after another."""
 
     root: Path
+    strike: Flag | None = None
     failures: list[str] = field(default_factory=list)
     lives: list[dict[str, float]] = field(default_factory=list)
 
@@ -220,6 +238,9 @@ class Query:
         ends = min(until, time.time() + random.uniform(_LEAST_LIFE, 2 * mean - _LEAST_LIFE))
         while time.time() < ends and process.poll() is None:
             time.sleep(_POLL)
+        if self.strike and ends < until:
+            self.strike.clear()
+            self.strike.wait(10)
         if process.poll() is not None:
             self.failures.append((self.root / "query.log").read_text()[-4000:])
         else:
@@ -243,15 +264,17 @@ class Query:
             )
 
 
-def trial(root: Path, setting: Setting, minutes: float, kills: int, random: Random) -> Any:
+def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str, Any]:
     """Runs one trial, and returns its record."""
+    minutes, kills = span.minutes, span.kills
     shutil.rmtree(root, ignore_errors=True)
     write_inputs(root / "input", int(minutes * 60 / 0.3))
     settings = {"conf": setting.conf(), "master": f"local[{setting.cores}]"}
     (root / "settings.json").write_text(json.dumps(settings))
-    query, watcher = Query(root), Watcher(root / "checkpoint")
+    watcher = Watcher(root / "checkpoint")
+    query = Query(root, watcher.deleted if span.how == "strike" else None)
     ends = time.time() + minutes * 60
-    with watcher, Maintenance(root, setting.policy, watcher) as maintenance:
+    with watcher, Maintenance(root, setting.policy, watcher, span.how == "alone") as maintenance:
         while time.time() < ends - 1 and len(query.failures) < 3:
             # A start takes about ten seconds; what is left of the time the lives share.
             left = kills + 1 - len(query.lives)
@@ -269,6 +292,7 @@ def trial(root: Path, setting: Setting, minutes: float, kills: int, random: Rand
         "equal state": bool(state) and state == expected(root / "input" / "left"),
         "healthy": found.healthy,
         "findings at the end": [str(one) for one in found.findings],
+        "zips that lacked a table": [*lacking(watcher.events)],
         "deleted by": dict(Counter(one["by"] for one in deleted)),
         "repairs": [*_repairs(root)],
         "runs": maintenance.runs,
@@ -312,6 +336,36 @@ def deletions(root: Path, events: list[Event]) -> Iterator[dict[str, Any]]:
         }
 
 
+def lacking(events: list[Event]) -> Iterator[dict[str, Any]]:
+    """Yields each time for which a zip of a store named a table that was not there.
+
+    A table that we write is linked into place before its zip; executors copy theirs before it.
+    """
+    tables: set[str] = set()
+    zips: dict[str, tuple[set[str], bool]] = {}
+    since: dict[tuple[str, str], tuple[float, bool]] = {}
+    for event in events:
+        if event.path.endswith(".sst"):
+            (tables.add if event.appeared else tables.discard)(event.path)
+        elif event.appeared:
+            folder = event.path.rpartition("/")[0]
+            zips[event.path] = {f"{folder}/SSTs/{one}" for one in event.tables or ()}, event.ours
+        else:
+            zips.pop(event.path, None)
+        now = {(zip_, one): ours for zip_, (all_, ours) in zips.items() for one in all_ - tables}
+        for key in [key for key in since if key not in now]:
+            yield _lacked(key, since.pop(key), event.time)
+        for key, ours in now.items():
+            since.setdefault(key, (event.time, ours))
+    for key, found in since.items():
+        yield _lacked(key, found, None)
+
+
+def _lacked(key: tuple[str, str], found: tuple[float, bool], until: float | None) -> dict[str, Any]:
+    since, ours = found
+    return {"zip": key[0], "table": key[1], "ours": ours, "since": since, "until": until}
+
+
 def _spark_lines(root: Path) -> dict[str, list[str]]:
     """Returns the lines of Spark's logs that say what it deleted, by the path of the file."""
     found: dict[str, list[str]] = {}
@@ -336,14 +390,24 @@ def _repairs(root: Path) -> Iterator[str]:
 @click.option("--kills", default=9, show_default=True, help="Kills of each trial, about.")
 @click.option("--trials", default=4, show_default=True, help="How many, one after another.")
 @click.option("--seed", default=1, show_default=True, help="Of the settings and the moments.")
+@click.option(
+    "--how",
+    type=click.Choice(("random", "strike", "alone")),
+    default="random",
+    show_default=True,
+    help="When to kill; `alone` only looks at what Spark does without us.",
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Where all files of a trial stay.")
-def main(minutes: float, kills: int, trials: int, seed: int, keep: Path | None) -> None:
+def main(
+    *, minutes: float, kills: int, trials: int, seed: int, how: str, keep: Path | None
+) -> None:
     """Runs trials; ends with 1 where a query failed or its state came out otherwise."""
     place, good = (keep or _ROOT / ".run" / "trial"), True
+    span = Span(minutes, kills, how)
     for number in range(seed, seed + trials):
         random = Random(f"trial {number}")  # noqa: S311 -- the same at each run
         root = (place / f"{number:03d}").resolve()
-        found = trial(root, drawn(random), minutes, kills, random)
+        found = trial(root, drawn(random), span, random)
         (place / f"{number:03d}.json").write_text(json.dumps(found, default=str, indent=1))
         click.echo(_line(number, found))
         good = good and found["equal state"] and found["healthy"] and not found["failures"]
@@ -358,6 +422,7 @@ def _line(number: int, found: dict[str, Any]) -> str:
     return (
         f"trial {number}: {len(found['lives'])} lives to batch {found['lives'][-1]['to']}, "
         f"{len(found['runs'])} runs ({failed} failed), {len(found['missing'])} with MISSING_SST, "
+        f"{len(found['zips that lacked a table'])} zips lacked a table, "
         f"{dict(codes)}, deleted by {found['deleted by']}, {len(found['failures'])} failures, "
         f"{len(found['repairs'])} lines of repairs, equal state {found['equal state']}, "
         f"healthy {found['healthy']}"

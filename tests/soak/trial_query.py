@@ -45,7 +45,7 @@ def run(root: Path, *, finish: bool) -> None:
             rows.groupBy("user")
             .agg(f.count("*").alias("events"), f.sum("value").alias("total"))
             .writeStream.outputMode("update")
-            .foreachBatch(lambda batch, _: batch.count())
+            .foreachBatch(_consume)
             .option("checkpointLocation", str(root / "checkpoint"))
             .trigger(**({"availableNow": True} if finish else {"processingTime": _BATCH}))
             .start()
@@ -53,6 +53,10 @@ def run(root: Path, *, finish: bool) -> None:
         query.awaitTermination()
         if finish:
             (root / "state.json").write_text(json.dumps(_state(spark, root)))
+
+
+def _consume(rows: DataFrame, _: int) -> None:
+    rows.count()
 
 
 def _many(spark: SparkSession, root: Path) -> DataFrame:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import struct
 import threading
 import time
@@ -48,10 +49,14 @@ def tables_of(content: bytes) -> tuple[str, ...] | None:
 
 @dataclass
 class Watcher:
-    """Notes each appearance and disappearance of `*.zip` and `SSTs/*.sst`, in a thread."""
+    """Notes each appearance and disappearance of `*.zip` and `SSTs/*.sst`, in a thread.
+
+    `deleted` is set as soon as a table disappears.
+    """
 
     checkpoint: Path
     events: list[Event] = field(default_factory=list)
+    deleted: threading.Event = field(default_factory=threading.Event)
     _folders: dict[int, Path] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
 
@@ -78,8 +83,8 @@ class Watcher:
         while not self._done.is_set():
             self._find_folders()
             for _ in range(20):
+                select.select([self._handle], [], [], _POLL)
                 self.events += self._read()
-                self._done.wait(_POLL)
         self.events += self._read()
 
     def _find_folders(self) -> None:
@@ -112,6 +117,8 @@ class Watcher:
             name = content[at : at + length].rstrip(b"\0").decode()
             at += length
             if name.endswith((".zip", ".sst")) and not name.startswith("."):
+                if mask & _DELETE and name.endswith(".sst"):
+                    self.deleted.set()
                 yield self._event(self._folders[watch], name, appeared=bool(mask & _APPEARS))
 
     def _event(self, folder: Path, name: str, *, appeared: bool) -> Event:
