@@ -75,7 +75,7 @@ def drawn(random: Random) -> Setting:
         grace=random.choice((1.0, 2.0)),
         orphan_age=random.choice((2.0, 3.0, 5.0)),
     )
-    return Setting(random.randint(2, 5), retain, random.randint(1, 2), policy)
+    return Setting(random.choice((2, 3, 5, 10)), retain, random.randint(1, 2), policy)
 
 
 @dataclass(frozen=True, slots=True)
