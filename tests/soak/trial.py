@@ -32,8 +32,9 @@ from statemaint.maintain import maintain, verify
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
+from tests.soak.evidence import deletions, expected, lacking, repairs
 from tests.soak.inputs import write_inputs
-from tests.soak.watch import Event, Watcher, tables_of
+from tests.soak.watch import Watcher, tables_of
 
 _ROOT = Path(__file__).parents[2]
 _STATE = "spark.sql.streaming.stateStore"
@@ -42,9 +43,6 @@ _POLL = 0.1
 _LEAST_LIFE = 3.0
 _LOG_TAIL = 120
 _TABLE = re.compile(r"SSTs/([0-9A-Za-z_-]+\.sst)")
-_SPARK_DELETED = re.compile(
-    r"partitionId=(\d+),.*: Deleted (?:(?:orphan )?file (\S+\.sst)|version (\d+)$)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +83,7 @@ class Span:
     Attributes:
         minutes: how long it lasts.
         kills: how often the query is killed, about.
+        python: the one that runs the query, and so has the Spark that is tried.
         how: `random` kills; `strike`: when tables begin to disappear, in the middle of an
             executor's clean-up; `alone`: random kills of Spark alone, we only look.
     """
@@ -92,6 +91,7 @@ class Span:
     minutes: float
     kills: int
     how: str = "random"
+    python: str = sys.executable
 
 
 class Witness(LocalStorage):
@@ -218,6 +218,7 @@ class Query:
     """The query, in one process after another."""
 
     root: Path
+    python: str
     strike: Flag | None = None
     failures: list[str] = field(default_factory=list)
     lives: list[dict[str, float]] = field(default_factory=list)
@@ -257,7 +258,7 @@ class Query:
             self.failures.append((self.root / "query.log").read_text()[-4000:])
 
     def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "tests.soak.trial_query", str(self.root), *arguments]
+        command = [self.python, "-m", "tests.soak.trial_query", str(self.root), *arguments]
         with (self.root / "query.log").open("w") as said:
             return subprocess.Popen(
                 command, cwd=_ROOT, stdout=said, stderr=said, start_new_session=True
@@ -272,7 +273,7 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
     settings = {"conf": setting.conf(), "master": f"local[{setting.cores}]"}
     (root / "settings.json").write_text(json.dumps(settings))
     watcher = Watcher(root / "checkpoint")
-    query = Query(root, watcher.deleted if span.how == "strike" else None)
+    query = Query(root, span.python, watcher.deleted if span.how == "strike" else None)
     ends = time.time() + minutes * 60
     with watcher, Maintenance(root, setting.policy, watcher, span.how == "alone") as maintenance:
         while time.time() < ends - 1 and len(query.failures) < 3:
@@ -294,95 +295,12 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
         "findings at the end": [str(one) for one in found.findings],
         "zips that lacked a table": [*lacking(watcher.events)],
         "deleted by": dict(Counter(one["by"] for one in deleted)),
-        "repairs": [*_repairs(root)],
+        "repairs": [*repairs(root)],
         "runs": maintenance.runs,
         "missing": maintenance.missing,
         "deletions": deleted,
         "events": [one.json() for one in watcher.events],
     }
-
-
-def expected(folder: Path) -> list[list[int]]:
-    """Returns the state after all input: user, events, total."""
-    counts: Counter[int] = Counter()
-    totals: Counter[int] = Counter()
-    for file in folder.glob("*.json"):
-        for row in map(json.loads, file.read_text().splitlines()):
-            counts[row["user"]] += 1
-            totals[row["user"]] += row["value"]
-    return sorted([user, counts[user], totals[user]] for user in counts)
-
-
-def deletions(root: Path, events: list[Event]) -> Iterator[dict[str, Any]]:
-    """Yields each disappearance, and by whom: the ledger, Spark's log, both, or nobody known."""
-    ours = {}
-    for file in (root / "checkpoint").glob("_statemaint/ledger/*/*.jsonl"):
-        for line in map(json.loads, file.read_text().splitlines()):
-            if line["action"] == "delete":
-                ours[line["path"]] = line
-    spark = _spark_lines(root)
-    for event in events:
-        if event.appeared:
-            continue
-        line, said = ours.get(event.path), spark.get(event.path, [])
-        by = [name for name, is_it in (("ours", line), ("spark", said)) if is_it]
-        yield {
-            "time": event.time,
-            "path": event.path,
-            "by": " and ".join(by) or "unknown",
-            "reason": line and line["reason"],
-            "ledger": line and line["time"],
-            "spark": said[:3],
-        }
-
-
-def lacking(events: list[Event]) -> Iterator[dict[str, Any]]:
-    """Yields each time for which a zip of a store named a table that was not there.
-
-    A table that we write is linked into place before its zip; executors copy theirs before it.
-    """
-    tables: set[str] = set()
-    zips: dict[str, tuple[set[str], bool]] = {}
-    since: dict[tuple[str, str], tuple[float, bool]] = {}
-    for event in events:
-        if event.path.endswith(".sst"):
-            (tables.add if event.appeared else tables.discard)(event.path)
-        elif event.appeared:
-            folder = event.path.rpartition("/")[0]
-            zips[event.path] = {f"{folder}/SSTs/{one}" for one in event.tables or ()}, event.ours
-        else:
-            zips.pop(event.path, None)
-        now = {(zip_, one): ours for zip_, (all_, ours) in zips.items() for one in all_ - tables}
-        for key in [key for key in since if key not in now]:
-            yield _lacked(key, since.pop(key), event.time)
-        for key, ours in now.items():
-            since.setdefault(key, (event.time, ours))
-    for key, found in since.items():
-        yield _lacked(key, found, None)
-
-
-def _lacked(key: tuple[str, str], found: tuple[float, bool], until: float | None) -> dict[str, Any]:
-    since, ours = found
-    return {"zip": key[0], "table": key[1], "ours": ours, "since": since, "until": until}
-
-
-def _spark_lines(root: Path) -> dict[str, list[str]]:
-    """Returns the lines of Spark's logs that say what it deleted, by the path of the file."""
-    found: dict[str, list[str]] = {}
-    for log in sorted(root.glob("spark-*.log")):
-        for line in log.read_text(errors="replace").splitlines():
-            if (said := _SPARK_DELETED.search(line)) and "RocksDBFileManager" in line:
-                partition, table, version = said.groups()
-                name = f"SSTs/{table}" if table else f"{version}.zip"
-                found.setdefault(f"state/0/{partition}/{name}", []).append(f"{log.name}: {line}")
-    return found
-
-
-def _repairs(root: Path) -> Iterator[str]:
-    for log in sorted(root.glob("spark-*.log")):
-        for line in log.read_text(errors="replace").splitlines():
-            if re.search(r"repair|NoSuchFile|FileNotFound|CANNOT_LOAD|does not exist", line):
-                yield f"{log.name}: {line}"
 
 
 @click.command()
@@ -397,13 +315,14 @@ def _repairs(root: Path) -> Iterator[str]:
     show_default=True,
     help="When to kill; `alone` only looks at what Spark does without us.",
 )
+@click.option("--python", default=sys.executable, help="Whose Spark runs the query.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where all files of a trial stay.")
-def main(
-    *, minutes: float, kills: int, trials: int, seed: int, how: str, keep: Path | None
+def main(  # noqa: PLR0913 -- one for each option
+    *, minutes: float, kills: int, trials: int, seed: int, how: str, python: str, keep: Path | None
 ) -> None:
     """Runs trials; ends with 1 where a query failed or its state came out otherwise."""
     place, good = (keep or _ROOT / ".run" / "trial"), True
-    span = Span(minutes, kills, how)
+    span = Span(minutes, kills, how, python)
     for number in range(seed, seed + trials):
         random = Random(f"trial {number}")  # noqa: S311 -- the same at each run
         root = (place / f"{number:03d}").resolve()
@@ -417,7 +336,7 @@ def main(
 
 
 def _line(number: int, found: dict[str, Any]) -> str:
-    codes = Counter(one["code"] for run in found["runs"] for one in run.get("findings", ()))
+    codes = Counter(str(one["code"]) for run in found["runs"] for one in run.get("findings", ()))
     failed = sum(run["outcome"] == "failed" for run in found["runs"])
     return (
         f"trial {number}: {len(found['lives'])} lives to batch {found['lives'][-1]['to']}, "
