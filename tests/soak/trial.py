@@ -41,6 +41,8 @@ _STATE = "spark.sql.streaming.stateStore"
 _EVERY = 1.5
 _POLL = 0.1
 _LEAST_LIFE = 3.0
+_LONGEST = 10.0
+_EARLY = 0.2  # so many are killed while they start
 _LOG_TAIL = 120
 _TABLE = re.compile(r"SSTs/([0-9A-Za-z_-]+\.sst)")
 
@@ -219,7 +221,7 @@ class Query:
 
     root: Path
     python: str
-    strike: Flag | None = None
+    strike: Watcher | None = None
     failures: list[str] = field(default_factory=list)
     lives: list[dict[str, float]] = field(default_factory=list)
 
@@ -232,24 +234,33 @@ class Query:
     def live(self, until: float, random: Random, mean: float) -> None:
         """Runs it until a random moment, as a rule after it has committed something."""
         process, before, started = self._start(), self.committed, time.time()
-        while random.random() > 0.1 and self.committed == before:
+        waits = random.random() > _EARLY
+        while waits and self.committed == before:
             if process.poll() is not None or time.time() > until:
                 break
             time.sleep(_POLL)
         ends = min(until, time.time() + random.uniform(_LEAST_LIFE, 2 * mean - _LEAST_LIFE))
         while time.time() < ends and process.poll() is None:
             time.sleep(_POLL)
-        if self.strike and ends < until:
-            self.strike.clear()
-            self.strike.wait(10)
         if process.poll() is not None:
             self.failures.append((self.root / "query.log").read_text()[-4000:])
+        elif self.strike and ends < until:
+            self._strike(process, self.strike)
         else:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         found = {"started": started, "killed": time.time(), "from": before, "to": self.committed}
         self.lives.append(found)
         shutil.rmtree(self.root / "local", ignore_errors=True)
+
+    def _strike(self, process: "subprocess.Popen[bytes]", watcher: Watcher) -> None:
+        """Has it killed when it begins to delete tables, as it does every few seconds."""
+        watcher.victim, last = process.pid, time.time() + _LONGEST
+        while process.poll() is None:
+            if time.time() > last:
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(_POLL)
+        watcher.victim = None
 
     def finish(self) -> None:
         """Runs it to the end of its input, and has Spark show the state."""
@@ -273,7 +284,7 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
     settings = {"conf": setting.conf(), "master": f"local[{setting.cores}]"}
     (root / "settings.json").write_text(json.dumps(settings))
     watcher = Watcher(root / "checkpoint")
-    query = Query(root, span.python, watcher.deleted if span.how == "strike" else None)
+    query = Query(root, span.python, watcher if span.how == "strike" else None)
     ends = time.time() + minutes * 60
     with watcher, Maintenance(root, setting.policy, watcher, span.how == "alone") as maintenance:
         while time.time() < ends - 1 and len(query.failures) < 3:

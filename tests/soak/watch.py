@@ -3,6 +3,7 @@
 import ctypes
 import os
 import select
+import signal
 import struct
 import threading
 import time
@@ -51,12 +52,12 @@ def tables_of(content: bytes) -> tuple[str, ...] | None:
 class Watcher:
     """Notes each appearance and disappearance of `*.zip` and `SSTs/*.sst`, in a thread.
 
-    `deleted` is set as soon as a table disappears.
+    The `victim`, a group of processes, is killed as soon as a table disappears.
     """
 
     checkpoint: Path
     events: list[Event] = field(default_factory=list)
-    deleted: threading.Event = field(default_factory=threading.Event)
+    victim: int | None = None
     _folders: dict[int, Path] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
 
@@ -117,8 +118,9 @@ class Watcher:
             name = content[at : at + length].rstrip(b"\0").decode()
             at += length
             if name.endswith((".zip", ".sst")) and not name.startswith("."):
-                if mask & _DELETE and name.endswith(".sst"):
-                    self.deleted.set()
+                if self.victim and mask & _DELETE and name.endswith(".sst"):
+                    os.killpg(self.victim, signal.SIGKILL)
+                    self.victim = None
                 yield self._event(self._folders[watch], name, appeared=bool(mask & _APPEARS))
 
     def _event(self, folder: Path, name: str, *, appeared: bool) -> Event:
