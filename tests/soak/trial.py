@@ -86,8 +86,8 @@ class Span:
         minutes: how long it lasts.
         kills: how often the query is killed, about.
         python: the one that runs the query, and so has the Spark that is tried.
-        how: `random` kills; `strike`: when tables begin to disappear, in the middle of an
-            executor's clean-up; `alone`: random kills of Spark alone, we only look.
+        how: `random` kills, or `strike`: when tables begin to disappear, in the middle of an
+            executor's clean-up; with `-alone` we only look.
     """
 
     minutes: float
@@ -284,9 +284,9 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
     settings = {"conf": setting.conf(), "master": f"local[{setting.cores}]"}
     (root / "settings.json").write_text(json.dumps(settings))
     watcher = Watcher(root / "checkpoint")
-    query = Query(root, span.python, watcher if span.how == "strike" else None)
+    query = Query(root, span.python, watcher if "strike" in span.how else None)
     ends = time.time() + minutes * 60
-    with watcher, Maintenance(root, setting.policy, watcher, span.how == "alone") as maintenance:
+    with watcher, Maintenance(root, setting.policy, watcher, "alone" in span.how) as maintenance:
         while time.time() < ends - 1 and len(query.failures) < 3:
             # A start takes about ten seconds; what is left of the time the lives share.
             left = kills + 1 - len(query.lives)
@@ -321,10 +321,10 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
 @click.option("--seed", default=1, show_default=True, help="Of the settings and the moments.")
 @click.option(
     "--how",
-    type=click.Choice(("random", "strike", "alone")),
+    type=click.Choice(("random", "strike", "random-alone", "strike-alone")),
     default="random",
     show_default=True,
-    help="When to kill; `alone` only looks at what Spark does without us.",
+    help="When to kill; `alone`: look only, at what Spark does without us.",
 )
 @click.option("--python", default=sys.executable, help="Whose Spark runs the query.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where all files of a trial stay.")
