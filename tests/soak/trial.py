@@ -42,6 +42,7 @@ _EVERY = 1.5
 _POLL = 0.1
 _LEAST_LIFE = 3.0
 _LONGEST = 10.0
+_SWITCH = 0.0005  # the watcher strikes within a clean-up of some milliseconds
 _EARLY = 0.2  # so many are killed while they start
 _LOG_TAIL = 120
 _TABLE = re.compile(r"SSTs/([0-9A-Za-z_-]+\.sst)")
@@ -86,8 +87,8 @@ class Span:
         minutes: how long it lasts.
         kills: how often the query is killed, about.
         python: the one that runs the query, and so has the Spark that is tried.
-        how: `random` kills, or `strike`: when tables begin to disappear, in the middle of an
-            executor's clean-up; with `-alone` we only look.
+        how: `random` kills, or `strike`: when tables or zips begin to disappear, in the middle
+            of an executor's clean-up; with `-alone` we only look.
     """
 
     minutes: float
@@ -245,6 +246,7 @@ class Query:
         if process.poll() is not None:
             self.failures.append((self.root / "query.log").read_text()[-4000:])
         elif self.strike and ends < until:
+            self.strike.omen = random.choice((".sst", ".zip"))
             self._strike(process, self.strike)
         else:
             os.killpg(process.pid, signal.SIGKILL)
@@ -254,7 +256,7 @@ class Query:
         shutil.rmtree(self.root / "local", ignore_errors=True)
 
     def _strike(self, process: "subprocess.Popen[bytes]", watcher: Watcher) -> None:
-        """Has it killed when it begins to delete tables, as it does every few seconds."""
+        """Has it killed when it begins to delete, as it does every few seconds."""
         watcher.victim, last = process.pid, time.time() + _LONGEST
         while process.poll() is None:
             if time.time() > last:
@@ -332,6 +334,7 @@ def main(  # noqa: PLR0913 -- one for each option
     *, minutes: float, kills: int, trials: int, seed: int, how: str, python: str, keep: Path | None
 ) -> None:
     """Runs trials; ends with 1 where a query failed or its state came out otherwise."""
+    sys.setswitchinterval(_SWITCH)
     place, good = (keep or _ROOT / ".run" / "trial"), True
     span = Span(minutes, kills, how, python)
     for number in range(seed, seed + trials):

@@ -52,12 +52,13 @@ def tables_of(content: bytes) -> tuple[str, ...] | None:
 class Watcher:
     """Notes each appearance and disappearance of `*.zip` and `SSTs/*.sst`, in a thread.
 
-    The `victim`, a group of processes, is killed as soon as a table disappears.
+    The `victim`, a group of processes, is killed as soon as a file of the kind `omen` disappears.
     """
 
     checkpoint: Path
     events: list[Event] = field(default_factory=list)
     victim: int | None = None
+    omen: str = ".sst"
     _folders: dict[int, Path] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
 
@@ -118,7 +119,7 @@ class Watcher:
             name = content[at : at + length].rstrip(b"\0").decode()
             at += length
             if name.endswith((".zip", ".sst")) and not name.startswith("."):
-                if self.victim and mask & _DELETE and name.endswith(".sst"):
+                if self.victim and mask & _DELETE and name.endswith(self.omen):
                     os.killpg(self.victim, signal.SIGKILL)
                     self.victim = None
                 yield self._event(self._folders[watch], name, appeared=bool(mask & _APPEARS))
