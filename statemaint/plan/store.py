@@ -39,6 +39,7 @@ from statemaint.plan.shared import (
     Fate,
     executors_upload,
     last_user,
+    overtakes,
     settled,
     shared_fate,
     snapshots_of,
@@ -148,6 +149,8 @@ class _Decision:
     def _may_write(self, version: int) -> bool:
         # A zip that lacks a table is in the way of a whole one.
         if any(file.entry.path == self._snapshot_path(version) for file in self.store.files):
+            return False
+        if overtakes(self.store, version, self.window.required, self.window.target):
             return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
         # is too young to be nobody's, the snapshot waits.
