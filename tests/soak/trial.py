@@ -39,6 +39,7 @@ from tests.soak.watch import Watcher, tables_of
 _ROOT = Path(__file__).parents[2]
 _STATE = "spark.sql.streaming.stateStore"
 _EVERY = 1.5
+_INTERVAL = "4s"
 _POLL = 0.1
 _LEAST_LIFE = 3.0
 _LONGEST = 10.0
@@ -57,13 +58,13 @@ class Setting:
     cores: int
     policy: Policy
 
-    def conf(self) -> dict[str, str]:
+    def conf(self, interval: str) -> dict[str, str]:
         """Returns the query's settings."""
         return {
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.streaming.minBatchesToRetain": str(self.retain),
             f"{_STATE}.minDeltasForSnapshot": str(self.min_deltas),
-            f"{_STATE}.maintenanceInterval": "4s",
+            f"{_STATE}.maintenanceInterval": interval,
         }
 
 
@@ -86,6 +87,8 @@ class Span:
     Attributes:
         minutes: how long it lasts.
         kills: how often the query is killed, about.
+        every: seconds between two of our runs.
+        interval: `maintenanceInterval` of the query.
         python: the one that runs the query, and so has the Spark that is tried.
         how: `random` kills, or `strike`: when tables or zips begin to disappear, in the middle
             of an executor's clean-up; with `-alone` we only look.
@@ -95,6 +98,8 @@ class Span:
     kills: int
     how: str = "random"
     python: str = sys.executable
+    every: float = _EVERY
+    interval: str = _INTERVAL
 
 
 class Witness(LocalStorage):
@@ -121,7 +126,7 @@ class Maintenance:
     root: Path
     policy: Policy
     watcher: Watcher
-    dry_run: bool = False
+    span: Span
     runs: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, Any]] = field(default_factory=list)
     _done: Flag = field(default_factory=Flag)
@@ -136,7 +141,7 @@ class Maintenance:
         self._thread.join()
 
     def _loop(self) -> None:
-        while not self._done.wait(_EVERY):
+        while not self._done.wait(self.span.every):
             storage, started = Witness(self.root / "checkpoint"), time.time()
             try:
                 run = self._once(storage)
@@ -147,7 +152,7 @@ class Maintenance:
             self.runs.append({"time": started, "seconds": time.time() - started, **run})
 
     def _once(self, storage: Witness) -> dict[str, Any]:
-        report = maintain(storage, self.policy, dry_run=self.dry_run)
+        report = maintain(storage, self.policy, dry_run="alone" in self.span.how)
         findings = [
             {"code": one.code, "store": str(one.store), "path": one.path, "detail": one.detail}
             for one in report.findings
@@ -283,12 +288,12 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
     minutes, kills = span.minutes, span.kills
     shutil.rmtree(root, ignore_errors=True)
     write_inputs(root / "input", int(minutes * 60 / 0.3))
-    settings = {"conf": setting.conf(), "master": f"local[{setting.cores}]"}
+    settings = {"conf": setting.conf(span.interval), "master": f"local[{setting.cores}]"}
     (root / "settings.json").write_text(json.dumps(settings))
     watcher = Watcher(root / "checkpoint")
     query = Query(root, span.python, watcher if "strike" in span.how else None)
     ends = time.time() + minutes * 60
-    with watcher, Maintenance(root, setting.policy, watcher, "alone" in span.how) as maintenance:
+    with watcher, Maintenance(root, setting.policy, watcher, span) as maintenance:
         while time.time() < ends - 1 and len(query.failures) < 3:
             # A start takes about ten seconds; what is left of the time the lives share.
             left = kills + 1 - len(query.lives)
@@ -328,19 +333,18 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
     show_default=True,
     help="When to kill; `alone`: look only, at what Spark does without us.",
 )
+@click.option("--every", default=_EVERY, show_default=True, help="Seconds between our runs.")
+@click.option("--interval", default=_INTERVAL, show_default=True, help="Of Spark's maintenance.")
 @click.option("--python", default=sys.executable, help="Whose Spark runs the query.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where all files of a trial stay.")
-def main(  # noqa: PLR0913 -- one for each option
-    *, minutes: float, kills: int, trials: int, seed: int, how: str, python: str, keep: Path | None
-) -> None:
+def main(*, trials: int, seed: int, keep: Path | None, **span: Any) -> None:
     """Runs trials; ends with 1 where a query failed or its state came out otherwise."""
     sys.setswitchinterval(_SWITCH)
     place, good = (keep or _ROOT / ".run" / "trial"), True
-    span = Span(minutes, kills, how, python)
     for number in range(seed, seed + trials):
         random = Random(f"trial {number}")  # noqa: S311 -- the same at each run
         root = (place / f"{number:03d}").resolve()
-        found = trial(root, drawn(random), span, random)
+        found = trial(root, drawn(random), Span(**span), random)
         (place / f"{number:03d}.json").write_text(json.dumps(found, default=str, indent=1))
         click.echo(_line(number, found))
         good = good and found["equal state"] and found["healthy"] and not found["failures"]
