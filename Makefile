@@ -9,7 +9,7 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
 
-.PHONY: help setup parts test-parts check test test-sparks test-mends bench soak certify fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-sparks test-mends bench soak trial certify fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -49,6 +49,9 @@ bench: setup ## measure against Spark's own classes, and rewrite the tables of d
 
 soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak $(ARGS)
+
+trial: setup ## a query with Spark's own maintenance on, killed beside ours; ARGS="--trials 10"
+	$(WITH_JAVA) $(BIN)/python -m tests.soak.trial $(ARGS)
 
 fuzz: setup ## throw broken bytes at every decoder for an hour
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 3600)

@@ -109,6 +109,7 @@ def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
 
 def _carry_out(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
     """Carries the actions out in their order, neighbouring ones of a kind together."""
+    run.note_habits()
     for _, group in groupby(run.plan.actions, key=type):
         same = tuple(group)
         for writes in _folds(one for one in same if isinstance(one, WriteSnapshot)):

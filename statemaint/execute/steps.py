@@ -90,6 +90,19 @@ class StoreRun:
         """Returns where the store lives."""
         return self.source.storage
 
+    def note_habits(self) -> None:
+        """Notes executors' snapshots that the ledger does not know of, before any can be deleted.
+
+        Raises:
+            LeaseLostError: when another run has taken the lease.
+            StorageError: when the storage fails.
+        """
+        kinds = {type(one) for one in self.plan.actions}
+        if WriteSnapshot in kinds:  # which are announced together with them
+            return
+        if (self.plan.unnoted or Delete in kinds) and self.noted != self.known.uploads:
+            self._note_known()
+
     def write(
         self, actions: tuple[WriteSnapshot, ...], *, verify: bool
     ) -> Iterator[SnapshotWritten]:
@@ -204,8 +217,6 @@ class StoreRun:
             Superseded: when the base was replaced or is gone.
             StorageError: when the storage fails.
         """
-        if deletes and self.noted != self.known.uploads:  # some of them may be about to go
-            self._note_known()
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for one in stale:
             if one.instead:

@@ -11,6 +11,7 @@ from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
+from statemaint.plan.uploads import observed
 
 
 @unique
@@ -222,6 +223,14 @@ class StorePlan:
         return damaged(self.findings)
 
     @property
+    def unnoted(self) -> bool:
+        """Returns whether executors' snapshots are there that the ledger does not know of (S9).
+
+        They are noted when they are first seen: the next look may find them deleted.
+        """
+        return self.store.rocks is not None and observed(self.store) != self.store.uploads
+
+    @property
     def attestations(self) -> tuple[Attestation, ...]:
         """Returns what the ledger already attests."""
         return self.store.attestations
@@ -271,7 +280,7 @@ class Plan:
     @property
     def idle(self) -> bool:
         """Tells whether there is nothing to do."""
-        return self.halted or not any(store.actions for store in self.stores)
+        return self.halted or not any(store.actions or store.unnoted for store in self.stores)
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -286,5 +295,5 @@ class Plan:
     @property
     def units(self) -> tuple[UnitId, ...]:
         """Returns the partitions that have something to do or to complain about, ascending."""
-        busy = {store.store.id.unit for store in self.stores if store.actions or store.halted}
-        return tuple(sorted(busy))
+        busy = (one for one in self.stores if one.actions or one.halted or one.unnoted)
+        return tuple(sorted({store.store.id.unit for store in busy}))

@@ -78,6 +78,41 @@ def may_share(store: Store, chain: Chain) -> bool:
     return store.rocks is not None and chain.base is not None and chain.start == newest
 
 
+def overtakes(store: Store, version: int, required: int, target: int) -> bool:
+    """Returns whether a new zip could make Spark delete what an executor's next one refers to.
+
+    `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. It keeps the newest
+    one that lies as far below the newest of all as versions are retained, and deletes those below,
+    with their tables. An executor's next zip refers to tables of the one it last loaded or
+    uploaded, and before SPARK-55892 was fixed nothing checks that they are still there.
+
+    Args:
+        store: the store.
+        version: of the zip that would be written.
+        required: the oldest version that the commit log asks for.
+        target: the newest committed version.
+    """
+    if store.rocks is None or store.snapshot_per_batch(required, target):
+        return False
+    found = [one for one in store.files if isinstance(one, Snapshot)]
+    zips = {one.version for one in found}
+    theirs = {one.version for one in found if one.entry.path not in store.rocks.ours}
+    if not theirs or target - max(theirs) >= _quiet(observed(store)):
+        return False
+    # It may have uploaded its last one for a batch that failed, and begun again at the one below.
+    begun = max((one for one in zips if one < max(theirs)), default=max(theirs))
+    retained = target - required
+    kept = max(begun, _kept(zips, retained))
+    # The target may get a zip as well, of ours or of theirs.
+    return _kept({*zips, version, target}, retained) > kept
+
+
+def _kept(zips: set[int], retained: int) -> int:
+    """Returns the version of the oldest zip that Spark's clean-up keeps."""
+    newest = max(zips, default=0)
+    return max((one for one in zips if one <= newest - retained + 1), default=0)
+
+
 def shared_fate(
     rocks: Rocks, path: str, snapshots: Mapping[str, Fate], writes: Iterable[WriteSnapshot]
 ) -> KeepReason | None:

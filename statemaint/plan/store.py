@@ -41,6 +41,7 @@ from statemaint.plan.shared import (
     executors_upload,
     last_user,
     may_share,
+    overtakes,
     settled,
     shared_fate,
     snapshots_of,
@@ -162,6 +163,8 @@ class _Decision:
         # A zip that lacks a table is in the way of a whole one; a stale snapshot goes first.
         path = self._snapshot_path(version)
         if any(file.entry.path == path for file in self.store.files) and not self._goes(path):
+            return False
+        if overtakes(self.store, version, self.window.required, self.window.target):
             return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
         # is too young to be nobody's, the snapshot waits.

@@ -8,7 +8,7 @@ from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.compression import Compression, decode
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Rocks, Store
-from statemaint.model.files import Delta, SharedFile, Snapshot
+from statemaint.model.files import Delta, SharedFile, Snapshot, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
@@ -86,8 +86,26 @@ class _Reading:
             if lacking:
                 state = "has another size" if lacking[0] in sizes else "is not there"
                 more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-                found[path] = f"{path} needs {lacking[0]}, which {state}{more}"
+                found[path] = f"{path} needs {lacking[0]}, which {state}{more}{self._swept(path)}"
         return found
+
+    def _swept(self, path: str) -> str:
+        """Returns what may have happened to a zip that Spark's own clean-up deletes.
+
+        `RocksDBFileManager.deleteOldVersions` deletes the tables before the zips that name them,
+        and keeps one version less than the commit log has batches. An executor that is killed in
+        between leaves its oldest zips without tables until the next clean-up.
+        """
+        zips = [file.version for file in self.store.files if isinstance(file, Snapshot)]
+        retain = max(self.committed, default=0) - min(self.committed, default=0)
+        first = max((one for one in zips if one <= max(zips) - retain + 1), default=0)
+        version = snapshot_version(path)
+        if version is None or version >= first or retain < 1:
+            return ""
+        return (
+            f" (Spark keeps nothing below version {first}: an executor that is killed in the middle"
+            " of its clean-up leaves this, and its next clean-up ends it)"
+        )
 
     def _forget(self, file: Snapshot | Delta) -> None:
         """Drops a file that somebody cleaned up since it was listed."""

@@ -100,8 +100,8 @@ class Certificate:
         known = min(len(one) for one in self.query.truth.values())
         if self.query.target >= known:
             raise Loss(
-                f"S17: {doer.run} ({doer.verb}) put commits back that were left behind: the log ends "
-                f"with version {self.query.target}, the query with {known - 1}"
+                f"S17: {doer.run} ({doer.verb}) put commits back that were left behind: the log "
+                f"ends with version {self.query.target}, the query with {known - 1}"
             )
 
     def anew(self) -> None:

@@ -524,22 +524,35 @@ class Query:
         the zip of an attempt that failed.
         """
         files = self.storage.files
-        zips = {path: tables_of(content) for path, content in files.items() if _is_zip(path)}
-        newest = max(map(_version_of, zips), default=0)
-        least = max(
-            (one for one in map(_version_of, zips) if one <= newest - retain + 1), default=0
-        )
-        gone = [path for path in zips if _version_of(path) < least]
+        zips = self._zips()
+        least, gone = self._below(zips, retain)
         if not gone or not self._counts(least):
             return []
-        tables = self._last_used(zips, gone) | self._orphans(
-            {one for few in zips.values() for one in few}
-        )
+        tables = self.swept(retain)
         if tables & self.needed():
             return []
         self.purged = max(self.purged, least)
         old = (path for path in files if path.endswith(".changelog") and _version_of(path) < least)
         return [*tables, *gone, *old]
+
+    def swept(self, retain: int) -> set[str]:
+        """Returns the tables that Spark's clean-up would delete, whoever needs them."""
+        zips = self._zips()
+        _, gone = self._below(zips, retain)
+        tracked = {one for few in zips.values() for one in few}
+        return self._last_used(zips, gone) | self._orphans(tracked) if gone else set()
+
+    def _zips(self) -> dict[str, dict[str, int]]:
+        files = self.storage.files
+        return {path: tables_of(content) for path, content in files.items() if _is_zip(path)}
+
+    @staticmethod
+    def _below(zips: Iterable[str], retain: int) -> tuple[int, list[str]]:
+        """Returns the oldest zip that stays, and those that do not."""
+        versions = [*map(_version_of, zips)]
+        newest = max(versions, default=0)
+        least = max((one for one in versions if one <= newest - retain + 1), default=0)
+        return least, [path for path in zips if _version_of(path) < least]
 
     def _counts(self, version: int) -> bool:
         return path_of(version, self.ever.get(version), "zip") in self.storage.files

@@ -95,6 +95,27 @@ def test_so_does_one_of_an_executor_that_the_query_has_left(scene: Scene) -> Non
     scene.look()
 
 
+def test_spark_deletes_no_table_of_it_because_of_zips_of_ours(scene: Scene) -> None:
+    """Its clean-up takes ours for its executors' own, and keeps as many versions below them."""
+    old = scene.hold()
+    scene.maintain()
+    scene.batches(1)
+    scene.maintain()
+    assert not old & scene.query.swept(retain=2)
+    scene.query.upload()
+    scene.look()
+
+
+def test_without_that_rule_spark_deletes_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planned_store, "overtakes", lambda *_: False)
+    old = scene.hold()
+    assert scene.query.swept(retain=2) == set()
+    scene.maintain()
+    assert old & scene.query.swept(retain=2)
+
+
 def test_the_zip_it_began_with_stays_for_whoever_restarts_from_it(scene: Scene) -> None:
     scene.hold()
     uploaded = path_of(EVERY, scene.query.ever[EVERY], "zip")
@@ -109,7 +130,8 @@ def test_we_say_that_executors_upload_and_what_to_set(scene: Scene) -> None:
     scene.query.upload()
     (found,) = scene.maintain()
     assert found.code is FindingCode.FOREIGN_MAINTAINER
-    assert "stateStore.minDeltasForSnapshot to 1000000" in found.detail
+    number = "500" if scene.query.habits.ids else "1000000"
+    assert f"stateStore.minDeltasForSnapshot to {number} for" in found.detail
 
 
 def test_changelogs_go_all_the_same(scene: Scene) -> None:
@@ -183,6 +205,7 @@ def test_without_the_rule_the_snapshot_that_comes_late_dangles(
 ) -> None:
     """The scene is what it says it is: what the tests above show is the rule's doing."""
     monkeypatch.setattr(planned_store, "executors_upload", lambda *_: False)
+    monkeypatch.setattr(planned_store, "overtakes", lambda *_: False)
     monkeypatch.setattr(planned_store, "settled", lambda _, target: target)
     old = scene.hold()
     scene.maintain()

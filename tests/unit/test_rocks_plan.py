@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,9 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, Snapshot
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Delete, Plan, Request, WriteSnapshot, plan
+from statemaint.plan.shared import overtakes
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, names, versions
 from tests.support.rocks import rocks_checkpoint, rocks_store
@@ -62,12 +65,38 @@ def test_with_unique_ids_a_snapshot_bears_the_committed_one() -> None:
 
 def test_nothing_that_executors_may_need_goes_on_the_first_run_and_changelogs_go() -> None:
     found = planned(rocks_store(SPARKS, since=None))
-    gone = (2, 3, 5, 6, 7, 8)
-    assert deleted(found) == {f"{version}.changelog": "below_base" for version in gone}
+    assert deleted(found) == {"2.changelog": "below_base", "3.changelog": "below_base"}
     assert kept(found)["1.zip"] == "executor_may_build_on_it"
     assert kept(found)["SSTs/a.sst"] == "used_by_snapshot"
-    assert written(found) == {"9.zip": "rebase"}
-    assert [one.reuse for one in found.actions if isinstance(one, WriteSnapshot)] == [False]
+
+
+def test_before_we_know_of_executors_no_zip_of_ours_shares_a_table() -> None:
+    found = planned(
+        rocks_store(f"1z:a {versions('c', 2, 40)} sa", since=None), batches=range(30, 40)
+    )
+    assert written(found) == {"40.zip": "chain_too_long", "31.zip": "rebase"}
+    assert [one.reuse for one in found.actions if isinstance(one, WriteSnapshot)] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("theirs_last", "version", "spoils"),
+    [
+        # Five versions are retained. Beside 60.zip, Spark keeps the newest zip up to 56, ...
+        ("57.zip", 60, False),  # ... 50.zip, which is the oldest that an executor can have loaded
+        ("57.zip", 55, True),  # ... this one, and deletes 50.zip
+        ("57.zip", 45, False),
+        ("50.zip", 60, True),  # ... 50.zip, and deletes 40.zip, that it may have begun from
+        ("40.zip", 60, False),  # twenty versions without one are silence
+    ],
+)
+def test_no_zip_of_ours_has_spark_delete_what_an_executor_builds_on(
+    theirs_last: str, version: int, *, spoils: bool
+) -> None:
+    zips = "40z:a 50z:b" + (" 57z:c" if theirs_last == "57.zip" else "")
+    every_ten = Uploads((Upload(30, "state/0/0/30.zip"), Upload(40, "state/0/0/40.zip")), 10)
+    store = replace(quiet(f"{zips} {versions('c', 41, 60)} sa sb sc"), uploads=every_ten)
+    assert not overtakes(store, version, 55, 60)
+    assert overtakes(theirs(store, theirs_last), version, 55, 60) == spoils
 
 
 def test_after_twenty_quiet_versions_zips_go_and_then_what_only_they_needed() -> None:
@@ -129,7 +158,7 @@ def test_while_executors_upload_no_zip_and_no_table_goes() -> None:
     assert set(deleted(found).values()) == {"below_base"}
     assert names(deleted(found)) == [f"{version}.changelog" for version in (2, 3, 5, 6, 7, 8, 9)]
     assert kept(found)["1.zip"] == kept(found)["SSTs/d.sst"] == "executor_may_build_on_it"
-    assert [one.reuse for one in found.actions if isinstance(one, WriteSnapshot)] == [False]
+    assert written(found) == {}
     assert codes(found) == [FindingCode.FOREIGN_MAINTAINER]
 
 

@@ -162,6 +162,31 @@ def test_a_zip_without_its_table_is_missed_where_it_counts(
     assert finding.version == 6
 
 
+SWEPT = "an executor that is killed in the middle of its clean-up leaves this"
+
+
+def test_a_zip_that_spark_was_about_to_delete_is_said_to_be_one(storage: MemoryStorage) -> None:
+    """The commit log has versions 6 to 9: of the zips, executors keep the newest up to 7."""
+    put_zip(storage, "6.zip", (SST, 3))
+    put_zip(storage, "7.zip")
+    put_zip(storage, "9.zip")
+    found = scan(storage)
+    (finding,) = diagnose(found.stores[0], found)
+    assert finding.code is FindingCode.MISSING_SST
+    assert finding.damage
+    assert f"Spark keeps nothing below version 7: {SWEPT}" in finding.detail
+
+
+@pytest.mark.parametrize("kept", ["8.zip", "5.zip"])
+def test_a_zip_that_spark_keeps_was_not_about_to_go(storage: MemoryStorage, kept: str) -> None:
+    put_zip(storage, "6.zip", (SST, 3))
+    put_zip(storage, kept)
+    found = scan(storage)
+    (finding,) = diagnose(found.stores[0], found)
+    assert finding.code is FindingCode.MISSING_SST
+    assert SWEPT not in finding.detail
+
+
 def test_a_zip_that_cannot_be_read_is_damage_where_it_counts(storage: MemoryStorage) -> None:
     storage.write("state/0/0/7.zip", [b"PK"])
     found = scan(storage)
