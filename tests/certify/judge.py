@@ -99,8 +99,8 @@ class Certificate:
     def _never_was(self, doer: Doer) -> None:
         known = min(len(one) for one in self.query.truth.values())
         if self.query.target >= known:
-            raise Loss(f"S17: {doer.run} ({doer.verb}) put commits back that were left behind: the "
-                       f"log ends with version {self.query.target}, the query with {known - 1}")  # fmt: skip
+            text = f"the log ends with version {self.query.target}, the query with {known - 1}"
+            raise Loss(f"S17: {doer.run} ({doer.verb}) put commits of another time back: {text}")
 
     def anew(self) -> None:
         """Looks at everything, after changes that were not judged one by one."""

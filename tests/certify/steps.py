@@ -121,6 +121,26 @@ def _back_and_forth(stage: Stage, random: Random, _: Policy) -> None:
     stage.batch(random.randrange(2))
 
 
+def _copy_back(stage: Stage, random: Random, usual: Policy) -> None:
+    """An older copy is put back, after the query and maintenance have gone on."""
+    stage.operator.save()
+    stage.batch(random.randint(1, 4))
+    stage.maintain(usual, ON)
+    stage.batch(random.randrange(2))
+    _restore(stage, random, usual)
+    stage.batch(random.randrange(4))
+
+
+def _slow_cleanup(stage: Stage, random: Random, usual: Policy) -> None:
+    """A clean-up chooses, maintenance works, and then the clean-up deletes."""
+    if stage.setting.habits.rocks:
+        number = random.randrange(2)
+        stage.spark_cleanup(number + 2)
+        stage.batch(random.randrange(3))
+        stage.maintain(usual, ON)
+        stage.clean_late(-1)
+
+
 def _wait(stage: Stage, random: Random, _: Policy) -> None:
     stage.wait(random.choice((0, 1, 10, 50, 150, 400)))
 
@@ -254,6 +274,8 @@ STEPS: list[tuple[Step, float]] = [
     (_again, 2),
     (_tend, 2),
     (_back_and_forth, 1.5),
+    (_copy_back, 0.7),
+    (_slow_cleanup, 3),
     (_read, 5),
     (_linger, 3),
     (_land, 5),
@@ -291,7 +313,7 @@ MOODS: list[tuple[Step, ...]] = [
     (_rewind_by_hand, _rewind_by_hand, _undo, _repair),
     (_rollback, _undo, _repair, _ask, _back_and_forth),
     (_task, _end_tasks),
-    (_save, _restore, _touch, _swap),
+    (_copy_back, _restore, _touch, _swap),
 ]
 BOOST = 4
 RARELY = (_leap, _tend)
