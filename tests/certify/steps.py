@@ -110,11 +110,12 @@ def _tend(stage: Stage, random: Random, usual: Policy) -> None:
 
 def _back_and_forth(stage: Stage, random: Random, _: Policy) -> None:
     """A rollback, or a repair, that somebody regrets after a while."""
-    stop = random.choice((Stop.NEVER, Stop.NEVER, Stop.CRASH))
+    stop = random.choice((Stop.NEVER, Stop.CRASH))
+    halt = Halt(stop, random.randrange(6), random.choice(("move", "linked", "stat")))
     if random.random() < 0.7:
-        stage.rollback(random.randrange(4), _halt(stage, random, stop))
+        stage.rollback(random.randrange(4), halt)
     else:
-        stage.repair(_halt(stage, random, stop))
+        stage.repair(halt)
     stage.wait(100)  # whoever was killed has lost the lease by then
     stage.batch(random.choice((0, 0, 1, 2, 4)))
     stage.undo(-1, _halt(stage, random, random.choice((Stop.NEVER, Stop.NEVER, Stop.CRASH))))
