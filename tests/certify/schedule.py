@@ -25,7 +25,7 @@ _STORES = (
 )
 
 
-ROCKS = 0.36
+ROCKS = 0.345
 """The share of schedules whose query keeps its state in RocksDB."""
 
 
