@@ -178,8 +178,9 @@ class Certificate:
         self, directory: str, version: int, read: Read, doer: Doer | None, *, was: bool
     ) -> None:
         assert doer
-        if read.state is None and self._apart(doer, version):
+        if self._apart(doer, version) and (read.state is None or self._spoiled(read)):
             self.broken[directory].add(version)
+            return
         if doer.verb == "repair" and read.state is None:
             self.broken[directory].add(version)  # between the old snapshot and the new one
             if version in self.loads[directory]:

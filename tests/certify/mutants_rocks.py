@@ -101,8 +101,6 @@ ROCKS_MUTANTS = (
            ((working, "publish_zip", _zip_first),), ROCKS),
     Mutant("tables first", "S7", "deletes tables before the zips that need them",
            ((Delete, "rank", property(_tables_first)),), ROCKS),
-    Mutant("lacking zips are sound", "S21", "does not look whether a zip's tables are there",
-           ((_Reading, "_missing", lambda *_: {}),), ROCKS),
     Mutant("every attempt counts", "S2", "folds attempts that were never committed",
            ((Rocks, "counts", _any_counts),), IDS),
     Mutant("highest id counts", "S2", "chooses the attempt by its name",
