@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.certify.files import spot
 from tests.certify.judge import Certificate, Loss, Made, Reader
+from tests.certify.rocks_files import tables_of
 from tests.certify.world import Doer, File, World
 
 _STORE = r"state/\d+/\d+(/[a-z-]+)?"
@@ -136,6 +137,8 @@ class Deeds:
         certificate.made[path] = Made(file, inputs)
         if version > certificate.query.target:
             certificate.spoils(path, file.content)
+        elif path.endswith(".zip") and certificate.query.loader.bare(path) is None:
+            return  # its tables went as orphans while it was paused; what loads from it is judged
         elif self._true(store, version, path):
             return
         if file.content in certificate.garbled:
@@ -222,8 +225,15 @@ class Deeds:
         if (doer.run, path) not in self.named:
             raise Loss(f"S18: {doer.run} deleted {path} before the ledger named it")
 
+    def _not_named(self, store: str, name: str, doer: Doer) -> None:
+        for path in self.world.index.live[store]:
+            names = path.endswith(".zip") and name in tables_of(self.world.files[path].content)
+            if names and id(doer) not in self.world.late:
+                raise Loss(f"S7: {doer.run} deleted {name}, which {path} needs")
+
     def _mended(self, path: str, file: File, doer: Doer) -> None:
-        if not self._in_trash(path, file):
+        # Between the two steps of a move is a moment that nobody can close.
+        if not self._in_trash(path, file) and id(doer) not in self.world.late:
             raise Loss(f"S17: {doer.run} ({doer.verb}) removed {path}, and it is in no trash")
 
     def _of_kind(self, path: str, file: File, doer: Doer) -> None:
@@ -232,6 +242,7 @@ class Deeds:
             if f"{directory}/{side['owner']}" not in self.world.files:
                 self._old_enough(path, file, doer)
         elif path.endswith(".sst"):
+            self._not_named(directory.removesuffix("/SSTs"), name, doer)
             for reader in self.certificate.readers:
                 self._reader(reader, path, doer)
         else:

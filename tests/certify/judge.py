@@ -56,6 +56,8 @@ class Certificate:
         readers: those who have listed and not read.
         right: of each store, the versions that loaded right at the last look.
         loads: those that loaded at all.
+        least: of each store, the oldest file that is read for them, and
+        tables: the tables.
         broken: those that do not, because of something that no maintenance did.
         known: of each store and version, its true state and whether it could be made.
         made: the snapshots of maintenance by path.
@@ -72,6 +74,8 @@ class Certificate:
     readers: list[Reader] = field(default_factory=list)
     right: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     loads: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    least: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     known: dict[str, dict[int, tuple[int, bool]]] = field(default_factory=lambda: defaultdict(dict))
     made: dict[str, Made] = field(default_factory=dict)
@@ -93,28 +97,49 @@ class Certificate:
             self._never_was(doer)
         for directory in self.query.habits.stores:
             mine = [path for path in before if directory in path]
-            if mine or logs:
-                self._store(directory, mine, doer)
+            if logs or self._touches(directory, mine):
+                self._store(directory, mine, doer, everything=logs)
 
     def _never_was(self, doer: Doer) -> None:
         known = min(len(one) for one in self.query.truth.values())
         if self.query.target >= known:
-            raise Loss(
-                f"S17: {doer.run} ({doer.verb}) put commits back that were left behind: the log "
-                f"ends with version {self.query.target}, the query with {known - 1}"
-            )
+            text = f"the log ends with version {self.query.target}, the query with {known - 1}"
+            raise Loss(f"S17: {doer.run} ({doer.verb}) put commits of another time back: {text}")
 
     def anew(self) -> None:
         """Looks at everything, after changes that were not judged one by one."""
         for directory in self.query.habits.stores:
-            self._store(directory, list(self.world.index.live[directory]), None)
+            live = list(self.world.index.live[directory])
+            self._store(directory, live, None, everything=True)
 
     # -- what every store must be
 
-    def _store(self, directory: str, paths: list[str], doer: Doer | None) -> None:
+    @staticmethod
+    def _touches(directory: str, paths: list[str]) -> bool:
+        """Returns whether any of some paths is of a file that could be loaded."""
+        ends = (".sst", ".crc")
+        return any(spot(path) or (path.endswith(ends) and directory in path) for path in paths)
+
+    def _store(
+        self, directory: str, paths: list[str], doer: Doer | None, *, everything: bool
+    ) -> None:
         lost = self._recount(directory, paths)
         if doer:
             self._nothing_lost(directory, lost, doer, paths)
+        if everything or self.excused or any(self._is_read(directory, one) for one in paths):
+            self._load(directory, doer)
+
+    def _is_read(self, directory: str, path: str) -> bool:
+        """Returns whether a file that changed may be read for a version that is retained."""
+        one = spot(path)
+        if one:
+            return not one.trashed and one.version >= self.least.get(directory, 0)
+        return path.startswith(directory) and (
+            path.endswith(".crc") or path in self.tables.get(directory, ())
+            or directory not in self.tables
+        )  # fmt: skip
+
+    def _load(self, directory: str, doer: Doer | None) -> None:
         versions = range(self.query.required, self.query.target + 1)
         reads = self.query.loader.load(directory, versions)
         truth, before = self.query.truth[directory], self.right[directory]
@@ -127,6 +152,17 @@ class Certificate:
         if not self.torn:
             self.loads[directory] = {one for one in versions if reads[one].state is not None}
         self.broken[directory] -= right
+        self._note(directory, reads.values())
+
+    def _note(self, directory: str, reads: Iterable[Read]) -> None:
+        """Notes what the retained versions are loaded from."""
+        bases = [read.base or "" for read in reads]
+        spots = [spot(base) for base in bases]
+        self.least[directory] = min((one.version if one else 0 for one in spots), default=0)
+        zips = (self.world.files[base].content for base in set(bases) if base.endswith(".zip"))
+        self.tables[directory] = {
+            f"{directory}/SSTs/{name}" for content in zips for name in tables_of(content)
+        }
 
     def _by_query(
         self, directory: str, version: int, read: Read, _: Doer | None, *, was: bool
@@ -142,8 +178,9 @@ class Certificate:
         self, directory: str, version: int, read: Read, doer: Doer | None, *, was: bool
     ) -> None:
         assert doer
-        if read.state is None and self._apart(doer, version):
+        if self._apart(doer, version) and (read.state is None or self._spoiled(read)):
             self.broken[directory].add(version)
+            return
         if doer.verb == "repair" and read.state is None:
             self.broken[directory].add(version)  # between the old snapshot and the new one
             if version in self.loads[directory]:

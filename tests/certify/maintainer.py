@@ -55,6 +55,7 @@ class Maintainer:
     ) -> None:
         self.doer, self._tally, self._work = doer, tally, work or _maintain
         self._storage = Seat(world, doer, self._gate)
+        self._world = world
         self._left, self._halt = 0, ON
         self._mine, self._theirs = threading.Semaphore(0), threading.Semaphore(0)
         self._thread: threading.Thread | None = None
@@ -89,6 +90,12 @@ class Maintainer:
         self._theirs.acquire()
         if self.done and self._thread:
             self._thread.join()
+        self._told()
+
+    def _told(self) -> None:
+        """Raises what the judge has found, even if the run that did it has not ended yet."""
+        if self._world.lost:
+            raise self._world.lost
         if isinstance(self.error, Loss):
             raise self.error
 
@@ -102,11 +109,13 @@ class Maintainer:
         self.done = True
         if self._thread:
             self._theirs.release()
-        elif isinstance(self.error, Loss):
-            raise self.error
+        else:
+            self._told()
 
     def _gate(self, verb: str, path: str) -> None:
         self.points += 1
+        if self._world.lost:
+            return
         if self._halt.stop is Stop.NEVER or self._halt.verb not in ("", verb):
             return
         self._left -= 1

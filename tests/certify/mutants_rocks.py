@@ -11,7 +11,7 @@ from statemaint.model.checkpoint import Rocks
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.store import _Decision
 from statemaint.scan.rocks import _Reading
-from tests.certify.mutant import IDS, ROCKS, Mutant
+from tests.certify.mutant import IDS, RARE, ROCKS, Mutant
 
 # Their packages have functions of the same names.
 deciding = import_module("statemaint.plan.store")
@@ -87,7 +87,7 @@ ROCKS_MUTANTS = (
     Mutant("no quiet window", "S9", "takes any pause of the executors for their end",
            ((sharing, "_quiet", lambda _: 0),), ROCKS),
     Mutant("gaps ignored", "S9", "waits no longer where executors upload rarely",
-           ((sharing, "_widest_gap", lambda _: 0),), ROCKS),
+           ((sharing, "_widest_gap", lambda _: 0),), RARE),
     Mutant("reuse beside executors", "S9", "refers to tables that executors may be deleting",
            ((_Decision, "_write", _always_reuses),), ROCKS),
     Mutant("tables nobody uses", "S7", "deletes the tables of zips that stay",
@@ -101,8 +101,6 @@ ROCKS_MUTANTS = (
            ((working, "publish_zip", _zip_first),), ROCKS),
     Mutant("tables first", "S7", "deletes tables before the zips that need them",
            ((Delete, "rank", property(_tables_first)),), ROCKS),
-    Mutant("lacking zips are sound", "S21", "does not look whether a zip's tables are there",
-           ((_Reading, "_missing", lambda *_: {}),), ROCKS),
     Mutant("every attempt counts", "S2", "folds attempts that were never committed",
            ((Rocks, "counts", _any_counts),), IDS),
     Mutant("highest id counts", "S2", "chooses the attempt by its name",

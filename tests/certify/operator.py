@@ -175,7 +175,9 @@ class Operator:
 
     def save(self) -> None:
         """Copies the whole checkpoint, of a query that stands still."""
-        stage = self.stage
+        stage, certificate = self.stage, self.stage.certificate
+        if any(certificate._is_bad(path) for path in certificate.bad):
+            return  # a copy of what is wrong is none
         stage.query.kill()
         stage.step("the checkpoint is copied")
         self.copy = dict(stage.world.files)

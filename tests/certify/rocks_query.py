@@ -346,7 +346,7 @@ class RocksQuery(Query):
 
     def _clean(self, directory: str, least: int, paths: list[str]) -> bool:
         """Deletes, but for what would harm without us too: what a snapshot of theirs needs."""
-        needed = self._needed(directory)
+        needed = self._needed(directory, paths)
         if needed & set(paths) or not self._counts(directory, least) or least > self.target:
             return False
         self.purged = max(self.purged, least)
@@ -355,11 +355,15 @@ class RocksQuery(Query):
                 self.world.change({path: None})
         return True
 
-    def _needed(self, directory: str) -> set[str]:
+    def _needed(self, directory: str, paths: list[str]) -> set[str]:
         """Returns the tables that something of an executor's needs, uploaded or not."""
         folder = f"{directory}/SSTs/"
         bases = (one.base for one in self.executors.values() if one.base and one.alive)
         found = {folder + name for base in bases for name in base.stored.values()}
+        for path in self.world.index.live[directory]:
+            if self._is_theirs(path) and path not in paths:  # one may have been uploaded again
+                content = self.world.files[path].content
+                found |= {folder + name for name in tables_of(content)}
         found |= {path for one in self.waiting for path in (*one.old, *one.new)}
         return found
 

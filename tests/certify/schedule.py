@@ -25,7 +25,7 @@ _STORES = (
 )
 
 
-ROCKS = 0.36
+ROCKS = 0.345
 """The share of schedules whose query keeps its state in RocksDB."""
 
 
@@ -38,9 +38,20 @@ class Outcome:
     loss: str | None = None
 
 
-def setting(random: Random, *, rocks: float = ROCKS, ids: bool | None = None) -> Setting:
-    """Returns what one schedule is about, with that share of RocksDB."""
+def setting(
+    random: Random, *, rocks: float = ROCKS, ids: bool | None = None, every: int | None = None
+) -> Setting:
+    """Returns what one schedule is about.
+
+    Args:
+        random: where it comes from.
+        rocks: the share of RocksDB.
+        ids: whether versions have unique ids then; either way by default.
+        every: after how many versions executors make snapshots; by default all that there is.
+    """
     habits = _habits(random, rocks=random.random() < rocks, ids=ids)
+    if every:
+        habits = replace(habits, every=every, in_executor=True)
     skew = random.choice((-400.0, -100.0, 100.0, 400.0)) if random.random() < 0.1 else 0.0
     return Setting(
         habits,
@@ -88,7 +99,7 @@ def run(
         seed: of everything in it.
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
-        among: `rocks`, the share of RocksDB, and `ids`, whether versions have unique ids then.
+        among: what `setting` is given.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None

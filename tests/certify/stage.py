@@ -378,7 +378,7 @@ class Stage:
 
     def close(self) -> None:
         """Ends every thread; what happens now no longer counts."""
-        self.world.judge = None
+        self.world.judge, self.world.lost = None, None
         for maintainer in list(self.paused):
             self.paused.remove(maintainer)
             maintainer.resume(HERE)

@@ -110,15 +110,36 @@ def _tend(stage: Stage, random: Random, usual: Policy) -> None:
 
 def _back_and_forth(stage: Stage, random: Random, _: Policy) -> None:
     """A rollback, or a repair, that somebody regrets after a while."""
-    stop = random.choice((Stop.NEVER, Stop.NEVER, Stop.CRASH))
+    stop = random.choice((Stop.NEVER, Stop.CRASH))
+    halt = Halt(stop, random.randrange(6), random.choice(("move", "linked", "stat")))
     if random.random() < 0.7:
-        stage.rollback(random.randrange(4), _halt(stage, random, stop))
+        stage.rollback(random.randrange(4), halt)
     else:
-        stage.repair(_halt(stage, random, stop))
+        stage.repair(halt)
     stage.wait(100)  # whoever was killed has lost the lease by then
     stage.batch(random.choice((0, 0, 1, 2, 4)))
     stage.undo(-1, _halt(stage, random, random.choice((Stop.NEVER, Stop.NEVER, Stop.CRASH))))
     stage.batch(random.randrange(2))
+
+
+def _copy_back(stage: Stage, random: Random, usual: Policy) -> None:
+    """An older copy is put back, after the query and maintenance have gone on."""
+    stage.operator.save()
+    stage.batch(random.randint(1, 4))
+    stage.maintain(usual, ON)
+    stage.batch(random.randrange(2))
+    _restore(stage, random, usual)
+    stage.batch(random.randrange(4))
+
+
+def _slow_cleanup(stage: Stage, random: Random, usual: Policy) -> None:
+    """A clean-up chooses, maintenance works, and then the clean-up deletes."""
+    if stage.setting.habits.rocks:
+        number = random.randrange(2)
+        stage.spark_cleanup(number + 2)
+        stage.batch(random.randrange(3))
+        stage.maintain(usual, ON)
+        stage.clean_late(-1)
 
 
 def _wait(stage: Stage, random: Random, _: Policy) -> None:
@@ -254,6 +275,8 @@ STEPS: list[tuple[Step, float]] = [
     (_again, 2),
     (_tend, 2),
     (_back_and_forth, 1.5),
+    (_copy_back, 0.7),
+    (_slow_cleanup, 3),
     (_read, 5),
     (_linger, 3),
     (_land, 5),
@@ -291,7 +314,7 @@ MOODS: list[tuple[Step, ...]] = [
     (_rewind_by_hand, _rewind_by_hand, _undo, _repair),
     (_rollback, _undo, _repair, _ask, _back_and_forth),
     (_task, _end_tasks),
-    (_save, _restore, _touch, _swap),
+    (_copy_back, _restore, _touch, _swap),
 ]
 BOOST = 4
 RARELY = (_leap, _tend)

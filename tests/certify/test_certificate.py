@@ -48,7 +48,7 @@ def test_no_schedule_loses_anything(chunk: int) -> None:
     assert min(stops) > 0  # they were stopped where it matters
     assert counts.tally["deletions"] > 1000  # and had something to lose
     assert 60 < counts.tally["schedules of RocksDB"] < 130
-    assert counts.tally["rewinds that left our snapshots"] > 10
+    assert counts.tally["rewinds that left our snapshots"] > 3
     assert counts.tally["verdicts on a wrong state"] > 10
 
 

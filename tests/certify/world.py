@@ -93,6 +93,7 @@ class World:
         garble: the next snapshot that maintenance writes is stored with this content.
         late: who was paused after the last look at the lease, by id; one request is theirs.
         judge: looks at every change.
+        lost: what the judge has raised, which whoever is judged may take its time to let through.
         log: what happened, for a person.
     """
 
@@ -110,6 +111,7 @@ class World:
     garble: bytes | None = None
     late: set[int] = field(default_factory=set)
     judge: Judge | None = None
+    lost: BaseException | None = None
     log: list[str] | None = None
 
     def change(
@@ -152,7 +154,11 @@ class World:
             verbs = ((path, "puts" if path in self.files else "removes") for path in before)
             self.log += [f"    {who} {verb} {path}" for path, verb in verbs]
         if self.judge:
-            self.judge.look(before, doer)
+            try:
+                self.judge.look(before, doer)
+            except BaseException as error:
+                self.lost = self.lost or error
+                raise
 
     def temp_of(self, path: str) -> str:
         """Returns a new temp file's path, of the form that Spark and we use."""
