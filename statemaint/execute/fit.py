@@ -23,8 +23,8 @@ from statemaint.scan import shared_paths
 from statemaint.storage import Storage
 
 _STALE = (
-    "it was stale when it went: the files that it was proved from had been written again; leave it "
-    "in the trash, the log has the state"
+    "it did not hold the state of the log when it went, which a restart would not see; leave it in "
+    "the trash, the log has the state"
 )
 _LEAVE = "leave it in the trash, `statemaint doctor` says what the checkpoint needs"
 

@@ -5,7 +5,7 @@
     path, bytes, modified   the file as it was listed, with its crc32c where it was read
     until                   how long it is kept at least
     beside                  on a checksum whose file stays: that file
-    stale                   a snapshot whose log was written again before it went: never put back
+    stale                   a snapshot that did not hold the state of the log: never put back
     world                   on the first line of each store: its log, as the run saw it
     logs                    on the first line of a rollback: the query's logs, as they were
 
@@ -89,7 +89,7 @@ class Note:
         since: when its manifest was last written to.
         beside: the file that it is the checksum of, where that one stays.
         world: the log of its store.
-        stale: it is a stale snapshot, or beside one: its inputs had been replaced before it went.
+        stale: it is a snapshot that did not hold the state of the log any more, or beside one.
     """
 
     seen: Seen

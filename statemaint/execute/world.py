@@ -18,6 +18,7 @@ from statemaint.storage import Storage
 _PIECE = 1024 * 1024
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 Versioned = Delta | Snapshot
+_OF_ANOTHER_LOG = (FindingCode.STALE_SNAPSHOT, FindingCode.SNAPSHOT_MISMATCH)
 
 
 def fingerprint(storage: Storage, path: str) -> int:
@@ -131,7 +132,7 @@ def mended(storage: Storage, plan: Mend, checkpoint: Checkpoint, until: float) -
         return tuple(Note(_removed(storage, one), until) for one in removes)
     worlds = _worlds(storage, removes, stores, checkpoint.target)
     owners = {file.entry.path: file for store in stores.values() for file in store.files}
-    cured = (one for one in plan.cures if one.finding.code is FindingCode.STALE_SNAPSHOT)
+    cured = (one for one in plan.cures if one.finding.code in _OF_ANOTHER_LOG)
     stale = {path for one in cured for path in one.paths}
     return tuple(
         Note(

@@ -9,7 +9,6 @@ witness against it: nothing is decided before the two have been compared.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot
@@ -158,13 +157,13 @@ def _earlier_than_their_log(store: Store, target: int) -> Iterator[Snapshot]:
     versions = store.versions
     for version, snapshot in sorted(versions.snapshots.items()):
         delta, entry = versions.deltas.get(version), snapshot.entry
-        if delta and version <= target and entry.path not in known and _newer(delta.entry, entry):
+        if (
+            delta
+            and version <= target
+            and entry.path not in known
+            and _later(delta.entry.modified, entry.modified)
+        ):
             yield snapshot
-
-
-def _newer(one: Entry, other: Entry) -> bool:
-    known = one.modified is not None and other.modified is not None
-    return known and (one.modified or 0.0) > (other.modified or 0.0)
 
 
 def _unproved(snapshot: Snapshot, instead: Chain) -> Suspect:
@@ -201,9 +200,16 @@ def _written_by_query(
     if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
         return False
     after = versions.deltas.get(one.version + 1) if one.version < target else None
-    times = [one.proof.modified, *(delta.entry.modified for delta in (*again, *_some(after)))]
+    # A copy may have given it another time than the one of its proof.
+    begun = versions.snapshots[one.version].entry.modified
+    times = [begun, *(delta.entry.modified for delta in (*again, *_some(after)))]
+    if not _ascending(times) or not _later(again[0].entry.modified, begun):
+        return False
     commits = checkpoint.commit_times
-    return _ascending(times) and all(_committed_after(delta, commits) for delta in again)
+    kept = [delta for delta in again if batch_of(delta.version) in commits]
+    # A single file is as well one that somebody has edited, once no commit tells.
+    enough = bool(kept) or len(again) > 1
+    return enough and all(_committed(delta, commits, begun) for delta in kept)
 
 
 def _some(delta: Delta | None) -> tuple[Delta, ...]:
@@ -215,12 +221,16 @@ def _ascending(times: list[float | None]) -> bool:
     return len(known) == len(times) and known == sorted(known)
 
 
-def _committed_after(delta: Delta, commits: Mapping[int, float | None]) -> bool:
-    batch = batch_of(delta.version)
-    if batch not in commits:
-        return True  # purged from the log since
-    committed, written = commits[batch], delta.entry.modified
-    return committed is not None and written is not None and committed >= written
+def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float | None) -> bool:
+    """Returns whether the commit of a change was written again as well, and after it."""
+    committed, written = commits[batch_of(delta.version)], delta.entry.modified
+    if committed is None or written is None:
+        return False
+    return committed >= written and _later(committed, begun)
+
+
+def _later(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and one > other
 
 
 def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import google_crc32c
+
 from tests.certify.files import spot
 from tests.certify.judge import Certificate, Loss, Made, Reader
 from tests.certify.rocks_files import tables_of
@@ -39,7 +41,7 @@ class Deeds:
 
     Attributes:
         named: what the ledger said would be deleted, by run and path.
-        proved: what the ledger proves of each snapshot: version, size and time.
+        proved: what the ledger proves of each snapshot: version, size and CRC-32C.
         mine: the tables that each run has uploaded.
         foreign: the paths that only an operator knows.
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
@@ -52,7 +54,7 @@ class Deeds:
     certificate: Certificate
     holder: Callable[[World], str | None] | None = None
     named: set[tuple[str, str]] = field(default_factory=set)
-    proved: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    proved: dict[str, tuple[int, int, int | None]] = field(default_factory=dict)
     mine: set[tuple[str, str]] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class Deeds:
             if fields.get("action") in ("delete", "remove"):
                 self.named.add((fields["run"], fields["path"]))
             elif proof := fields.get("attestation"):
-                self.proved[proof["path"]] = (proof["version"], proof["size"], proof["modified"])
+                self.proved[proof["path"]] = (proof["version"], proof["size"], proof["sum"])
 
     # -- what is put
 
@@ -196,6 +198,8 @@ class Deeds:
             return
         if one.version > certificate.query.target:
             raise Loss(f"S17: {doer.run} put {path} back, the target is {certificate.query.target}")
+        if certificate.query.loader.whole(path) is None:
+            return  # it was cut before it went, and misleads nobody
         if file.content not in certificate.garbled and not self._true(one.store, one.version, path):
             raise Loss(f"S17: {doer.run} put {path} back, which is not true any more")
 
@@ -246,12 +250,17 @@ class Deeds:
             for reader in self.certificate.readers:
                 self._reader(reader, path, doer)
         else:
-            self._state_file(directory, name, doer)
+            self._state_file(directory, name, file, doer)
 
     def _in_trash(self, path: str, file: File) -> bool:
-        there = (one for at, one in self.world.files.items()
-                 if at.startswith("_statemaint/trash/") and at.endswith(f"/{path}"))  # fmt: skip
-        return any(one.content == file.content for one in there)
+        return self._trashed(path, file) is not None
+
+    def _trashed(self, path: str, file: File) -> str | None:
+        """Returns where a file is in the trash, if it is."""
+        there = (at for at, one in self.world.files.items()
+                 if at.startswith("_statemaint/trash/") and at.endswith(f"/{path}")
+                 and one.content == file.content)  # fmt: skip
+        return next(there, None)
 
     def _fenced(self, path: str, doer: Doer) -> None:
         held = self.holder(self.world) if self.holder else doer.run
@@ -274,37 +283,41 @@ class Deeds:
         if age < doer.policy.orphan_age and file.modified <= doer.begun:
             raise Loss(f"S5: {doer.run} deleted {path}, {age:.0f} seconds old")
 
-    def _state_file(self, directory: str, name: str, doer: Doer) -> None:
+    def _state_file(self, directory: str, name: str, file: File, doer: Doer) -> None:
         certificate, version = self.certificate, int(re.split(r"[._]", name)[0])
         if version > certificate.query.target and doer.run not in certificate.overtaken:
             raise Loss(f"S2: {doer.run} deleted {name}, the target is {certificate.query.target}")
-        self._proof(directory, version, f"{directory}/{name}", doer)
+        self._proof(directory, version, f"{directory}/{name}", file, doer)
         for side in (f".{name}.crc", f"{name}.crc"):
-            file = self.world.files.get(f"{directory}/{side}")
-            if file and file.modified < doer.begun:
+            beside = self.world.files.get(f"{directory}/{side}")
+            if beside and beside.modified < doer.begun:
                 raise Loss(f"S7: {doer.run} deleted {name} and left {side}")
         for reader in certificate.readers:
             self._reader(reader, f"{directory}/{name}", doer)
 
-    def _proof(self, directory: str, version: int, path: str, doer: Doer) -> None:
-        for other, (base, size, modified) in self.proved.items():
+    def _proof(self, directory: str, version: int, path: str, gone: File, doer: Doer) -> None:
+        for other, (base, size, crc) in self.proved.items():
             file = self.world.files.get(other)
             if other.startswith(f"{directory}/") and base > version and (
-                file is None or (len(file.content), file.modified) == (size, modified)
+                file is None or _bytes(file) == (size, crc)
             ):  # fmt: skip
                 return
-        if self.stale(path) or self._dead(path):
+        # A stale snapshot of ours may go to the trash; every version must load without it.
+        if path in self.certificate.made and self._in_trash(path, gone):
+            return
+        if self._dead(path):
             return
         raise Loss(f"S6: {doer.run} deleted version {version} of {directory} without a proof")
 
-    def stale(self, path: str, *, plainly: bool = False) -> bool:
+    def stale(self, path: str, gone: File | None = None, *, plainly: bool = False) -> bool:
         """Returns whether a snapshot of ours was made of files that are others by now.
 
         Args:
             path: the snapshot's.
+            gone: the snapshot, where it has just been removed.
             plainly: whether their size or time must tell that.
         """
-        made, now = self.certificate.made.get(path), self.world.files.get(path)
+        made, now = self.certificate.made.get(path), gone or self.world.files.get(path)
         if made is None or now is None or made.file.content != now.content:
             return False
         files = ((file, self.world.files.get(one)) for one, file in made.inputs.items())
@@ -333,3 +346,8 @@ def _looks(file: File) -> tuple[int, float]:
 
 
 _LOGS = {"rollback": ("commits/", "offsets/"), "undo": ("commits/", "offsets/")}
+
+
+def _bytes(file: File) -> tuple[int, int]:
+    """Returns what a copy keeps, whatever time it gives a file."""
+    return len(file.content), google_crc32c.value(file.content)
