@@ -262,7 +262,7 @@ def test_merges_and_ranges_of_rocksdb_are_counted() -> None:
 
 
 def test_maintenance_changes_no_rows() -> None:
-    storage = MemoryStorage(contents("rocks-4.3.0")["rocks-join4-ids"])
+    storage = MemoryStorage(contents("rocks-4.3.0")["rocks-aggregation-ids"])
     before = state_stats(storage)
     for batch in range(4, 8):
         storage.delete(f"commits/{batch}")
