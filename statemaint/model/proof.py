@@ -5,7 +5,7 @@ rewind writes deltas again under the same names, and a snapshot that was equal t
 stale from then on, although its own file has not changed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -114,13 +114,6 @@ class Attestation:
     def entry(self) -> Entry:
         """Returns the snapshot's file as it was attested."""
         return Entry(self.path, self.size, self.modified, self.tag)
-
-    @property
-    def records(self) -> Iterator[FileRecord]:
-        """Yields the record of every file that the proof is about, the snapshot's own first."""
-        yield self.own
-        yield from self.parts
-        yield from self.inputs
 
     def covers(self, entry: Entry) -> bool:
         """Returns whether a listed file is the one that was attested, by its identity."""

@@ -163,14 +163,14 @@ def witness(store: Store, side: SideFile) -> tuple[Snapshot, Chain] | None:
     """Returns what a file can be compared with: the next snapshot, and a chain through the file.
 
     A snapshot is compared with the log below it, and a change with the next snapshot above. One
-    that was folded from that log by us agrees with it whatever became of it, and tells nothing.
+    that we folded from that very change agrees with it whatever became of it, and tells nothing.
     """
     versions = store.versions
     above = [number for number in versions.snapshots if number >= side.version]
     if not above or not any(file.entry.path == side.owner for file in _counting(store)):
         return None
     snapshot = versions.snapshots[min(above)]
-    if snapshot.entry.path in _ours(store):
+    if side.owner != snapshot.entry.path and snapshot.entry.path in _ours(store):
         return None
     chain = versions.from_log(snapshot.version, proved=())
     through = chain and (side.owner in chain.paths or side.owner == snapshot.entry.path)

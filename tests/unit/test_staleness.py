@@ -1,0 +1,134 @@
+"""Who has replaced the log below a proved snapshot: a query that was rewound, or something else."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, Snapshot, StateFile
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation, FileRecord, Outdated
+from statemaint.plan import diagnose
+from statemaint.plan.staleness import Judgement, judge
+
+HOME = "state/0/0"
+PROVED = 100.0
+Times = dict[int, float | None]
+
+
+def delta(version: int, modified: float | None) -> Delta:
+    return Delta(version, Entry(f"{HOME}/{version}.delta", 100, modified))
+
+
+def seen(again: Times, *, first: int = 1, commits: Times | None = None, last: int = 6,
+         ours: bool = True) -> tuple[Store, Checkpoint]:  # fmt: skip
+    """A store of deltas and a proved 4.snapshot, some of whose inputs were written again."""
+    times: Times = {version: 10.0 + version for version in range(1, 5)} | {5: 200.0, 6: 210.0}
+    snapshot = Snapshot(4, Entry(f"{HOME}/4.snapshot", 100, PROVED))
+    records = tuple(FileRecord(f"{HOME}/{one}.delta", 100, times[one]) for one in range(1, 5))
+    proof = Attestation(
+        snapshot.entry.path, 4, 100, PROVED, "", 0, 0, ours=ours, inputs=records
+    )  # fmt: skip
+    deltas = [delta(one, (times | again)[one]) for one in range(first, last + 1)]
+    files: tuple[StateFile, ...] = (*deltas, snapshot)
+    replaced = tuple(one.entry for one in deltas if one.version in again and one.version < 5)
+    store = Store(StoreId(0, 0), files, outdated=(Outdated(proof, replaced),))
+    committed = dict.fromkeys(range(last), 300.0) if commits is None else commits
+    batches = tuple(range(last))
+    return store, Checkpoint("x", batches=batches, stores=(store,), commit_times=committed)
+
+
+def judged(again: Times, **named: object) -> Judgement:
+    return judge(*seen(again, **named))  # type: ignore[arg-type]
+
+
+def kind(found: Judgement) -> str:
+    (name,) = [one for one in ("stale", "disputed", "lost") if getattr(found, one)]
+    return name
+
+
+@pytest.mark.parametrize("again", [{4: 150.0}, {3: 140.0, 4: 150.0}, {3: 150.0, 4: 150.0}])
+def test_what_a_query_wrote_again_in_order_makes_a_snapshot_stale(again: Times) -> None:
+    found = judged(again)
+    assert kind(found) == "stale"
+    assert found.stale[0].replaced == tuple(again)
+    assert found.stale[0].instead.paths[-1] == f"{HOME}/4.delta"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {3: 140.0},  # the one above it was not written again
+        {3: 160.0, 4: 150.0},  # not in order
+        {3: 90.0, 4: 150.0},  # before the snapshot
+        {4: 100.0},  # as old as the snapshot
+        {4: 205.0},  # after the next version
+        {4: None},
+        {3: None, 4: 150.0},
+    ],
+)
+def test_a_log_that_no_query_writes_is_in_doubt(again: Times) -> None:
+    found = judged(again)
+    assert kind(found) == "disputed"
+    assert not found.disputed[0].by_query
+
+
+@pytest.mark.parametrize("committed", [140.0, 90.0, 100.0, None])
+def test_a_commit_that_is_older_than_its_change_puts_the_log_in_doubt(
+    committed: float | None,
+) -> None:
+    commits = dict.fromkeys(range(6), 300.0) | {3: committed}
+    assert kind(judged({4: 150.0}, commits=commits)) == "disputed"
+
+
+def test_once_its_commit_is_purged_one_replaced_file_may_be_an_edit() -> None:
+    commits: Times = {4: 300.0, 5: 300.0}
+    assert kind(judged({4: 150.0}, commits=commits)) == "disputed"
+    assert kind(judged({3: 140.0, 4: 150.0}, commits=commits)) == "stale"
+
+
+def test_a_stale_snapshot_of_executors_is_compared_first() -> None:
+    found = judged({4: 150.0}, ours=False)
+    assert kind(found) == "disputed"
+    assert found.disputed[0].by_query
+    assert found.disputed[0].doubts == ()
+
+
+def test_where_the_log_below_is_missing_nothing_takes_the_place_of_a_stale_snapshot() -> None:
+    store, checkpoint = seen({4: 150.0}, first=4)
+    assert kind(judge(store, checkpoint)) == "lost"
+    retained = replace(checkpoint, batches=(3, 4, 5))
+    (found,) = [one for one in diagnose(store, retained) if one.damage]
+    assert (found.code, found.version) == (FindingCode.SNAPSHOT_MISMATCH, 4)
+    assert "4.snapshot was written before 4.delta" in found.detail
+
+
+def test_where_nothing_lies_below_a_file_of_the_change_feed_may_be_replaced() -> None:
+    assert judged({4: 90.0}, first=4) == Judgement()
+
+
+def test_a_snapshot_above_the_target_is_left_to_another_finding() -> None:
+    store, checkpoint = seen({4: 150.0})
+    assert judge(store, replace(checkpoint, batches=(0, 1))) == Judgement()
+    assert judge(store, replace(checkpoint, batches=())) == Judgement()
+
+
+@pytest.mark.parametrize(
+    ("again", "text"),
+    [({4: 150.0}, "version 4 was written"), ({3: 140.0, 4: 150.0}, "versions 3 to 4 were written")],
+)
+def test_the_notice_names_what_was_written_again(again: Times, text: str) -> None:
+    (found,) = diagnose(*seen(again))
+    assert found.code is FindingCode.STALE_SNAPSHOT
+    assert f"{text} again" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "1.delta was"), (3, "3.delta were"), (5, "and 2 more were")]
+)
+def test_a_proof_says_what_was_replaced(count: int, text: str) -> None:
+    entries = tuple(delta(version, 1.0).entry for version in range(1, count + 1))
+    proof = Attestation("p", 9, 1, 1.0, "", 0, 0)
+    assert text in Outdated(proof, entries).why
