@@ -25,7 +25,7 @@ def delta(version: int, modified: float | None) -> Delta:
 def seen(again: Times, *, first: int = 1, commits: Times | None = None, last: int = 6,
          ours: bool = True) -> tuple[Store, Checkpoint]:  # fmt: skip
     """A store of deltas and a proved 4.snapshot, some of whose inputs were written again."""
-    times: Times = {version: 10.0 + version for version in range(1, 5)} | {5: 200.0, 6: 210.0}
+    times: Times = {1: 11.0, 2: 12.0, 3: 13.0, 4: 14.0, 5: 200.0, 6: 210.0}
     snapshot = Snapshot(4, Entry(f"{HOME}/4.snapshot", 100, PROVED))
     records = tuple(FileRecord(f"{HOME}/{one}.delta", 100, times[one]) for one in range(1, 5))
     proof = Attestation(
@@ -35,7 +35,8 @@ def seen(again: Times, *, first: int = 1, commits: Times | None = None, last: in
     files: tuple[StateFile, ...] = (*deltas, snapshot)
     replaced = tuple(one.entry for one in deltas if one.version in again and one.version < 5)
     store = Store(StoreId(0, 0), files, outdated=(Outdated(proof, replaced),))
-    committed = dict.fromkeys(range(last), 300.0) if commits is None else commits
+    every: Times = dict.fromkeys(range(last), 300.0)
+    committed = every if commits is None else commits
     batches = tuple(range(last))
     return store, Checkpoint("x", batches=batches, stores=(store,), commit_times=committed)
 
