@@ -380,3 +380,16 @@ def test_an_undo_of_a_repair_leaves_a_stale_snapshot_in_the_trash(query: Rewound
     query.storage.delete(STALE)
     assert STALE in str(undo(query.storage, done.run).left)
     assert query.wrong == []
+
+
+@pytest.mark.parametrize("last", [19, 29])
+def test_what_lies_beside_a_stale_snapshot_goes_before_it(query: RewoundQuery, last: int) -> None:
+    side = f"{HOME}/.20.snapshot.crc"
+    query.storage.write(side, [hadoop(query.storage.files[STALE])])
+    rewound(query, last)
+    report = maintain(query.storage, TIGHT)
+    gone = [one.path for one in report.plan.actions if one.path in (side, STALE)]
+    assert gone[:2] == [side, STALE]
+    assert side not in query.storage.files
+    assert f"_statemaint/trash/{report.run}/{side}" in query.storage.files
+    assert query.wrong == []
