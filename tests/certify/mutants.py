@@ -186,14 +186,14 @@ def _sides_stay(self: Any, side: Any, _: Any) -> Any:
     return self._orphan(side.entry) if side.entry.path in self.lone else KeepReason.SIDE_FILE
 
 
-def _sides_last(self: Any, page: Any) -> None:
+def _sides_last(self: Any, page: Any, _: Any) -> None:
     for sides in (False, True):
         some = [one.path for one in page if (one.reason is DeleteReason.SIDE_FILE) is sides]
         if some:
             self.storage.delete_all(some)
 
 
-def _no_clearing(_: Any) -> Iterator[Delete]:
+def _no_clearing(*_: Any) -> Iterator[Delete]:
     return iter(())
 
 

@@ -11,7 +11,7 @@ from statemaint.plan.rollback import rolled_back
 from tests.certify.mutant import IDS, Mutant
 
 # Their packages have functions of the same names.
-undoing = import_module("statemaint.maintain.undo")
+restoring = import_module("statemaint.execute.trash")
 going_back = import_module("statemaint.maintain.rollback")
 repairing = import_module("statemaint.maintain.repair")
 verifying = import_module("statemaint.maintain.verify")
@@ -71,9 +71,9 @@ def _no_rebuild(*_: Any) -> None:
 
 MEND_MUTANTS = (
     Mutant("undo in any world", "S17", "undoes a rollback although the query has gone on",
-           ((undoing, "must_fit", _nothing),)),
+           ((restoring, "must_fit", _nothing),)),
     Mutant("undo overwrites", "S17", "puts a file back over another one",
-           ((_Undo, "_moved", _overwrites), (undoing, "must_fit", _nothing))),
+           ((_Undo, "_moved", _overwrites), (restoring, "must_fit", _nothing))),
     Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
            ((Contents, "newest_first", _oldest_first),)),
     Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",
