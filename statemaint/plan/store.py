@@ -162,9 +162,8 @@ class _Decision:
     def _may_write(self, version: int) -> bool:
         # A zip that lacks a table is in the way of a whole one; a stale snapshot goes first.
         path = self._snapshot_path(version)
-        if any(file.entry.path == path for file in self.store.files) and not self._goes(path):
-            return False
-        if overtakes(self.store, version, self.window.required, self.window.target):
+        there = any(file.entry.path == path for file in self.store.files) and not self._goes(path)
+        if there or overtakes(self.store, version, self.window.required, self.window.target):
             return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
         # is too young to be nobody's, the snapshot waits.
@@ -184,8 +183,7 @@ class _Decision:
         for write in self.writes:
             for side in self._lone_of(write.version):
                 yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
-            beside = [one for one in self._deletes(fates, set()) if self._is_of(one, write.path)]
-            yield from beside
+            yield from (x for x in self._deletes(fates, set()) if self._is_of(x, write.path))
 
     def _is_of(self, delete: Delete, path: str) -> bool:
         """Returns whether a deletion is of a stale snapshot, or of what lies beside it."""
@@ -194,8 +192,8 @@ class _Decision:
 
     def _compared(self) -> Iterator[Attest]:
         """Yields the comparisons that come before anything else: the log is in doubt."""
+        reason = AttestReason.LOG_REPLACED
         for one in self.judgement.disputed:
-            reason = AttestReason.LOG_REPLACED
             doubts = tuple(self.versions.deltas[version].entry for version in one.doubts)
             yield Attest(self.store.id, one.snapshot, one.instead, reason, doubts, one.why)
 
