@@ -97,8 +97,12 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
         return Judgement()
     court = _Court(store, checkpoint, target, early)
     stale, disputed, lost = court.outdated()
+    # A base that came later, such as one of ours, is no reason to look again.
     unproved = tuple(
-        _unproved(one, chain) for one in early if (chain := court.instead(one.version))
+        _unproved(one, chain)
+        for one in early
+        if (chain := court.instead(one.version))
+        and not (chain.base and _later(chain.base.entry.modified, one.entry.modified))
     )
     return Judgement(stale, (*disputed, *unproved), lost)
 

@@ -84,7 +84,7 @@ def decide(
     loads = versions.loadable(window.floor, window.target)
     if window.target not in loads:
         return halt(store, (*findings, _moved_on(store, window)))
-    return _Decision(store, window, min(loads), judgement).plan(findings)
+    return _Decision(store, window, min(loads), judgement, versions).plan(findings)
 
 
 def _moved_on(store: Store, window: Window) -> Finding:
@@ -102,9 +102,11 @@ class _Decision:
     folded, or deleted on the strength of them.
     """
 
-    def __init__(self, store: Store, window: Window, floor: int, judgement: Judgement) -> None:
+    def __init__(
+        self, store: Store, window: Window, floor: int, judgement: Judgement, versions: Versions
+    ) -> None:
         self.store, self.window, self.floor, self.judgement = store, window, floor, judgement
-        self.versions = judgement.without_stale(store).versions
+        self.versions = versions
         self.stale = {one.path: one for one in judgement.stale}
         self.uploading = executors_upload(store, window.required, window.target)
         self.settled = settled(store, window.target)
@@ -183,12 +185,15 @@ class _Decision:
         for write in self.writes:
             for side in self._lone_of(write.version):
                 yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
-            yield from (x for x in self._deletes(fates, set()) if self._is_of(x, write.path))
+            if write.path in self.stale:
+                yield from self._stale_of(fates, write.path)
 
-    def _is_of(self, delete: Delete, path: str) -> bool:
-        """Returns whether a deletion is of a stale snapshot, or of what lies beside it."""
+    def _stale_of(self, fates: dict[Entry, Fate], path: str) -> Iterator[Delete]:
+        """Yields the deletions of a stale snapshot, and of what lies beside it."""
         sides = {one.entry.path: one.owner for one in self.store.files if isinstance(one, SideFile)}
-        return path in self.stale and sides.get(delete.path, delete.path) == path
+        for delete in self._deletes(fates, set()):
+            if sides.get(delete.path, delete.path) == path:
+                yield delete
 
     def _compared(self) -> Iterator[Attest]:
         """Yields the comparisons that come before anything else: the log is in doubt."""
