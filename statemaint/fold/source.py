@@ -153,15 +153,20 @@ class Source:
 class _Summed:
     """A stream that sums up what is read of it."""
 
+    __slots__ = ("_ended", "_stream", "size", "value")
+
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.value = 0
-        self.size = 0
+        self._stream, self._ended = stream, False
+        self.value = self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        content = self._stream.read(size)
-        self.value = google_crc32c.extend(self.value, content)
-        self.size += len(content)
+        if self._ended:  # a decoder asks twice at the end of each file, and most files are small
+            return b""
+        if content := self._stream.read(size):
+            self.value = google_crc32c.extend(self.value, content)
+            self.size += len(content)
+        else:
+            self._ended = size != 0
         return content
 
     def drain(self) -> None:

@@ -121,8 +121,7 @@ class Attestation:
 
     def shown(self) -> dict[str, Any]:
         """Returns the fields that are not lists of files."""
-        names = (field.name for field in fields(self) if field.name not in RECORDS)
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _SHOWN_FIELDS}
 
     def of_listed(self, listed: Collection[str]) -> "Attestation":
         """Returns the same proof without the inputs that are missing: they cannot be replaced."""
@@ -155,6 +154,9 @@ class Attestation:
             parts=_refreshed(self.parts, same),
             doubted=_refreshed(self.doubted, same),
         )
+
+
+_SHOWN_FIELDS = tuple(one.name for one in fields(Attestation) if one.name not in RECORDS)
 
 
 def _refreshed(

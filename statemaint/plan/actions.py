@@ -150,6 +150,11 @@ class Delete:
         """Returns when it goes: what others refer to last, a checksum before its file (S7)."""
         return 2 * (self.version == 0) + (self.reason in _FILES)
 
+    @property
+    def order(self) -> tuple[bool, int, int, str]:
+        """Returns what to sort deletions by: oldest version first, shared files last."""
+        return self.version == 0, self.version, self.rank, self.path
+
 
 _FILES = (
     DeleteReason.BELOW_BASE,

@@ -256,8 +256,9 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def doubted(store: Store) -> Iterator[Finding]:
     """Yields what earlier comparisons left in doubt, while the same files are still there."""
-    listed = {delta.entry.path: delta for delta in store.versions.deltas.values()}
-    for proof in store.attestations:
+    doubting = [proof for proof in store.attestations if proof.doubted]
+    listed = {one.entry.path: one for one in store.versions.deltas.values()} if doubting else {}
+    for proof in doubting:
         records = (one for one in proof.doubted if one.path in listed)
         same = [listed[one.path] for one in records if one == one.listed_as(listed[one.path].entry)]
         if same:

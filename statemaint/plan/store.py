@@ -121,7 +121,7 @@ class _Decision:
         fates = self._fates()
         cleared = tuple(self._cleared(fates))
         deletes = self._deletes(fates, {delete.entry for delete in cleared})
-        attest = self._attest() if any(_relies_on_base(one) for one in deletes) else ()
+        attest = self._attest() if any(one.reason in RELY_ON_BASE for one in deletes) else ()
         kept = tuple(
             Kept(entry, fate)
             for entry, fate in sorted(fates.items())
@@ -380,7 +380,7 @@ class _Decision:
                 suspect = self.stale.get(file.entry.path)
                 instead = suspect.instead if suspect else None
                 found.append(Delete(self.store.id, _version(file), file.entry, fate, instead))
-        return tuple(sorted(found, key=_deletion_order))
+        return tuple(sorted(found, key=lambda one: one.order))
 
     # -- ages, by the storage's clock
 
@@ -397,11 +397,3 @@ def _chain(versions: Versions, version: int) -> Chain:
 
 def _version(file: StateFile) -> int:
     return 0 if isinstance(file, UnknownFile) else file.version
-
-
-def _relies_on_base(delete: Delete) -> bool:
-    return delete.reason in RELY_ON_BASE
-
-
-def _deletion_order(delete: Delete) -> tuple[bool, int, int, str]:
-    return delete.version == 0, delete.version, delete.rank, delete.path

@@ -74,26 +74,22 @@ class _Files:
     """The table of files that the attestations of one store share."""
 
     def __init__(self) -> None:
-        self.rows: list[list[Any]] = []
+        self.rows: list[tuple[Any, ...]] = []
         self._places: dict[FileRecord, int] = {}
 
     def of(self, proof: Attestation) -> dict[str, list[int]]:
         """Returns where the files of an attestation stand in the table."""
+        folder = f"{proof.path.rpartition('/')[0]}/"
         return {
-            name: [self._place(one, _folder(proof)) for one in getattr(proof, name)]
-            for name in RECORDS
+            name: [self._place(one, folder) for one in getattr(proof, name)] for name in RECORDS
         }
 
     def _place(self, one: FileRecord, folder: str) -> int:
-        if one not in self._places:
-            self._places[one] = len(self.rows)
+        place = self._places.setdefault(one, len(self.rows))
+        if place == len(self.rows):
             name = one.path.removeprefix(folder)
-            self.rows.append([name, one.size, one.modified, one.tag, one.sum])
-        return self._places[one]
-
-
-def _folder(proof: Attestation) -> str:
-    return f"{proof.path.rpartition('/')[0]}/"
+            self.rows.append((name, one.size, one.modified, one.tag, one.sum))
+        return place
 
 
 def parse_attestations(content: bytes) -> Known:

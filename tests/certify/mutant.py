@@ -11,7 +11,7 @@ MOST = 3000
 """Within so many schedules every mutant must be caught."""
 HDFS: Mapping[str, Any] = {"rocks": 0.0}
 ROCKS: Mapping[str, Any] = {"rocks": 1.0}
-RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 40}
+RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}
 IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}
 
 

@@ -21,6 +21,7 @@ from statemaint.plan.store import _Decision
 from statemaint.scan import scan
 from tests.certify.mutant import Mutant
 from tests.certify.mutants_mend import MEND_MUTANTS
+from tests.certify.mutants_proof import PROOF_MUTANTS
 from tests.certify.mutants_rocks import ROCKS_MUTANTS
 
 # Their packages have functions of the same names.
@@ -256,6 +257,7 @@ MUTANTS: tuple[Mutant, ...] = (
            ((planning, "_skewed", lambda *_: iter(())),)),
     Mutant("proof by size", "S6", "believes a proof of a file of the same size",
            ((Attestation, "covers", _covers_size), (StoreRun, "_unchanged", _any_file))),
+    *PROOF_MUTANTS,
     *MEND_MUTANTS,
     *ROCKS_MUTANTS,
 )  # fmt: skip

@@ -87,7 +87,7 @@ ROCKS_MUTANTS = (
     Mutant("no quiet window", "S9", "takes any pause of the executors for their end",
            ((sharing, "_quiet", lambda _: 0),), ROCKS),
     Mutant("gaps ignored", "S9", "waits no longer where executors upload rarely",
-           ((sharing, "_quiet", lambda _: 20),), RARE),
+           ((sharing, "_quiet", lambda _: 20), (deciding, "may_share", lambda *_: False)), RARE),
     Mutant("reuse beside executors", "S9", "refers to tables that executors may be deleting",
            ((_Decision, "_write", _always_reuses),), ROCKS),
     Mutant("tables nobody uses", "S7", "deletes the tables of zips that stay",

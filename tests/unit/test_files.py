@@ -40,7 +40,13 @@ def test_a_side_file_belongs_to_its_file(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [f".7.delta.{UUID}.tmp", f"..7.snapshot.{UUID}.tmp.crc", f".7.delta.crc.{UUID}.tmp"],
+    [
+        f".7.delta.{UUID}.tmp",
+        f"..7.snapshot.{UUID}.tmp.crc",
+        f".7.delta.crc.{UUID}.tmp",
+        f".7.delta.{UUID}.TID125.tmp",
+        f"..7.delta.{UUID}.TID125.tmp.crc",
+    ],
 )
 def test_tells_temp_files(name: str) -> None:
     assert classify(entry(name)) == TempFile(7, entry(name))

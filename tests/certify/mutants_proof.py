@@ -1,0 +1,136 @@
+"""Maintainers that believe a proof too long, or forget what they have seen."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from statemaint.errors import ConfigError
+from statemaint.execute.steps import StoreRun
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot
+from statemaint.model.proof import Attestation, FileRecord
+from statemaint.plan import DeleteReason, KeepReason
+from statemaint.plan.staleness import Judgement
+from statemaint.plan.store import _Decision
+from statemaint.scan.proofs import _Comparison
+from tests.certify.mutant import RARE, ROCKS, Mutant
+
+# Their packages have functions of the same names.
+attesting = import_module("statemaint.scan.attestations")
+deciding = import_module("statemaint.plan.store")
+judging = import_module("statemaint.plan.staleness")
+restoring = import_module("statemaint.execute.trash")
+sharing = import_module("statemaint.plan.shared")
+witnessing = import_module("statemaint.plan.cures")
+
+_replaced = _Comparison.replaced
+_fate = _Decision._fate
+
+
+def _no_inputs(self: Any, records: Iterable[FileRecord], proof: Attestation) -> Any:
+    """Looks at the snapshot's own file alone, as proofs did that named no inputs."""
+    return () if records is proof.inputs else _replaced(self, records, proof)
+
+
+def _by_size(_: Any, record: FileRecord, entry: Entry, __: float) -> bool:
+    """Takes any file of the same size for the one that was read."""
+    return record.size == entry.size
+
+
+def _by_time(self: FileRecord, entry: Entry, _: float) -> bool:
+    """Believes whole-second times of files that were replaced within the second."""
+    return (self.size, self.modified) == (entry.size, entry.modified)
+
+
+def _none_early(_: Store, __: int) -> Iterator[Snapshot]:
+    return iter(())
+
+
+def _folds_on(_: Judgement, store: Store) -> Store:
+    return store
+
+
+def _stays(self: Any, file: Any) -> Any:
+    """Leaves a stale snapshot where a restart finds it."""
+    found = _fate(self, file)
+    return KeepReason.SNAPSHOT if found is DeleteReason.STALE_SNAPSHOT else found
+
+
+def _any_rewind(one: Any, versions: Any, *_: Any) -> bool:
+    return bool(judging._replaced(one, versions))
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _no_doubt(self: Attestation, *_: Any) -> Attestation:
+    return self
+
+
+def _all_fit(*_: Any, **__: Any) -> dict[str, str]:
+    return {}
+
+
+def _by_files_alone(storage: Any, found: Any, _: Any, *, ended: bool) -> None:
+    """Refuses to undo a rollback only where a file of it is there again."""
+    del ended
+    if found.of_rollback and any(_is_there(storage, path) for path in found.files):
+        raise ConfigError("the query has gone on")
+
+
+def _is_there(storage: Any, path: str) -> bool:
+    return any(entry.path == path for entry in storage.list(path.rpartition("/")[0]))
+
+
+_uploads = attesting._uploads
+
+
+def _no_gap(stored: Any) -> Any:
+    return replace(_uploads(stored), widest_gap=0)
+
+
+def _unnoted(_: StoreRun) -> None:
+    return None
+
+
+PROOF_MUTANTS = (
+    Mutant("proof without inputs", "S6", "believes a proof whose log was written again",
+           ((_Comparison, "replaced", _no_inputs), (judging, "_earlier_than_their_log",
+                                                    _none_early))),
+    Mutant("input by size", "S6", "takes a log file of the same size for the one it read",
+           ((_Comparison, "_equal", _by_size),)),
+    Mutant("input by time", "S6", "believes times of whole seconds",
+           ((FileRecord, "identifies", _by_time),)),
+    Mutant("unproved is never early", "S6",
+           "does not look whether an unproved snapshot is older than its own change",
+           ((judging, "_earlier_than_their_log", _none_early),)),
+    Mutant("stale base", "S6", "folds on from a snapshot of before a rewind",
+           ((Judgement, "without_stale", _folds_on),)),
+    Mutant("stale stays", "S6", "leaves a stale snapshot where a restart loads it",
+           ((_Decision, "_fate", _stays),)),
+    Mutant("any change is a rewind", "S6", "takes an edited log for one that the query wrote",
+           ((judging, "_written_by_query", _any_rewind),)),
+    Mutant("commits tell nothing", "S6", "does not ask whether the commits were written again",
+           ((judging, "_committed", _always),)),
+    Mutant("doubts forgotten", "S6", "forgets which changes no snapshot confirms",
+           ((Attestation, "doubting", _no_doubt),)),
+    Mutant("own witness", "S6", "takes our snapshot for a witness of what it was folded from",
+           ((witnessing, "_ours", lambda _: frozenset()),)),
+    Mutant("undo of what went stale", "S17", "puts back what was proved from another log",
+           ((restoring, "staying", _all_fit),)),
+    Mutant("rollback undone by files", "S17", "asks only whether a file is there again",
+           ((restoring, "must_fit", _by_files_alone),)),
+    Mutant("gap forgotten", "S9", "forgets how far apart executors upload",
+           ((attesting, "_uploads", _no_gap), (deciding, "may_share", _never)), RARE),
+    Mutant("shares too much", "S9", "refers to tables that a clean-up has chosen already",
+           ((deciding, "may_share", _always), (StoreRun, "_no_newcomer", _unnoted)), ROCKS),
+    Mutant("window moved", "S9", "has Spark's clean-up delete what an executor's next zip names",
+           ((deciding, "overtakes", _never),), ROCKS),
+)  # fmt: skip
