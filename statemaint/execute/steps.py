@@ -346,11 +346,12 @@ class StoreRun:
             yield base.entry
             rocks = self.plan.store.rocks
             yield from self._listed(rocks.parts.get(base.entry.path, ()) if rocks else ())
-        yield from (delta.entry for delta in chain.deltas)
+        for delta in chain.deltas:
+            yield delta.entry
 
     def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:
         sums = self.source.sums or {}
-        return tuple(FileRecord.of(entry, sums.get(entry.path)) for entry in entries)
+        return tuple([FileRecord.of(entry, sums) for entry in entries])
 
     def _base_must_stand(self, page: tuple[Delete, ...]) -> None:
         if not any(one.reason in RELY_ON_BASE for one in page):

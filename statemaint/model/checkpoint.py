@@ -131,8 +131,8 @@ class Store:
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as anything says, ascending."""
         ours = self.rocks.ours if self.rocks else self.written
-        files = (file for file in self.files if isinstance(file, Snapshot))
-        theirs = (one for one in files if one.entry.path not in ours)
+        files = [file for file in self.files if isinstance(file, Snapshot)]
+        theirs = [one for one in files if one.entry.path not in ours]
         return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:

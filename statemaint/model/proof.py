@@ -7,7 +7,7 @@ stale from then on, although its own file has not changed.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from statemaint.listing import Entry
 
@@ -18,9 +18,8 @@ _SHOWN = 3
 RECORDS = ("inputs", "parts", "doubted")
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """A file as it was when it was read.
+class FileRecord(NamedTuple):
+    """A file as it was when it was read; a tuple, as each file of a fleet has one.
 
     Attributes:
         path: relative to the checkpoint.
@@ -37,9 +36,10 @@ class FileRecord:
     sum: int | None = None
 
     @classmethod
-    def of(cls, entry: Entry, fingerprint: int | None) -> "FileRecord":
-        """Returns the record of a listed file with the fingerprint of its bytes."""
-        return cls(entry.path, entry.size, entry.modified, entry.tag, fingerprint)
+    def of(cls, entry: Entry, sums: Mapping[str, int]) -> "FileRecord":
+        """Returns the record of a listed file with the fingerprint of its bytes, if it is known."""
+        path = entry.path
+        return cls(path, entry.size, entry.modified, entry.tag, sums.get(path))
 
     def identifies(self, entry: Entry, at: float) -> bool:
         """Returns whether a listed file is this one for certain, by the listing alone.
@@ -59,7 +59,7 @@ class FileRecord:
 
     def listed_as(self, entry: Entry) -> "FileRecord":
         """Returns the same bytes under the identity that they are listed with now."""
-        return replace(self, size=entry.size, modified=entry.modified, tag=entry.tag)
+        return self._replace(size=entry.size, modified=entry.modified, tag=entry.tag)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ once, by their place below the store's directory:
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, cast
+from typing import Any
 
 from statemaint.model.files import snapshot_version
 from statemaint.model.ids import StoreId
@@ -23,6 +23,7 @@ FOLDER = "_statemaint/attestations"
 # 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
+_PROOF_TYPES = {one.name: one.type for one in fields(Attestation) if one.name not in RECORDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,7 @@ class _Files:
     def _place(self, one: FileRecord, folder: str) -> int:
         place = self._places.setdefault(one, len(self.rows))
         if place == len(self.rows):
-            name = one.path.removeprefix(folder)
-            self.rows.append((name, one.size, one.modified, one.tag, one.sum))
+            self.rows.append((one.path.removeprefix(folder), *one[1:]))
         return place
 
 
@@ -151,7 +151,7 @@ def _attestation(found: Mapping[str, Any], rows: list[list[Any]]) -> Attestation
     folder = f"{_path(found['path']).rpartition('/')[0]}/"
     lists = {name: _records(found[name], rows, folder) for name in RECORDS}
     attestation = Attestation(**{**found, **lists})
-    _check(attestation, RECORDS)
+    _check(attestation, _PROOF_TYPES)
     return attestation
 
 
@@ -164,17 +164,15 @@ def _records(places: list[int], rows: list[list[Any]], folder: str) -> tuple[Fil
 def _record(row: list[Any], folder: str) -> FileRecord:
     name, *rest = row
     record = FileRecord(folder + name, *rest)
-    _check(record)
+    _check(record, FileRecord.__annotations__)
     return record
 
 
-def _check(parsed: Attestation | FileRecord, skip: tuple[str, ...] = ()) -> None:
+def _check(parsed: Attestation | FileRecord, types: Mapping[str, Any]) -> None:
     """Raises `TypeError` unless every field has the type that it is declared with."""
-    for field in fields(parsed):
-        if field.name not in skip and not _is(
-            getattr(parsed, field.name), cast("type", field.type)
-        ):
-            raise TypeError(field.name)
+    for name, kind in types.items():
+        if not _is(getattr(parsed, name), kind):
+            raise TypeError(name)
 
 
 def _is(value: object, kind: type) -> bool:

@@ -47,7 +47,7 @@ def written(time: float = 1000.5, *, tagged: bool = False) -> Reading:
 
 def record(storage: MemoryStorage, name: str) -> FileRecord:
     path = f"{HOME}/{name}"
-    return FileRecord.of(storage.stat(path), google_crc32c.value(storage.files[path]))
+    return FileRecord.of(storage.stat(path), {path: google_crc32c.value(storage.files[path])})
 
 
 def proof_of(storage: MemoryStorage, at: float = LATER) -> Attestation:
@@ -102,7 +102,7 @@ def test_an_input_of_the_same_bytes_and_another_time_is_read_and_counts() -> Non
     found = seen(storage, proof)
     assert storage.opened == [f"{HOME}/2.delta"]
     (counts,) = found.attestations
-    assert counts.inputs[1] == replace(proof.inputs[1], modified=2000.5)
+    assert counts.inputs[1] == proof.inputs[1]._replace(modified=2000.5)
     storage.opened.clear()
     assert seen(storage, counts).attestations == (counts,)
     assert storage.opened == [], "the new identity is known"
@@ -140,8 +140,8 @@ def test_a_young_file_of_a_whole_second_is_read(at: float, reads: int) -> None:
 def test_a_file_without_a_time_is_read() -> None:
     storage = written()
     timeless = Entry("state/0/0/1.delta", 16, None)
-    assert not FileRecord.of(timeless, 0).identifies(timeless, LATER)
-    assert FileRecord.of(storage.stat(SNAPSHOT), 0).identifies(storage.stat(SNAPSHOT), 0.0)
+    assert not FileRecord.of(timeless, {}).identifies(timeless, LATER)
+    assert FileRecord.of(storage.stat(SNAPSHOT), {}).identifies(storage.stat(SNAPSHOT), 0.0)
 
 
 def test_a_snapshot_of_other_bytes_has_no_proof() -> None:
