@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any
 
 from statemaint.errors import ConfigError
-from statemaint.execute.steps import StoreRun
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
@@ -23,7 +22,6 @@ deciding = import_module("statemaint.plan.store")
 judging = import_module("statemaint.plan.staleness")
 restoring = import_module("statemaint.execute.trash")
 sharing = import_module("statemaint.plan.shared")
-witnessing = import_module("statemaint.plan.cures")
 
 _replaced = _Comparison.replaced
 _fate = _Decision._fate
@@ -37,11 +35,6 @@ def _no_inputs(self: Any, records: Iterable[FileRecord], proof: Attestation) -> 
 def _by_size(_: Any, record: FileRecord, entry: Entry, __: float) -> bool:
     """Takes any file of the same size for the one that was read."""
     return record.size == entry.size
-
-
-def _by_time(self: FileRecord, entry: Entry, _: float) -> bool:
-    """Believes whole-second times of files that were replaced within the second."""
-    return (self.size, self.modified) == (entry.size, entry.modified)
 
 
 def _none_early(_: Store, __: int) -> Iterator[Snapshot]:
@@ -70,10 +63,6 @@ def _never(*_: Any) -> bool:
     return False
 
 
-def _no_doubt(self: Attestation, *_: Any) -> Attestation:
-    return self
-
-
 def _all_fit(*_: Any, **__: Any) -> dict[str, str]:
     return {}
 
@@ -96,18 +85,12 @@ def _no_gap(stored: Any) -> Any:
     return replace(_uploads(stored), widest_gap=0)
 
 
-def _unnoted(_: StoreRun) -> None:
-    return None
-
-
 PROOF_MUTANTS = (
     Mutant("proof without inputs", "S6", "believes a proof whose log was written again",
            ((_Comparison, "replaced", _no_inputs), (judging, "_earlier_than_their_log",
                                                     _none_early))),
     Mutant("input by size", "S6", "takes a log file of the same size for the one it read",
            ((_Comparison, "_equal", _by_size),)),
-    Mutant("input by time", "S6", "believes times of whole seconds",
-           ((FileRecord, "identifies", _by_time),)),
     Mutant("unproved is never early", "S6",
            "does not look whether an unproved snapshot is older than its own change",
            ((judging, "_earlier_than_their_log", _none_early),)),
@@ -119,18 +102,12 @@ PROOF_MUTANTS = (
            ((judging, "_written_by_query", _any_rewind),)),
     Mutant("commits tell nothing", "S6", "does not ask whether the commits were written again",
            ((judging, "_committed", _always),)),
-    Mutant("doubts forgotten", "S6", "forgets which changes no snapshot confirms",
-           ((Attestation, "doubting", _no_doubt),)),
-    Mutant("own witness", "S6", "takes our snapshot for a witness of what it was folded from",
-           ((witnessing, "_ours", lambda _: frozenset()),)),
     Mutant("undo of what went stale", "S17", "puts back what was proved from another log",
            ((restoring, "staying", _all_fit),)),
     Mutant("rollback undone by files", "S17", "asks only whether a file is there again",
            ((restoring, "must_fit", _by_files_alone),)),
     Mutant("gap forgotten", "S9", "forgets how far apart executors upload",
            ((attesting, "_uploads", _no_gap), (deciding, "may_share", _never)), RARE),
-    Mutant("shares too much", "S9", "refers to tables that a clean-up has chosen already",
-           ((deciding, "may_share", _always), (StoreRun, "_no_newcomer", _unnoted)), ROCKS),
     Mutant("window moved", "S9", "has Spark's clean-up delete what an executor's next zip names",
            ((deciding, "overtakes", _never),), ROCKS),
 )  # fmt: skip
