@@ -20,11 +20,12 @@ from statemaint.errors import (
     MissingSstError,
     StaleChecksumError,
     StorageError,
+    Superseded,
     UnsupportedError,
 )
 from statemaint.fold import Source
 from statemaint.fold.rocks import Built, Limits, build, check, digest, state
-from statemaint.fold.rocks.fetch import read_zip
+from statemaint.fold.rocks.fetch import fetch, read_zip
 from statemaint.fold.rocks.options import delimiter_of
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -348,6 +349,18 @@ def test_a_missing_sst_file_is_named(built: World) -> None:
         built.read_back(1)
     assert (raised.value.path, raised.value.sst) == (f"{STORE}/1.zip", path)
     assert raised.value.code == "MISSING_SST"
+
+
+def test_a_zip_that_a_clean_up_takes_while_it_is_read_is_no_damage(
+    built: World, tmp_path: Path
+) -> None:
+    zip_path, table = f"{STORE}/1.zip", sst_of(built)
+    found = read_zip(built.source, built.snapshots[1])
+    for path in (table, zip_path):  # in the order in which Spark deletes them
+        built.source.storage.delete(path)
+    with pytest.raises(Superseded) as raised:
+        fetch(built.source, found, tmp_path / "database")
+    assert str(raised.value) == f"{zip_path}: was deleted while it was read; plan again"
 
 
 @pytest.mark.parametrize("change", [-1, 1])

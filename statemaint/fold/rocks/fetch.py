@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from statemaint.codec import rocks_log, rocks_zip
 from statemaint.codec.rocks_zip import METADATA, SstFile, ZipMetadata
-from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError
+from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError, Superseded
 from statemaint.fold.rocks.options import delimiter_of
 from statemaint.fold.source import Source
 from statemaint.model.files import Snapshot
@@ -66,6 +66,7 @@ def fetch(source: Source, found: Zip, target: Path) -> None:
 
     Raises:
         MissingSstError: when one of the SST files is not there.
+        Superseded: when the zip is gone by then as well.
         CodecError: naming the SST file, when it is not as large as the zip says.
         StorageError: when one cannot be read, or the temporary directory fails.
     """
@@ -104,10 +105,19 @@ def _fetch(source: Source, owner: str, sst: SstFile, target: Path) -> None:
         with source.opened(path) as stream:
             size = _copy(stream, target)
     except NotFoundError as error:
+        _must_be_there(source, owner)
         raise MissingSstError(owner, path) from error
     if size != sst.size:
         text = f"it has {size} bytes, {owner} says {sst.size}"
         raise CodecError(text, offset=min(size, sst.size), path=path)
+
+
+def _must_be_there(source: Source, owner: str) -> None:
+    """Looks whether a zip that lacks a table is about to go: clean-ups delete the tables first."""
+    try:
+        source.storage.stat(owner)
+    except NotFoundError as error:
+        raise Superseded(owner, "was deleted while it was read") from error
 
 
 def _copy(stream: BinaryIO, target: Path) -> int:
