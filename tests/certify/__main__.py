@@ -125,6 +125,8 @@ def play_all(first: int, schedules: int, processes: int, without: tuple[str, ...
     with ProcessPoolExecutor(processes) as pool:
         for some in pool.map(partial(play, without=without), chunks):
             counts.add(some)
+            for one in some.found[:_SHOWN]:
+                click.echo(f"\rpython -m tests.certify --seed {one.seed}    {one.loss}")
             click.echo(f"\r{counts.schedules:,} schedules, {len(counts.found)} findings", nl=False)
     click.echo()
     return counts
@@ -148,8 +150,6 @@ def main(
     counts = play_all(seed, schedules, processes, without)
     for words, number in counts.lines():
         click.echo(f"{words:<64}{number:>16,}")
-    for outcome in counts.found[:_SHOWN]:
-        click.echo(f"python -m tests.certify --seed {outcome.seed}    {outcome.loss}")
     if counts.schedules >= ENOUGH and not counts.found:
         write(counts)
     sys.exit(3 if counts.found else 0)
