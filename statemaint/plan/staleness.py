@@ -97,12 +97,8 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
         return Judgement()
     court = _Court(store, checkpoint, target, early)
     stale, disputed, lost = court.outdated()
-    # A base that came later, such as one of ours, is no reason to look again.
     unproved = tuple(
-        _unproved(one, chain)
-        for one in early
-        if (chain := court.instead(one.version))
-        and not (chain.base and _later(chain.base.entry.modified, one.entry.modified))
+        _unproved(one, chain) for one in early if (chain := court.instead(one.version))
     )
     return Judgement(stale, (*disputed, *unproved), lost)
 
@@ -138,11 +134,17 @@ class _Court:
                 (stale if by_query and one.proof.ours else disputed).append(suspect)
             elif by_query:
                 lost.append(one)
+            else:  # nothing disproves it, and what lies above can be compared with it
+                self._trust(snapshot)
         return tuple(stale), tuple(disputed), tuple(lost)
 
+    def _trust(self, snapshot: Snapshot) -> None:
+        kept = {**self._trusted.snapshots, snapshot.version: snapshot}
+        self._trusted = Versions(self._trusted.deltas, kept)
+
     def _loaded(self) -> Iterator[tuple[Outdated, Snapshot]]:
-        """Yields the outdated proofs of snapshots that a version may be loaded from."""
-        for one in self._store.outdated:
+        """Yields the outdated proofs of snapshots that a version may be loaded from, ascending."""
+        for one in sorted(self._store.outdated, key=lambda one: one.version):
             snapshot = self._versions.snapshots.get(one.version)
             if snapshot and snapshot.entry.path == one.path and one.version <= self._target:
                 yield one, snapshot

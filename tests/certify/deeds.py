@@ -200,7 +200,8 @@ class Deeds:
             raise Loss(f"S17: {doer.run} put {path} back, the target is {certificate.query.target}")
         if certificate.query.loader.whole(path) is None:
             return  # it was cut before it went, and misleads nobody
-        if file.content not in certificate.garbled and not self._true(one.store, one.version, path):
+        spoiled = certificate.garbled | certificate.bad.get(path, set())  # before it went
+        if file.content not in spoiled and not self._true(one.store, one.version, path):
             raise Loss(f"S17: {doer.run} put {path} back, which is not true any more")
 
     # -- what is removed
@@ -292,6 +293,8 @@ class Deeds:
             beside = self.world.files.get(f"{directory}/{side}")
             if beside and beside.modified < doer.begun:
                 raise Loss(f"S7: {doer.run} deleted {name} and left {side}")
+        if self.stale(f"{directory}/{name}", file):
+            return  # whoever reads it reads what is not true
         for reader in certificate.readers:
             self._reader(reader, f"{directory}/{name}", doer)
 
@@ -315,8 +318,10 @@ class Deeds:
         Args:
             path: the snapshot's.
             gone: the snapshot, where it has just been removed.
-            plainly: whether their size or time must tell that.
+            plainly: whether a proof and their size or time must tell that.
         """
+        if plainly and path not in self.proved:
+            return False
         made, now = self.certificate.made.get(path), gone or self.world.files.get(path)
         if made is None or now is None or made.file.content != now.content:
             return False

@@ -20,6 +20,7 @@ from tests.certify.loading import EMPTY, Loader, States
 from tests.certify.world import World
 from tests.support.checkpoints import COMMIT, offsets_bytes
 
+_PLANNED = 1_700_000_000_000
 _KEYS = [f"key-{number}".encode() for number in range(4)]
 
 
@@ -74,6 +75,7 @@ class Query:
         inputs: what each batch has done, the last time that it ran.
         same: until which batch the input is what it was the last time.
         pending: the batch that was begun and not committed, and what it does.
+        plans: what each entry of the offset log says that its batch does.
         held: whether somebody keeps it from starting.
         running: whether it has loaded its state.
         misled: whether it has loaded a state that is not true.
@@ -89,6 +91,7 @@ class Query:
     inputs: dict[int, Changes] = field(default_factory=dict)
     same: int = -1
     pending: tuple[int, Changes] | None = None
+    plans: dict[bytes, Changes] = field(default_factory=dict)
     batch: int | None = None
     tasks: dict[str, Attempt] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
@@ -108,8 +111,8 @@ class Query:
     def _loader(self) -> Loader:
         return Loader(self.world, self.states)
 
-    def _offsets(self) -> bytes:
-        return offsets_bytes(codec=self.habits.codec)
+    def _offsets(self, planned: int) -> bytes:
+        return offsets_bytes(codec=self.habits.codec, planned=planned)
 
     @property
     def commits(self) -> list[int]:
@@ -139,10 +142,19 @@ class Query:
             return False
         self.batch = batch = self.target
         self._purge(batch - self.habits.retain)
-        if self.pending is None or self.pending[0] != batch:
-            self.pending = batch, self._input(batch)
-        self.world.change({f"offsets/{batch}": self._offsets()})
+        self.pending = batch, self._plan(batch)
         return True
+
+    def _plan(self, batch: int) -> Changes:
+        """Returns what a batch does: what its entry in the offset log says, if there is one."""
+        path = f"offsets/{batch}"
+        there = self.world.files.get(path)
+        if there is None or there.content not in self.plans:
+            content = self._offsets(_PLANNED + len(self.plans))
+            mine = self.pending is not None and self.pending[0] == batch
+            self.plans[content] = self.pending[1] if self.pending and mine else self._input(batch)
+            self.world.change({path: content})
+        return self.plans[self.world.files[path].content]
 
     def _start(self) -> bool:
         """Loads what is committed, unless that is in memory already."""

@@ -127,8 +127,8 @@ class RocksQuery(Query):
         kind = LineageLoader if self.habits.ids else RocksLoader
         return kind(self.world, self.states, ("changelog", "zip"))
 
-    def _offsets(self) -> bytes:
-        return offsets_bytes({"providerClass": PROVIDER}, codec=self.habits.codec)
+    def _offsets(self, planned: int) -> bytes:
+        return offsets_bytes({"providerClass": PROVIDER}, codec=self.habits.codec, planned=planned)
 
     @property
     def required(self) -> int:

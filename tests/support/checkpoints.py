@@ -109,16 +109,27 @@ OFFSETS_CONF = {
 
 
 def offsets_bytes(
-    changes: Mapping[str, str] | None = None, *, codec: str = "lz4", row_checksums: bool = False
+    changes: Mapping[str, str] | None = None,
+    *,
+    codec: str = "lz4",
+    row_checksums: bool = False,
+    planned: int = 0,
 ) -> bytes:
-    """Returns an offset log entry that pins the given settings, by their last name."""
+    """Returns an offset log entry that pins the given settings, by their last name.
+
+    Args:
+        changes: the settings that are not Spark's own.
+        codec: of the state.
+        row_checksums: whether each row has one.
+        planned: when, in milliseconds.
+    """
     conf = dict(OFFSETS_CONF)
     if row_checksums:
         conf[ROW_CHECKSUMS] = "true"
     for name, value in {"codec": codec, **(changes or {})}.items():
         key = next((key for key in conf if key.endswith(name)), name)
         conf[key] = value
-    head = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf}
+    head = {"batchWatermarkMs": 0, "batchTimestampMs": planned, "conf": conf}
     return f"v1\n{json.dumps(head)}\n-".encode()
 
 
