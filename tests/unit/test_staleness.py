@@ -110,6 +110,28 @@ def test_where_nothing_lies_below_a_file_of_the_change_feed_may_be_replaced() ->
     assert judged({4: 90.0}, first=4) == Judgement()
 
 
+def test_the_lowest_snapshot_is_the_witness_of_those_above_whose_log_was_replaced() -> None:
+    """Files 3 and 4 changed places, and all that lay below the snapshots of both is gone."""
+    store, checkpoint = seen({3: 90.0, 4: 80.0}, first=3)
+    low = Snapshot(3, Entry(f"{HOME}/3.snapshot", 100, PROVED))
+    inputs = (FileRecord(f"{HOME}/3.delta", 100, 13.0),)
+    proof = Attestation(low.entry.path, 3, 100, PROVED, "", 0, 0, ours=True, inputs=inputs)
+    replaced = Outdated(proof, (delta(3, 90.0).entry,))
+    store = replace(store, files=(*store.files, low), outdated=(*store.outdated, replaced))
+    (found,) = judge(store, checkpoint).disputed
+    assert found.path == f"{HOME}/4.snapshot"
+    assert found.instead.paths == (low.entry.path, f"{HOME}/4.delta")
+
+
+def test_a_snapshot_older_than_its_change_is_compared_however_young_its_base_is() -> None:
+    store, checkpoint = seen({4: 150.0})
+    base = Snapshot(2, Entry(f"{HOME}/2.snapshot", 100, 120.0))
+    proved = Attestation(base.entry.path, 2, 100, 120.0, "", 0, 0, ours=True)
+    store = replace(store, files=(*store.files, base), attestations=(proved,), outdated=())
+    (found,) = judge(store, checkpoint).disputed
+    assert (found.path, found.instead.base) == (f"{HOME}/4.snapshot", base)
+
+
 def test_a_snapshot_above_the_target_is_left_to_another_finding() -> None:
     store, checkpoint = seen({4: 150.0})
     assert judge(store, replace(checkpoint, batches=(0, 1))) == Judgement()
