@@ -65,7 +65,9 @@ def execute(
             yield Skipped(store.store.id)
         else:
             source = Source.of(storage, store.store, plan)
-            one = StoreRun(store, source, folds, ledger, holds, trash, plan.target, aside=aside)
+            one = StoreRun(
+                store, source, folds, ledger, holds, trash, plan.target, plan.commit, aside
+            )
             yield from _store(one, verify=plan.policy.verify)
 
 

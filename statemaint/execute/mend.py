@@ -92,5 +92,5 @@ def _written(
     alone = StorePlan(store, None, (step,), (), ())
     source = Source.of(storage, store, checkpoint)
     engine = engine_for(step.chain.size, checkpoint.provider)
-    run = StoreRun(alone, source, engine, ledger, fence, target=checkpoint.target, whole=False)
+    run = StoreRun(alone, source, engine, ledger, fence, target=checkpoint.target)
     yield from run.write((step,), verify=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
+from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
 from statemaint.execute.publish import Published, publish
@@ -46,8 +47,8 @@ class StoreRun:
         fence: says whether this run still holds the checkpoint's lease.
         trash: where deleted files go; `None` where they are deleted at once.
         aside: where stale snapshots go in any case; `None` where there can be none.
-        whole: the plan's store has all files that are there: what proofs say of others may go.
         target: the run's target version.
+        commit: the newest entry of the commit log when the run was planned.
         known: what the ledger knows of its snapshots.
         placed: the snapshots that this run has put in place.
         refers: the shared files that they refer to.
@@ -63,8 +64,8 @@ class StoreRun:
     fence: Fence = field(default_factory=Fence)
     trash: Trash | None = None
     target: int | None = None
+    commit: Entry | None = None
     aside: Trash | None = None
-    whole: bool = True
     known: Known = field(default_factory=Known)
     placed: list[Entry] = field(default_factory=list)
     refers: set[str] = field(default_factory=set)
@@ -78,12 +79,11 @@ class StoreRun:
         self.known.written.update(store.written)
         self.known.since = store.since
         self.known.uploads, self.noted = observed(store), store.uploads
-        listed = {file.entry.path: file.entry for file in store.files}
+        listed = {file.entry.path for file in store.files}
         # What no longer counts is kept: until it was compared the log is in doubt.
         for proof in (*(one.proof for one in store.outdated), *store.attestations):
             if proof.path in listed:
-                short = proof.of_listed(listed) if self.whole else proof
-                self.known.proofs[proof.path] = short
+                self.known.proofs[proof.path] = proof
 
     @property
     def storage(self) -> Storage:
@@ -214,7 +214,7 @@ class StoreRun:
 
         Raises:
             LeaseLostError: when another run has taken the lease; nothing more is deleted.
-            Superseded: when the base was replaced or is gone.
+            Superseded: when the base was replaced or is gone, or the query was rewound.
             StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
@@ -240,6 +240,7 @@ class StoreRun:
     def _pages(self, deletes: tuple[Delete, ...], trash: Trash | None) -> Iterator[Deleted]:
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
+            must_stand(self.storage, self.commit)
             self._base_must_stand(page)
             self._tables_must_stand(page)
             self.ledger.deleting(page, trash=trash is not None)

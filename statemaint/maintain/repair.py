@@ -14,6 +14,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
 from statemaint.model.files import SideFile
 from statemaint.model.findings import FindingCode
+from statemaint.model.ids import batch_of
 from statemaint.plan import (
     Cure,
     Mend,
@@ -131,8 +132,17 @@ class _Search:
             yield from self._against_checksum(cure, before, without)
         elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH:
             yield from self._against_log(cure, before, after)
+        if cure.reason is RemoveReason.BAD_SNAPSHOT:
+            yield from self._in_doubt(cure, before)
         if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
             yield "no zip is left that says which column families there are"
+
+    def _in_doubt(self, cure: Cure, store: Store) -> Iterator[str]:
+        """Yields why the log may not give the version of a bad snapshot."""
+        for one in self._before.findings:
+            mine = one.code is FindingCode.LOG_REPLACED and one.store == store.id
+            if mine and batch_of(cure.version) in one.batches:
+                yield f"{one.path} was replaced; put what was there before back from a copy"
 
     def _against_checksum(self, cure: Cure, store: Store, without: Verification) -> Iterator[str]:
         """Yields why it may be the file that is wrong, and not the checksum beside it."""

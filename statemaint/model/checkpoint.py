@@ -196,6 +196,7 @@ class Checkpoint:
         left_out: how many more stores there are, which nobody asked for.
         partitions: how many partitions each operator has, by its number.
         commit_times: the storage's time of each entry of the commit log, by batch.
+        commit: the newest entry of the commit log, as it is listed.
     """
 
     root: str
@@ -214,6 +215,7 @@ class Checkpoint:
     lacks: tuple[str, ...] = ()
     schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
+    commit: Entry | None = None
 
     @property
     def committed(self) -> int | None:

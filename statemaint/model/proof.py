@@ -5,7 +5,7 @@ rewind writes deltas again under the same names, and a snapshot that was equal t
 stale from then on, although its own file has not changed.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -122,11 +122,6 @@ class Attestation:
     def shown(self) -> dict[str, Any]:
         """Returns the fields that are not lists of files."""
         return {name: getattr(self, name) for name in _SHOWN_FIELDS}
-
-    def of_listed(self, listed: Collection[str]) -> "Attestation":
-        """Returns the same proof without the inputs that are missing: they cannot be replaced."""
-        kept = tuple(one for one in self.inputs if one.path in listed)
-        return self if len(kept) == len(self.inputs) else replace(self, inputs=kept)
 
     def doubting(self, before: "Attestation", doubts: Iterable[FileRecord]) -> "Attestation":
         """Returns the same proof, knowing which of its files are not those of an earlier one.

@@ -260,6 +260,7 @@ class Plan:
         now: when it was decided, by the storage's clock.
         request: what it was restricted to.
         unclassified: files under `state/` that belong to no store.
+        commit: the newest entry of the commit log, as it was listed.
     """
 
     root: str
@@ -276,6 +277,7 @@ class Plan:
     now: float = 0.0
     request: Request = field(default_factory=Request)
     unclassified: tuple[Kept, ...] = ()
+    commit: Entry | None = None
 
     @property
     def halted(self) -> bool:

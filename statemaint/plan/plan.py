@@ -80,6 +80,7 @@ def plan(
         unclassified=tuple(
             Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
         ),
+        commit=checkpoint.commit,
     )
 
 

@@ -101,6 +101,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         lacks=schemas_lacking(layout, operators),
         schemas=layout.schemas,
         commit_times={batch: entry.modified for batch, entry in commits.items()},
+        commit=commits[max(commits)] if commits else None,
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )

@@ -334,8 +334,14 @@ class Query:
         return True
 
     def cleanup(self, directory: str) -> bool:
-        """Mirrors `cleanup`."""
+        """Mirrors `cleanup`, which counts from the highest name.
+
+        What a rewind has left above the log makes it delete versions that are retained, whoever
+        wrote the snapshot that it keeps instead.
+        """
         entries = self._entries(directory)
+        if max(entries, default=0) > self.target + 1:
+            return False
         earliest = max(entries, default=0) - self.habits.retain
         files = _files_for(entries, earliest) if earliest > 0 else None
         if not files:

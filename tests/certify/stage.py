@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
@@ -77,6 +77,7 @@ class Stage:
         self.operator = Operator(self)
         self.paused: list[Maintainer] = []
         self.shared: str | None = None
+        self.sound = True
         self.runs = 0
         self.usual = 40
 
@@ -287,6 +288,7 @@ class Stage:
 
     def _judge(self, report: Report) -> None:
         codes = {finding.code for finding in report.findings}
+        self.sound = self.sound and not (report.run == self.shared and damaged(report.findings))
         if FindingCode.FAULT in codes:
             raise Loss(f"a fault of ours: {report.findings}")
         if codes & FALSE and not self.tainted:
@@ -308,7 +310,7 @@ class Stage:
         if self.paused and not self.setting.two:
             return
         if self.shared is None:
-            self.shared = f"shared-{self.runs}"
+            self.shared, self.sound = f"shared-{self.runs}", True
         partition = int(self.store(number).split("/")[2])
         request = Request(partitions=frozenset({partition}))
         self.step(f"a task of {self.shared} maintains partition {partition}, {halt}: {policy}")
@@ -324,8 +326,9 @@ class Stage:
         if self.shared is None:
             return
         run, self.shared = self.shared, None
-        self.step(f"{run} ends, {halt}")
-        self._start(self.doer(Policy(), run=run), halt, work.end_work)
+        sound = self.sound and all(one.doer.run != run for one in self.paused)
+        self.step(f"{run} ends, {halt}, sound: {sound}")
+        self._start(self.doer(Policy(), run=run), halt, partial(work.end_work, sound))
 
     # -- what people ask for
 

@@ -19,9 +19,9 @@ def task_work(storage: Seat, doer: Doer) -> Report:
     return maintain(storage, doer.policy, request=doer.request, run=doer.run, keep_lease=True)
 
 
-def end_work(storage: Seat, doer: Doer) -> None:
-    """Ends the run of several tasks."""
-    end_run(storage, doer.run)
+def end_work(sound: bool, storage: Seat, doer: Doer) -> None:  # noqa: FBT001
+    """Ends the run of several tasks, none of which has found damage if it is `sound`."""
+    end_run(storage, doer.run, sound=sound)
 
 
 def undo_work(run: str, storage: Seat, _: Doer) -> None:
