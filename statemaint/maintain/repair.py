@@ -8,6 +8,7 @@ from io import BytesIO
 from statemaint.codec import checksum
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
+from statemaint.listing import Entry
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.verify import Verification, verify
 from statemaint.model.chain import Chain
@@ -193,6 +194,11 @@ class _Search:
                     "since; put the log's files back from a copy"
                 )
         chain = after.versions.from_log(cure.version, proved=())
+        if chain and (young := _edited(chain, cure.removes[-1].entry)):
+            yield (
+                f"{young} was written after it, and not by a query that was rewound; one of the "
+                "two is wrong"
+            )
         if chain and chain.base and not _is_proved(after, chain.base.entry.path):
             yield (
                 f"what it differs from begins with {chain.base.entry.path}, which nobody has "
@@ -264,6 +270,18 @@ def _says_a_sum(storage: Storage, side: SideFile) -> bool:
     except CodecError:
         return False
     return True
+
+
+def _edited(chain: Chain, snapshot: Entry) -> str | None:
+    """Returns a change that is younger than a snapshot of it, where no rewind explains that.
+
+    A query that was rewound writes every change again, from some one up to the snapshot's.
+    """
+    if snapshot.modified is None:
+        return None
+    ages = [(one.entry.modified or 0.0) > snapshot.modified for one in chain.deltas]
+    by_query = ages == sorted(ages)
+    return None if by_query else chain.deltas[ages.index(True)].entry.path
 
 
 def _is_proved(store: Store, path: str) -> bool:

@@ -17,6 +17,7 @@ from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.maintain.suspects import check_suspects
+from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
 from statemaint.plan import Mend, MendVerb, Remove, rolled_back
@@ -74,10 +75,12 @@ def _proved(storage: Storage, batch: int) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     _must_be_committed(reading, entries, batch)
-    _must_not_be_in_doubt(reading, batch)
+    before = scan_checkpoint(reading)
+    _must_not_be_in_doubt(reading, before, batch)
     removes = _removes(reading, entries, batch)
     found = doctor(Without(reading, [one.path for one in removes]), deep=True)
     _must_restart(found, batch)
+    _must_leave_stores(before, found.checkpoint, batch)
     plan = Mend(
         MendVerb.ROLLBACK,
         found.checkpoint.root,
@@ -90,9 +93,8 @@ def _proved(storage: Storage, batch: int) -> Proved:
     return Proved(plan, found.checkpoint, entries)
 
 
-def _must_not_be_in_doubt(storage: Storage, batch: int) -> None:
+def _must_not_be_in_doubt(storage: Storage, checkpoint: Checkpoint, batch: int) -> None:
     """Refuses a batch whose log was replaced below a snapshot that would be moved away."""
-    checkpoint = scan_checkpoint(storage)
     for store in checkpoint.stores:
         source = Source.of(storage, store, checkpoint)
         stored = sum(file.entry.size for file in store.files)
@@ -103,6 +105,18 @@ def _must_not_be_in_doubt(storage: Storage, batch: int) -> None:
                     f"batch {batch} cannot be gone back to, its rows may be wrong: {one.detail}"
                 )
                 raise DamagedError(checkpoint.root, detail, code=one.code.value)
+
+
+def _must_leave_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
+    """Refuses a batch of which a store would have nothing left: a scan no longer knows of it."""
+    left = {one.id for one in after.stores if one.files}
+    gone = sorted(one.id for one in before.stores if one.files and one.id not in left)
+    if gone:
+        detail = (
+            f"batch {batch} cannot be gone back to: {gone[0].directory} has no file of version "
+            f"{version_of(batch)} or below"
+        )
+        raise DamagedError(before.root, detail, code=FindingCode.BROKEN_CHAIN.value)
 
 
 def _must_be_committed(storage: Storage, entries: Iterable[Entry], batch: int) -> None:

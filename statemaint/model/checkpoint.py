@@ -197,6 +197,7 @@ class Checkpoint:
         partitions: how many partitions each operator has, by its number.
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as it is listed.
+        running: the entry of the offset log of the batch that comes next, if it has begun.
     """
 
     root: str
@@ -216,6 +217,7 @@ class Checkpoint:
     schemas: Mapping[StoreId, Entry] = field(default_factory=dict)
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
+    running: Entry | None = None
 
     @property
     def committed(self) -> int | None:

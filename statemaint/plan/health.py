@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import UnknownFile, disables_spark
+from statemaint.model.files import Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.plan.staleness import stale_findings
@@ -21,7 +21,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     if required is not None and target is not None:
         oldest = store.oldest(required, target)
         found += tuple(_unsound(store, required, target)) or _broken(store, oldest, target)
-        found += _above(store, required, target)
+        found += _above(store, checkpoint, required, target)
         found += stale_findings(store, checkpoint)
     return tuple(found)
 
@@ -80,12 +80,14 @@ def batches_through(versions: Versions, path: str, required: int, target: int) -
             yield batch_of(version)
 
 
-def _above(store: Store, required: int, target: int) -> Iterator[Finding]:
+def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
     snapshots = store.versions.snapshots
     # Without changelogs every batch writes its zip before it is committed, and again if it is
     # tried again: one above the target is how things are then.
     first = target + (2 if store.snapshot_per_batch(required, target) else 1)
     for version in sorted(number for number in snapshots if number >= first):
+        if version == target + 1 and _is_of_running(store, checkpoint, snapshots[version]):
+            continue
         detail = (
             f"{snapshots[version].entry.path} lies above version {target}, the last committed"
             " one; Spark would load it although its batch runs again. Move it away if the query"
@@ -93,6 +95,20 @@ def _above(store: Store, required: int, target: int) -> Iterator[Finding]:
         )
         path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
+
+
+def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
+    """Returns whether an executor has snapshotted the batch that is running, in its maintenance.
+
+    The batch was planned, then its changes were written, then the snapshot. After a rewind either
+    the plan or the changes are younger than what was left of the batch's first run.
+    """
+    change, plan = store.versions.deltas.get(snapshot.version), checkpoint.running
+    if change is None or plan is None:
+        return False
+    times = [one.modified for one in (plan, change.entry, snapshot.entry)]
+    known = [one for one in times if one is not None]
+    return len(known) == len(times) and known == sorted(known)
 
 
 def _unknown(store: Store) -> Iterator[Finding]:

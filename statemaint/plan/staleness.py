@@ -95,10 +95,12 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     early = tuple(_earlier_than_their_log(store, target))
     if not store.outdated and not early:
         return Judgement()
-    court = _Court(store, checkpoint, target, early)
+    court = _Court(store, checkpoint, target, tuple(one for one, _ in early))
     stale, disputed, lost = court.outdated()
     unproved = tuple(
-        _unproved(one, chain) for one in early if (chain := court.instead(one.version))
+        _unproved(one, delta, chain)
+        for one, delta in early
+        if (chain := court.instead(one.version))
     )
     return Judgement(stale, (*disputed, *unproved), lost)
 
@@ -150,33 +152,37 @@ class _Court:
                 yield one, snapshot
 
 
-def _earlier_than_their_log(store: Store, target: int) -> Iterator[Snapshot]:
-    """Yields the snapshots that have no proof, and are older than the changes of their version.
+def _earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot, Delta]]:
+    """Yields the snapshots without a proof that are older than a change up to their version.
 
-    Both executors and maintenance write a snapshot after the delta. A query that was rewound writes
-    the delta again and leaves the snapshot of before; a copy may give both any times.
+    Both executors and maintenance write a snapshot after all of these. A query that was rewound
+    writes some of them again and leaves the snapshot of before; a copy may give them any times.
     """
     known = {one.path for one in store.attestations} | {one.path for one in store.outdated}
     files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
     if files <= known:
         return  # mostly: sorting all files out takes longer
     versions = store.versions
-    for version, snapshot in sorted(versions.snapshots.items()):
-        delta, entry = versions.deltas.get(version), snapshot.entry
+    youngest: Delta | None = None
+    for version in sorted(versions.all):
+        delta, snapshot = versions.deltas.get(version), versions.snapshots.get(version)
+        if delta and (youngest is None or _later(delta.entry.modified, youngest.entry.modified)):
+            youngest = delta
         if (
-            delta
+            snapshot
+            and youngest
             and version <= target
-            and entry.path not in known
-            and _later(delta.entry.modified, entry.modified)
+            and snapshot.entry.path not in known
+            and _later(youngest.entry.modified, snapshot.entry.modified)
         ):
-            yield snapshot
+            yield snapshot, youngest
 
 
-def _unproved(snapshot: Snapshot, instead: Chain) -> Suspect:
-    delta = instead.deltas[-1].entry.name
+def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
+    changes = "the changes of its version" if delta.version == snapshot.version else "changes below"
     why = (
-        f"it is older than {delta}, which has the changes of its version: a query that was rewound "
-        "writes these again. `statemaint repair` can take the log for the truth"
+        f"it is older than {delta.entry.name}, which has {changes}: a query that was rewound "
+        "writes these again. `statemaint repair` can take the log for the truth where that is so"
     )
     return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 

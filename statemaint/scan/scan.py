@@ -102,6 +102,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         schemas=layout.schemas,
         commit_times={batch: entry.modified for batch, entry in commits.items()},
         commit=commits[max(commits)] if commits else None,
+        running=offsets.get(max(commits, default=-1) + 1),
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )
