@@ -224,6 +224,54 @@ def test_a_base_that_is_replaced_meanwhile_protects_what_lies_below(storage: Mem
     assert report.exit_code == 6
 
 
+def _rewound(storage: Storage) -> None:
+    """Somebody starts the query over, under its old state."""
+    for entry in [*storage.list("commits"), *storage.list("offsets")]:
+        storage.delete(entry.path)
+    storage.write("state/0/0/1.delta", [delta_bytes([(b"other", b"input")])], overwrite=True)
+
+
+def _run_again(storage: Storage) -> None:
+    storage.write("commits/24", [COMMIT, b" "], overwrite=True)
+
+
+def _gone_on(storage: Storage) -> None:
+    """The query has gone on, further than its log goes back."""
+    for batch in range(25, 40):
+        storage.write(f"commits/{batch}", [COMMIT])
+    for batch in range(16, 30):
+        storage.delete(f"commits/{batch}")
+
+
+@pytest.mark.parametrize(
+    ("happens", "deletes"), [(_rewound, False), (_run_again, False), (_gone_on, True)]
+)
+def test_a_run_under_which_the_query_was_rewound_deletes_nothing(
+    storage: MemoryStorage,
+    happens: Callable[[Storage], None],
+    deletes: bool,  # noqa: FBT001
+) -> None:
+    class Moving(MemoryStorage):
+        """Something happens to the query once the run has proved what it relies on."""
+
+        moved = False
+
+        def append(self, path: str, lines: bytes) -> None:
+            super().append(path, lines)
+            if b'"version": 17' in lines and not self.moved:
+                self.moved = True
+                happens(self)
+
+    moving = Moving(storage.files)
+    report = maintain(moving, TIGHT)
+    assert moving.moved
+    assert ("1.delta" not in names(moving)) is deletes
+    assert ("2.delta" not in names(moving)) is deletes
+    if not deletes:
+        assert {one.code for one in report.findings} == {FindingCode.SUPERSEDED}
+        assert "the query was rewound; plan again" in report.findings[0].detail
+
+
 def test_a_proved_snapshot_that_is_replaced_under_a_fold_is_superseded(
     storage: MemoryStorage,
 ) -> None:

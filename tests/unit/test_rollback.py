@@ -191,6 +191,20 @@ def test_a_batch_that_does_not_load_in_every_store_is_refused(storage: MemorySto
     assert plan_rollback(storage, 18).versions_checked == 2 * 3
 
 
+def test_a_batch_of_which_a_store_would_have_nothing_left_is_refused(
+    storage: MemoryStorage,
+) -> None:
+    """Executors have cleaned up below a snapshot; without any file a store is not even listed."""
+    storage.write("state/0/1/25.snapshot", [snapshot_bytes(state_at(25, 1))])
+    for version in range(1, 25):
+        storage.delete(f"state/0/1/{version}.delta")
+    before = dict(storage.files)
+    with pytest.raises(DamagedError, match="state/0/1 has no file of version 23 or below") as error:
+        rollback(storage, 22, trash_for=MONTH)
+    assert error.value.code == "BROKEN_CHAIN"
+    assert storage.files == before
+
+
 def test_rows_out_of_place_are_told_and_refuse_nothing() -> None:
     """They load, and an old fault of Spark may have put them there long ago."""
     storage = MemoryStorage(contents("4.3.0")["aggregation2"])

@@ -326,6 +326,56 @@ def test_a_snapshot_that_agrees_confirms_its_own_version_and_none_below(
     assert agreeing.wrong == []
 
 
+def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -> None:
+    """An executor uploads its snapshot of version 21 late; what differs from it is the log."""
+    assert maintain(agreeing.storage, TIGHT).exit_code == 0
+    agreeing.storage.write(f"{HOME}/21.snapshot", [encode(agreeing.truth[21].items())])
+    plan = plan_repair(agreeing.storage)
+    assert plan.steps == ()
+    assert f"{HOME}/20.delta was replaced; put what was there before back" in str(plan.unmended)
+
+
+def _begun(query: RewoundQuery, version: int) -> None:
+    """Plans a batch and writes its changes, and no commit."""
+    query.storage.write(f"offsets/{version - 1}", [offsets_bytes()], overwrite=True)
+    delta = encode([(b"running", b"batch")])
+    query.storage.write(f"{HOME}/{version}.delta", [delta], overwrite=True)
+
+
+def test_an_executor_may_snapshot_the_batch_that_is_running() -> None:
+    query = RewoundQuery()
+    query.run(0, 9)
+    _begun(query, 11)
+    query.storage.write(f"{HOME}/11.snapshot", [encode([(b"running", b"batch")])])
+    assert verify(query.storage, deep=True).findings == ()
+    # What a rewind has left looks alike, but for the plan of the batch that runs again.
+    query.storage.write("offsets/10", [offsets_bytes()], overwrite=True)
+    assert codes(verify(query.storage).findings) == {"SNAPSHOT_ABOVE_TARGET"}
+    query.storage.delete("offsets/10")
+    assert codes(verify(query.storage).findings) == {"SNAPSHOT_ABOVE_TARGET"}
+    _begun(query, 11)
+    assert codes(verify(query.storage).findings) == {"SNAPSHOT_ABOVE_TARGET"}
+
+
+def test_an_unproved_snapshot_is_not_disproved_by_a_change_that_came_later() -> None:
+    """Nobody knows which of the two is wrong, so neither maintenance nor repair decides."""
+    query = RewoundQuery()
+    query.run(0, 9)
+    query.storage.write(f"{HOME}/10.snapshot", [encode(query.truth[10].items())])
+    query.run(10, 24)
+    edited = f"{HOME}/3.delta"
+    query.storage.write(edited, [encode([(b"edited", b"3")])], overwrite=True)
+    assert query.wrong == list(range(3, 10))
+    report = maintain(query.storage, TIGHT)
+    assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
+    assert query.wrong == list(range(3, 10))
+    plan = plan_repair(query.storage)
+    assert plan.steps == ()
+    assert f"{edited} was written after it, and not by a query that was rewound" in str(
+        plan.unmended
+    )
+
+
 def test_a_swap_of_the_last_two_deltas_below_a_snapshot_is_no_rewind(
     query: RewoundQuery,
 ) -> None:
