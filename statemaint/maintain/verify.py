@@ -186,8 +186,11 @@ def _deep(
 def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Compares Hadoop's checksum files with the files beside them, as it does when it reads."""
     lone = {side.entry.path for side in lone_side_files(store.files)}
+    unused = {entry.path for entry in _unreferenced(store)}  # an upload that was cut short
     for side in store.files:
         if not isinstance(side, SideFile) or side.by_spark or side.entry.path in lone:
+            continue
+        if side.owner in unused:
             continue
         try:
             yield from _stale(storage, store, side, checkpoint)

@@ -12,6 +12,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, snapshot_bytes, state_at, write_checkpoint
+from tests.unit.test_damage import ROCKS, maintained, table
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 
@@ -103,6 +104,19 @@ def test_a_missing_delta_is_found_once(storage: MemoryStorage) -> None:
     found = verify(storage)
     assert [one.code for one in found.findings] == [FindingCode.BROKEN_CHAIN]
     assert found.versions_checked == 3
+
+
+def test_an_upload_that_was_cut_short_is_an_orphan_and_no_damage() -> None:
+    """An executor that is killed leaves an empty table, and beside it Hadoop's empty checksum."""
+    storage = MemoryStorage(dict(maintained(ROCKS)))
+    folder = table(dict(storage.files)).rpartition("/")[0]
+    name = "000529-ec2ff8d6-a61f-4dd3-86cb-375bbc65e4a5.sst"
+    for path in (f"{folder}/{name}", f"{folder}/.{name}.crc"):
+        storage.write(path, [b""])
+    for deep in (False, True):
+        found = verify(storage, deep=deep)
+        assert found.healthy
+        assert {one.code for one in found.findings} == {FindingCode.ORPHAN_FILE}
 
 
 def test_names_orphans_without_calling_them_damage(storage: MemoryStorage) -> None:
