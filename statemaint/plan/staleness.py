@@ -129,9 +129,9 @@ class _Court:
         disputed: list[Suspect] = []
         lost: list[Outdated] = []
         for one, snapshot in self._loaded():
-            by_query = _written_by_query(one, self._versions, self._checkpoint, self._target)
+            replaced = _replaced(one, self._versions)  # nothing where it is the base alone
+            by_query = bool(replaced) and self._by_query(one)
             if instead := self.instead(one.version):
-                replaced = _replaced(one, self._versions)
                 suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
                 (stale if by_query and one.proof.ours else disputed).append(suspect)
             elif by_query:
@@ -139,6 +139,9 @@ class _Court:
             else:  # nothing disproves it, and what lies above can be compared with it
                 self._trust(snapshot)
         return tuple(stale), tuple(disputed), tuple(lost)
+
+    def _by_query(self, one: Outdated) -> bool:
+        return _written_by_query(one, self._versions, self._checkpoint, self._target)
 
     def _trust(self, snapshot: Snapshot) -> None:
         kept = {**self._trusted.snapshots, snapshot.version: snapshot}

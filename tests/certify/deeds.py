@@ -200,7 +200,7 @@ class Deeds:
             raise Loss(f"S17: {doer.run} put {path} back, the target is {certificate.query.target}")
         if certificate.query.loader.whole(path) is None:
             return  # it was cut before it went, and misleads nobody
-        spoiled = certificate.garbled | certificate.bad.get(path, set())  # before it went
+        spoiled = certificate.garbled | certificate.planted[path]  # before it went
         if file.content not in spoiled and not self._true(one.store, one.version, path):
             raise Loss(f"S17: {doer.run} put {path} back, which is not true any more")
 

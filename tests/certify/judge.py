@@ -52,6 +52,7 @@ class Certificate:
 
     Attributes:
         bad: the contents that an operator, a rewind or the storage has made wrong, by path.
+        planted: those of them that an operator has put there.
         garbled: those of them that the storage stored in place of what maintenance wrote.
         readers: those who have listed and not read.
         right: of each store, the versions that loaded right at the last look.
@@ -70,6 +71,7 @@ class Certificate:
     world: World
     query: Query
     bad: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    planted: dict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))
     garbled: set[bytes] = field(default_factory=set)
     readers: list[Reader] = field(default_factory=list)
     right: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))

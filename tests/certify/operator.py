@@ -118,6 +118,7 @@ class Operator:
         world.clock += 1
         self.originals.setdefault(path, world.files[path])
         certificate.spoils(path, content)
+        certificate.planted[path].add(content)
         gone = [side for side in _beside(path) if side in world.files]
         certificate.excused = True
         world.change({path: content, **dict.fromkeys(gone)}, modified=old_time)

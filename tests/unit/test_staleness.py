@@ -132,6 +132,20 @@ def test_a_snapshot_older_than_its_change_is_compared_however_young_its_base_is(
     assert (found.path, found.instead.base) == (f"{HOME}/4.snapshot", base)
 
 
+def test_where_the_base_alone_was_replaced_no_query_has_written_the_log_again() -> None:
+    """The deltas have other times, as copies have, and the bytes that they had."""
+    store, checkpoint = seen({3: 140.0, 4: 150.0})
+    base = Snapshot(2, Entry(f"{HOME}/2.snapshot", 90, 120.0))
+    proof = replace(
+        store.outdated[0].proof,
+        inputs=(FileRecord(base.entry.path, 100, 99.0), *store.outdated[0].proof.inputs[2:]),
+    )
+    outdated = (Outdated(proof, (base.entry,)),)
+    store = replace(store, files=(*store.files, base), outdated=outdated)
+    (found,) = judge(store, checkpoint).disputed
+    assert (found.replaced, found.doubts, found.by_query) == ((), (), False)
+
+
 def test_a_snapshot_above_the_target_is_left_to_another_finding() -> None:
     store, checkpoint = seen({4: 150.0})
     assert judge(store, replace(checkpoint, batches=(0, 1))) == Judgement()
