@@ -92,67 +92,77 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     target = checkpoint.target
     if target is None:
         return Judgement()
-    early = tuple(_earlier_than_their_log(store, target))
+    early = {one.version: (one, delta) for one, delta in _earlier_than_their_log(store, target)}
     if not store.outdated and not early:
         return Judgement()
-    court = _Court(store, checkpoint, target, tuple(one for one, _ in early))
-    stale, disputed, lost = court.outdated()
-    unproved = tuple(
-        _unproved(one, delta, chain)
-        for one, delta in early
-        if (chain := court.instead(one.version))
-    )
-    return Judgement(stale, (*disputed, *unproved), lost)
+    return _Court(store, checkpoint, target, early).judged()
 
 
 class _Court:
     """What there is to tell by: the log, the snapshots above suspicion, and the commits."""
 
     def __init__(
-        self, store: Store, checkpoint: Checkpoint, target: int, early: tuple[Snapshot, ...]
+        self,
+        store: Store,
+        checkpoint: Checkpoint,
+        target: int,
+        early: Mapping[int, tuple[Snapshot, Delta]],
     ) -> None:
         self._store, self._checkpoint, self._target = store, checkpoint, target
-        self._versions = store.versions
-        suspects = {one.path for one in store.outdated} | {one.entry.path for one in early}
+        self._versions, self._early = store.versions, early
+        suspects = {one.path for one in store.outdated}
+        suspects |= {one.entry.path for one, _ in early.values()}
         self._trusted = _without(self._versions, suspects)
         self._proved = {one.version for one in store.attestations}
+        self._stale: list[Suspect] = []
+        self._disputed: list[Suspect] = []
+        self._lost: list[Outdated] = []
 
-    def instead(self, version: int) -> Chain | None:
+    def judged(self) -> Judgement:
+        """Returns the judgement; the lowest come first, as the others may begin with them."""
+        outdated = {one.version: one for one in self._loaded()}
+        for version in sorted({*outdated, *self._early}):
+            if version in outdated:
+                self._hear(outdated[version])
+            else:
+                self._hear_unproved(*self._early[version])
+        return Judgement(tuple(self._stale), tuple(self._disputed), tuple(self._lost))
+
+    def _hear(self, one: Outdated) -> None:
+        snapshot = self._versions.snapshots[one.version]
+        replaced = _replaced(one, self._versions)  # nothing where it is the base alone
+        by_query = bool(replaced) and _written_by_query(
+            one, self._versions, self._checkpoint, self._target
+        )
+        if instead := self._instead(one.version):
+            suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
+            (self._stale if by_query and one.proof.ours else self._disputed).append(suspect)
+        elif by_query:
+            self._lost.append(one)
+        else:
+            self._trust(snapshot)
+
+    def _hear_unproved(self, snapshot: Snapshot, delta: Delta) -> None:
+        if instead := self._instead(snapshot.version):
+            self._disputed.append(_unproved(snapshot, delta, instead))
+        else:
+            self._trust(snapshot)
+
+    def _instead(self, version: int) -> Chain | None:
         """Returns what gives a version without its own snapshot."""
         return self._trusted.from_log(version, proved=self._proved)
 
-    def outdated(
-        self,
-    ) -> tuple[tuple[Suspect, ...], tuple[Suspect, ...], tuple[Outdated, ...]]:
-        """Returns the stale, the disputed and the lost ones among the outdated proofs."""
-        stale: list[Suspect] = []
-        disputed: list[Suspect] = []
-        lost: list[Outdated] = []
-        for one, snapshot in self._loaded():
-            replaced = _replaced(one, self._versions)  # nothing where it is the base alone
-            by_query = bool(replaced) and self._by_query(one)
-            if instead := self.instead(one.version):
-                suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
-                (stale if by_query and one.proof.ours else disputed).append(suspect)
-            elif by_query:
-                lost.append(one)
-            else:  # nothing disproves it, and what lies above can be compared with it
-                self._trust(snapshot)
-        return tuple(stale), tuple(disputed), tuple(lost)
-
-    def _by_query(self, one: Outdated) -> bool:
-        return _written_by_query(one, self._versions, self._checkpoint, self._target)
-
     def _trust(self, snapshot: Snapshot) -> None:
+        """Takes a snapshot that nothing can disprove for the witness of those above it."""
         kept = {**self._trusted.snapshots, snapshot.version: snapshot}
         self._trusted = Versions(self._trusted.deltas, kept)
 
-    def _loaded(self) -> Iterator[tuple[Outdated, Snapshot]]:
-        """Yields the outdated proofs of snapshots that a version may be loaded from, ascending."""
-        for one in sorted(self._store.outdated, key=lambda one: one.version):
+    def _loaded(self) -> Iterator[Outdated]:
+        """Yields the outdated proofs of snapshots that a version may be loaded from."""
+        for one in self._store.outdated:
             snapshot = self._versions.snapshots.get(one.version)
             if snapshot and snapshot.entry.path == one.path and one.version <= self._target:
-                yield one, snapshot
+                yield one
 
 
 def _earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot, Delta]]:

@@ -127,11 +127,9 @@ class _Decision:
             for entry, fate in sorted(fates.items())
             if isinstance(fate, KeepReason)
         )
-        others: tuple[Action, ...] = (*cleared, *self.writes, *attest, *deletes)
-        # One that was never proved need not be compared while nothing else happens.
-        proved = {one.path for one in self.store.outdated}
-        compared = (one for one in self._compared() if others or one.path in proved)
-        actions: tuple[Action, ...] = (*compared, *others)
+        actions: tuple[Action, ...] = (
+            *self._compared(), *cleared, *self.writes, *attest, *deletes,
+        )  # fmt: skip
         base = self.base.entry.path if self.base else None
         return StorePlan(self.store, base, actions, kept, findings)
 
