@@ -10,6 +10,7 @@ from tests.certify.schedule import run
 MOST = 3000
 """Within so many schedules every mutant must be caught."""
 HDFS: Mapping[str, Any] = {"rocks": 0.0}
+REWOUND: Mapping[str, Any] = {"rocks": 0.0, "often": ("rewind_by_hand", "undo")}
 ROCKS: Mapping[str, Any] = {"rocks": 1.0}
 RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}
 IDS: Mapping[str, Any] = {"rocks": 1.0, "ids": True}

@@ -14,7 +14,7 @@ from statemaint.plan import DeleteReason, KeepReason
 from statemaint.plan.staleness import Judgement
 from statemaint.plan.store import _Decision
 from statemaint.scan.proofs import _Comparison
-from tests.certify.mutant import RARE, ROCKS, Mutant
+from tests.certify.mutant import RARE, REWOUND, ROCKS, Mutant
 
 # Their packages have functions of the same names.
 attesting = import_module("statemaint.scan.attestations")
@@ -90,12 +90,12 @@ PROOF_MUTANTS = (
            ((_Comparison, "replaced", _no_inputs), (judging, "_earlier_than_their_log",
                                                     _none_early))),
     Mutant("input by size", "S6", "takes a log file of the same size for the one it read",
-           ((_Comparison, "_equal", _by_size),)),
+           ((_Comparison, "_equal", _by_size),), REWOUND),
     Mutant("unproved is never early", "S6",
            "does not look whether an unproved snapshot is older than its own change",
-           ((judging, "_earlier_than_their_log", _none_early),)),
+           ((judging, "_earlier_than_their_log", _none_early),), REWOUND),
     Mutant("stale base", "S6", "folds on from a snapshot of before a rewind",
-           ((Judgement, "without_stale", _folds_on),)),
+           ((Judgement, "without_stale", _folds_on),), REWOUND),
     Mutant("stale stays", "S6", "leaves a stale snapshot where a restart loads it",
            ((_Decision, "_fate", _stays),)),
     Mutant("any change is a rewind", "S6", "takes an edited log for one that the query wrote",
@@ -103,7 +103,7 @@ PROOF_MUTANTS = (
     Mutant("commits tell nothing", "S6", "does not ask whether the commits were written again",
            ((judging, "_committed", _always),)),
     Mutant("undo of what went stale", "S17", "puts back what was proved from another log",
-           ((restoring, "staying", _all_fit),)),
+           ((restoring, "staying", _all_fit),), REWOUND),
     Mutant("rollback undone by files", "S17", "asks only whether a file is there again",
            ((restoring, "must_fit", _by_files_alone),)),
     Mutant("gap forgotten", "S9", "forgets how far apart executors upload",

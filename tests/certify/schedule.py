@@ -14,7 +14,7 @@ from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.query import Habits
 from tests.certify.stage import Setting, Stage
-from tests.certify.steps import BOOST, MOODS, RARELY, STEPS, policy
+from tests.certify.steps import BOOST, MOODS, OFTEN, RARELY, STEPS, policy
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _STORES = (
@@ -39,7 +39,12 @@ class Outcome:
 
 
 def setting(
-    random: Random, *, rocks: float = ROCKS, ids: bool | None = None, every: int | None = None
+    random: Random,
+    *,
+    rocks: float = ROCKS,
+    ids: bool | None = None,
+    every: int | None = None,
+    often: tuple[str, ...] = (),
 ) -> Setting:
     """Returns what one schedule is about.
 
@@ -48,6 +53,7 @@ def setting(
         rocks: the share of RocksDB.
         ids: whether versions have unique ids then; either way by default.
         every: after how many versions executors make snapshots; by default all that there is.
+        often: the kinds of steps that there are more of.
     """
     habits = _habits(random, rocks=random.random() < rocks, ids=ids)
     if every:
@@ -59,6 +65,7 @@ def setting(
         two=random.random() < 0.5,
         coarse=random.random() < 0.4,
         skew=skew,
+        often=frozenset(often),
     )
 
 
@@ -133,8 +140,9 @@ def _play(stage: Stage, random: Random) -> None:
     stage.begin(random)
     usual, mood = policy(random), random.choice(MOODS)
     chosen = [one for one in STEPS if one[0].__name__[1:] not in stage.setting.without]
-    often = stage.setting.habits.every > 20
-    weights = [weight * (BOOST if step in mood or (often and step in RARELY) else 1)
+    rare = stage.setting.habits.every > 20
+    weights = [weight * (BOOST if step in mood or (rare and step in RARELY) else 1)
+               * (OFTEN if step.__name__[1:] in stage.setting.often else 1)
                for step, weight in chosen]  # fmt: skip
     steps = [step for step, _ in chosen]
     most = 25 if stage.setting.habits.rocks else 40

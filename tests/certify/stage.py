@@ -42,6 +42,7 @@ class Setting:
         lease: tells from the files which run holds the lease; a deletion by any other run is a
             finding (S8).
         without: the kinds of steps that it does not have.
+        often: those that it has more of.
         coarse: whether files have times of whole seconds.
         skew: seconds by which the times of files are ahead of the clock.
         slow_rename: whether a disk's files keep the time of their last byte although their writer
@@ -53,6 +54,7 @@ class Setting:
     two: bool = True
     lease: Callable[[World], str | None] | None = holder
     without: frozenset[str] = frozenset()
+    often: frozenset[str] = frozenset()
     coarse: bool = False
     skew: float = 0.0
     slow_rename: bool = False

@@ -317,5 +317,7 @@ MOODS: list[tuple[Step, ...]] = [
     (_copy_back, _restore, _touch, _swap),
 ]
 BOOST = 4
+OFTEN = 10
+"""How much more there is of what a broken maintainer is hunted with."""
 RARELY = (_leap, _tend)
 """What there is more of where executors upload rarely."""
