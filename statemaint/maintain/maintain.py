@@ -19,10 +19,10 @@ from statemaint.execute import (
 )
 from statemaint.maintain.history import note_run
 from statemaint.maintain.planning import plan_checkpoint
-from statemaint.model.findings import damaged
+from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import MOST_SKEW, Plan, Request
+from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.report import Outcome, Report, summarize
 from statemaint.storage import Storage
 
@@ -78,7 +78,8 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
             # Another run has been at work meanwhile, or no age can be relied on.
             decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
         report = work.carry_out(decided, lease, on_outcome)
-        empty_trash(storage, _trash(storage, decided) if trash else (), before=lease.check)
+        empties = trash and not damaged(report.findings)
+        empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
         return report
 
 
@@ -91,12 +92,14 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
 
 
 def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns what may leave the trash: nothing while there is damage, which it may mend.
+    """Returns what may leave the trash: nothing while there is damage or doubt, which it may mend.
 
     Tasks that see a part of a checkpoint leave it alone.
     """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
-    sound = not damaged(decided.all_findings)
+    compares = any(isinstance(one, Attest) and one.doubts for one in decided.actions)
+    doubted = any(one.code is FindingCode.LOG_REPLACED for one in decided.all_findings)
+    sound = not damaged(decided.all_findings) and not compares and not doubted
     return expired_trash(storage, storage.now()) if whole and sound else ()
 
 

@@ -3,6 +3,7 @@
 The judge loads by Spark's own rule with code of its own, and knows the true state of each version.
 """
 
+import json
 from contextlib import suppress
 from itertools import count
 
@@ -324,6 +325,22 @@ def test_a_snapshot_that_agrees_confirms_its_own_version_and_none_below(
     swapped(agreeing, 20, 21)
     assert verify(agreeing.storage, deep=True).findings == ()
     assert agreeing.wrong == []
+
+
+def test_nothing_leaves_the_trash_while_the_log_is_in_doubt(agreeing: RewoundQuery) -> None:
+    """What is in there may be all that is left of what was replaced."""
+    path = "_statemaint/trash/run-1/state/0/0/20.delta"
+    agreeing.storage.write(path, [b"as it was before"])
+    line = {"path": f"{HOME}/20.delta", "bytes": 16, "until": 1.0}
+    manifest = "_statemaint/trash/run-1/manifest/0-0.jsonl"
+    agreeing.storage.write(manifest, [json.dumps(line).encode() + b"\n"])
+    for _ in range(2):  # when it is noticed, and when it is known
+        assert maintain(agreeing.storage, TIGHT).exit_code == 0
+        assert path in agreeing.storage.files
+    swapped(agreeing, 20, 21)
+    for _ in range(2):
+        assert maintain(agreeing.storage, TIGHT).exit_code == 0
+    assert path not in agreeing.storage.files
 
 
 def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -> None:
