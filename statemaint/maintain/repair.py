@@ -194,7 +194,7 @@ class _Search:
                     "since; put the log's files back from a copy"
                 )
         chain = after.versions.from_log(cure.version, proved=())
-        if chain and (young := _edited(chain, cure.removes[-1].entry)):
+        if chain and (young := _edited(after, chain, cure.removes[-1].entry)):
             yield (
                 f"{young} was written after it, and not by a query that was rewound; one of the "
                 "two is wrong"
@@ -272,15 +272,18 @@ def _says_a_sum(storage: Storage, side: SideFile) -> bool:
     return True
 
 
-def _edited(chain: Chain, snapshot: Entry) -> str | None:
+def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
     """Returns a change that is younger than a snapshot of it, where no rewind explains that.
 
-    A query that was rewound writes every change again, from some one up to the snapshot's.
+    A query that was rewound writes every change again, from some one up to the snapshot's and on.
     """
     if snapshot.modified is None:
         return None
     ages = [(one.entry.modified or 0.0) > snapshot.modified for one in chain.deltas]
-    by_query = ages == sorted(ages)
+    above = store.versions.deltas.get(chain.version + 1)
+    newest = chain.deltas[-1].entry.modified or 0.0
+    goes_on = above is None or (above.entry.modified or 0.0) >= newest
+    by_query = ages == sorted(ages) and (goes_on or not any(ages))
     return None if by_query else chain.deltas[ages.index(True)].entry.path
 
 
