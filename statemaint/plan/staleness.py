@@ -84,10 +84,10 @@ class Judgement:
 
 
 def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
-    """Returns what each outdated proof of a store means, and each snapshot older than its delta.
+    """Returns what each outdated proof of a store means, and each snapshot older than its changes.
 
-    A proof whose snapshot nothing lies below any more is left as it is: what was replaced is only
-    the change feed of its own version, and no rewind can have led there.
+    A snapshot with nothing left below it is left as it is, unless a query wrote its log again:
+    nothing disproves it, and those above it can be compared with it.
     """
     target = checkpoint.target
     if target is None:
