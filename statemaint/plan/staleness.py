@@ -126,7 +126,10 @@ class _Court:
                 self._hear(outdated[version])
             else:
                 self._hear_unproved(*self._early[version])
-        return Judgement(tuple(self._stale), tuple(self._disputed), tuple(self._lost))
+        for one in tuple(self._stale):
+            self._hear_heir(one)
+        disputed = sorted(self._disputed, key=lambda one: one.snapshot.version)
+        return Judgement(tuple(self._stale), tuple(disputed), tuple(self._lost))
 
     def _hear(self, one: Outdated) -> None:
         snapshot = self._versions.snapshots[one.version]
@@ -147,6 +150,17 @@ class _Court:
             self._disputed.append(_unproved(snapshot, delta, instead))
         else:
             self._trust(snapshot)
+
+    def _hear_heir(self, stale: Suspect) -> None:
+        """Hears the snapshot that a restart begins with once a stale one is gone.
+
+        The stale one hid it. Nothing is loaded from it for the first time before it was compared.
+        """
+        below = [one for one in self._trusted.snapshots if one < stale.snapshot.version]
+        heir = max(below, default=None)
+        heard = self._proved | {one.snapshot.version for one in self._disputed}
+        if heir is not None and heir not in heard and (instead := self._instead(heir)):
+            self._disputed.append(_heir(self._trusted.snapshots[heir], stale, instead))
 
     def _instead(self, version: int) -> Chain | None:
         """Returns what gives a version without its own snapshot."""
@@ -197,6 +211,11 @@ def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
         f"it is older than {delta.entry.name}, which has {changes}: a query that was rewound "
         "writes these again. `statemaint repair` can take the log for the truth where that is so"
     )
+    return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
+
+
+def _heir(snapshot: Snapshot, stale: Suspect, instead: Chain) -> Suspect:
+    why = f"it was not proved, and a restart loads it once {stale.path}, which is stale, is gone"
     return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -99,19 +100,28 @@ _NAMES = {
 def play(seeds: tuple[int, ...], without: tuple[str, ...] = ()) -> Counts:
     """Runs the schedules of some seeds."""
     counts = Counts()
-    _hurry()
-    for seed in seeds:
-        outcome = run(seed, switches=_switches(without))
-        counts.schedules += 1
-        counts.tally.update(outcome.tally)
-        counts.found += [Outcome(seed, Counter(), outcome.loss)] if outcome.loss else []
+    with _in_a_hurry():
+        for seed in seeds:
+            outcome = run(seed, switches=_switches(without))
+            counts.schedules += 1
+            counts.tally.update(outcome.tally)
+            counts.found += [Outcome(seed, Counter(), outcome.loss)] if outcome.loss else []
     return counts
 
 
-def _hurry() -> None:
-    logging.getLogger("statemaint").setLevel(logging.ERROR)
-    if _FAST.is_dir():  # for the databases of RocksDB
+@contextmanager
+def _in_a_hurry() -> Iterator[None]:
+    """Logs errors alone, and keeps the databases of RocksDB in memory."""
+    logger, before = logging.getLogger("statemaint"), tempfile.tempdir
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    if _FAST.is_dir():
         tempfile.tempdir = str(_FAST)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        tempfile.tempdir = before
 
 
 def _switches(without: tuple[str, ...]) -> dict[str, Any]:
@@ -178,8 +188,8 @@ def _hunt_all(processes: int) -> int:
 
 
 def _hunted(number: int) -> Caught | None:
-    _hurry()
-    return hunt(MUTANTS[number], MOST)
+    with _in_a_hurry():
+        return hunt(MUTANTS[number], MOST)
 
 
 def write(counts: Counts) -> None:

@@ -113,6 +113,26 @@ def test_a_stale_snapshot_is_moved_to_the_trash_whatever_the_policy(query: Rewou
     assert query.storage.files[f"_statemaint/trash/{run}/{STALE}"] == poisoned
 
 
+def test_what_a_stale_snapshot_hid_is_compared_before_it_goes() -> None:
+    """An older snapshot of ours was overwritten with something that can be read, and is wrong."""
+    query = RewoundQuery(tagged=False)
+    query.run(0, 9)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    query.run(10, 19)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    assert {"10.snapshot", "20.snapshot"} <= query.names
+    query.rewind(15)
+    query.run(15, 21, source="b")
+    query.storage.write(f"{HOME}/10.snapshot", [encode([(b"wrong", b"1")])], overwrite=True)
+    report = maintain(query.storage, TIGHT)
+    assert codes(report.findings) == {"STALE_SNAPSHOT", "SNAPSHOT_MISMATCH"}
+    assert f"once {STALE}, which is stale, is gone" in report.findings[-1].detail
+    assert "20.snapshot" in query.names
+    repair(query.storage, trash_for=MONTH)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    assert query.wrong == []
+
+
 def test_a_run_that_is_killed_anywhere_leaves_the_truth_recoverable(query: RewoundQuery) -> None:
     rewound(query, 29)
     query.purge(25)

@@ -146,6 +146,31 @@ def test_where_the_base_alone_was_replaced_no_query_has_written_the_log_again() 
     assert (found.replaced, found.doubts, found.by_query) == ((), (), False)
 
 
+def with_low(*, proved: bool, first: int = 1) -> tuple[Store, Checkpoint]:
+    """A stale 4.snapshot, and 2.snapshot below it, which is younger than its log."""
+    store, checkpoint = seen({4: 150.0}, first=first)
+    low = Snapshot(2, Entry(f"{HOME}/2.snapshot", 100, 250.0))
+    proof = Attestation(low.entry.path, 2, 100, 250.0, "", 0, 0, ours=True)
+    proofs = (proof,) if proved else ()
+    return replace(store, files=(*store.files, low), attestations=proofs), checkpoint
+
+
+def test_what_a_stale_snapshot_hid_is_compared_before_it_is_loaded_for_the_first_time() -> None:
+    found = judge(*with_low(proved=False))
+    assert [one.path for one in found.stale] == [f"{HOME}/4.snapshot"]
+    (heir,) = found.disputed
+    assert (heir.path, heir.instead.start, heir.doubts) == (f"{HOME}/2.snapshot", 0, ())
+    assert f"once {HOME}/4.snapshot, which is stale, is gone" in heir.why
+
+
+@pytest.mark.parametrize(("proved", "first"), [(True, 1), (False, 3)])
+def test_what_is_proved_or_cannot_be_disproved_takes_its_place(
+    proved: bool,  # noqa: FBT001
+    first: int,
+) -> None:
+    assert judge(*with_low(proved=proved, first=first)).disputed == ()
+
+
 def test_a_snapshot_above_the_target_is_left_to_another_finding() -> None:
     store, checkpoint = seen({4: 150.0})
     assert judge(store, replace(checkpoint, batches=(0, 1))) == Judgement()
