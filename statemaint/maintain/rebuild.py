@@ -96,6 +96,14 @@ class _Rebuild:
     suspects: frozenset[str]  # they are compared by themselves
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
+    believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
+
+    def __post_init__(self) -> None:
+        proofs = {one.path: one for one in self.store.attestations if one.path not in self.suspects}
+        for snapshot in self.versions.snapshots.values():
+            proof = proofs.get(snapshot.entry.path)
+            if proof and proof.covers(snapshot.entry):
+                self.believed.add(snapshot.version)
 
     def at(self, version: int) -> list[_Bad]:
         """Rebuilds a version that loads, and returns what is wrong with the files that it needs.
@@ -149,12 +157,26 @@ class _Rebuild:
         return self.store.rocks is not None or seems_whole(self.source, snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
-        below = self._chain(snapshot.version - 1)
-        deltas = (*below.deltas, self.versions.deltas[snapshot.version])
-        chain = Chain(snapshot.version, below.base, deltas)
+        chain, path = self._below(snapshot.version), snapshot.entry.path
+        if chain is None:
+            return
+        self.believed.discard(snapshot.version)
         folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
-        path = snapshot.entry.path
         must_equal(path, self.digests[path], digest_of(folded, chain.version))
+        self.believed.add(snapshot.version)
+
+    def _below(self, version: int) -> Chain | None:
+        """Returns what the snapshot of a version has to be equal to, if anything tells.
+
+        A snapshot below that nobody has compared may be the one that is wrong: then it is the log
+        from further below.
+        """
+        below = self._chain(version - 1)
+        if below.base is None or below.start in self.believed:
+            return Chain(version, below.base, (*below.deltas, self.versions.deltas[version]))
+        chain = self.versions.from_log(version, proved=self.believed)
+        doubted = chain and chain.base and chain.base.entry.path in self.suspects
+        return None if doubted else chain
 
     def _chain(self, version: int) -> Chain:
         chain = self.versions.chain(version)

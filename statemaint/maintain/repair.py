@@ -14,7 +14,7 @@ from statemaint.maintain.verify import Verification, verify
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
 from statemaint.model.files import SideFile
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.plan import (
     Cure,
@@ -109,6 +109,8 @@ class _Search:
         hidden = frozenset(path for one in self.accepted for path in one.paths)
         if cure.paths <= hidden:
             return  # its files go with those of another one
+        if self._settled(cure.finding):
+            return
         view = Without(self._storage, hidden | cure.paths)
         without = verify(view, deep=True)
         try:
@@ -121,6 +123,11 @@ class _Search:
             return
         self.accepted.append(replace(cure, proof=proof))
         self.after = without
+
+    def _settled(self, finding: Finding) -> bool:
+        """Returns whether it was the snapshot below, which goes, that another one differs from."""
+        differs = finding.code is FindingCode.SNAPSHOT_MISMATCH
+        return differs and _key(finding) not in _damage(self.after)
 
     def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
         """Yields why a cure is none."""
@@ -144,6 +151,10 @@ class _Search:
             mine = one.code is FindingCode.LOG_REPLACED and one.store == store.id
             if mine and batch_of(cure.version) in one.batches:
                 yield f"{one.path} was replaced; put what was there before back from a copy"
+        for suspect in judge(store, self._before.checkpoint).disputed:
+            by_others = () if suspect.by_query else suspect.replaced
+            if suspect.path != cure.removes[-1].path and any(v <= cure.version for v in by_others):
+                yield f"the log below it is in doubt, as {suspect.path} shows: {suspect.why}"
 
     def _against_checksum(self, cure: Cure, store: Store, without: Verification) -> Iterator[str]:
         """Yields why it may be the file that is wrong, and not the checksum beside it."""
@@ -242,7 +253,11 @@ def _allowed(cure: Cure) -> set[tuple[str, str]]:
 
 
 def _damage(found: Verification) -> set[tuple[str, str]]:
-    return {(one.code.value, one.path or str(one.store)) for one in found.findings if one.damage}
+    return {_key(one) for one in found.findings if one.damage}
+
+
+def _key(found: Finding) -> tuple[str, str]:
+    return found.code.value, found.path or str(found.store)
 
 
 def _lost_families(store: Store, found: Verification, cure: Cure) -> bool:

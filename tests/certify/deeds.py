@@ -237,6 +237,8 @@ class Deeds:
                 raise Loss(f"S7: {doer.run} deleted {name}, which {path} needs")
 
     def _mended(self, path: str, file: File, doer: Doer) -> None:
+        if (doer.run, path) in self.mine and (doer.run, path) not in self.named:
+            return  # a table of its own that no zip names: somebody was first with the zip
         # Between the two steps of a move is a moment that nobody can close.
         if not self._in_trash(path, file) and id(doer) not in self.world.late:
             raise Loss(f"S17: {doer.run} ({doer.verb}) removed {path}, and it is in no trash")

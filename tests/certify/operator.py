@@ -227,8 +227,16 @@ class Operator:
                 world.change({path: None, **self._sides(path)})
             certificate.excused = False
         if not self.stage.paused:  # else one of them may be about to publish another
-            certificate.bad.clear()
+            self._forget_bad()
         world.garble = None
+
+    def _forget_bad(self) -> None:
+        """Forgets what was wrong, but what an undo may bring back from the trash."""
+        certificate, files = self.stage.certificate, self.stage.world.files
+        trashed = {file.content for path, file in files.items() if "/trash/" in path}
+        left = {path: contents & trashed for path, contents in certificate.bad.items()}
+        certificate.bad.clear()
+        certificate.bad.update({path: contents for path, contents in left.items() if contents})
 
     def right(self, path: str) -> bool:
         """Returns whether a snapshot holds what is true of its version, a committed one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from statemaint.model.findings import FindingCode, damaged
+from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
@@ -80,6 +80,7 @@ class Stage:
         self.paused: list[Maintainer] = []
         self.shared: str | None = None
         self.sound = True
+        self.undercut = False
         self.runs = 0
         self.usual = 40
 
@@ -165,6 +166,7 @@ class Stage:
     def spark_cleanup(self, number: int) -> None:
         """An executor's cleanup believes any snapshot, so that none may be wrong by then."""
         self.step(f"an executor cleans {self.store(number)} up")
+        self.undercut |= bool(self.paused)
         if self.setting.habits.in_executor and not self._misleading:
             late = number % 4 > 1 and self.setting.habits.rocks
             if late and isinstance(self.query, RocksQuery):
@@ -176,6 +178,7 @@ class Stage:
         """An executor's clean-up that has chosen long ago deletes."""
         if isinstance(self.query, RocksQuery) and not self._misleading:
             self.step("a clean-up that began earlier deletes what it has chosen")
+            self.undercut |= bool(self.paused)
             self.tally["late cleanups of Spark"] += self.query.clean_late(number)
 
     @property
@@ -293,8 +296,20 @@ class Stage:
         self.sound = self.sound and not (report.run == self.shared and damaged(report.findings))
         if FindingCode.FAULT in codes:
             raise Loss(f"a fault of ours: {report.findings}")
-        if codes & FALSE and not self.tainted:
+        if codes & FALSE and not self.tainted and not self.lacks(report.findings):
             raise Loss(f"S3: an alarm without damage: {report.findings}")
+
+    def lacks(self, findings: tuple[Finding, ...]) -> bool:
+        """Returns whether all damage is a log that an executor has deleted from under a run.
+
+        The run then puts a snapshot below the gap, and the versions in it do not load.
+        """
+        found = [one for one in findings if one.damage]
+        gaps = [(str(one.store.directory), one.version) for one in found
+                if one.code is FindingCode.BROKEN_CHAIN and one.store and one.version]  # fmt: skip
+        load = self.query.loader.load
+        lost = (load(store, [version])[version].state is None for store, version in gaps)
+        return self.undercut and len(gaps) == len(found) and all(lost)
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
 

@@ -321,6 +321,8 @@ class Seat:
                 before()
                 self.delete(path)
             return
+        if not paths:
+            return
         before()
         self._point("delete", paths[0])
         for _, path in _Order(self._world.salt).after((-1, ""), paths):
