@@ -1,6 +1,6 @@
 """Going through the retained versions of one store, as deep as somebody asks for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
@@ -20,7 +20,7 @@ from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import batches_through, judge
+from statemaint.plan import Suspect, batches_through, judge
 
 _Bad = CheckpointError | UnsupportedError
 _File = TypeVar("_File", Delta, Snapshot)
@@ -60,7 +60,7 @@ def rebuild(
         return 0, []
     versions = store.versions
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
-    suspects = frozenset(one.path for one in judge(store, checkpoint).suspects)
+    suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
     one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects)
     findings: list[Finding] = []
@@ -93,7 +93,7 @@ class _Rebuild:
     versions: Versions
     loads: frozenset[int]
     depth: Depth
-    suspects: frozenset[str]  # they are compared by themselves
+    suspects: Mapping[str, Suspect]  # they are compared by themselves
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
@@ -169,14 +169,20 @@ class _Rebuild:
         """Returns what the snapshot of a version has to be equal to, if anything tells.
 
         A snapshot below that nobody has compared may be the one that is wrong: then it is the log
-        from further below.
+        from further below, as far as that is in no doubt.
         """
         below = self._chain(version - 1)
         if below.base is None or below.start in self.believed:
             return Chain(version, below.base, (*below.deltas, self.versions.deltas[version]))
         chain = self.versions.from_log(version, proved=self.believed)
-        doubted = chain and chain.base and chain.base.entry.path in self.suspects
-        return None if doubted else chain
+        return chain if chain and not self._in_doubt(chain) else None
+
+    def _in_doubt(self, chain: Chain) -> bool:
+        if chain.base and chain.base.entry.path in self.suspects:
+            return True
+        doubtful = (one for one in self.suspects.values() if not one.by_query)
+        replaced = {version for one in doubtful for version in one.replaced}
+        return any(chain.start < version <= chain.version for version in replaced)
 
     def _chain(self, version: int) -> Chain:
         chain = self.versions.chain(version)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
 from tests.certify import work
+from tests.certify.alarms import OF_DAMAGE, may_be_true
 from tests.certify.deeds import Deeds, holder
 from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
@@ -22,9 +23,6 @@ from tests.certify.rocks_query import RocksQuery
 from tests.certify.world import Doer, World
 
 # Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
-FALSE = {FindingCode.BROKEN_CHAIN, FindingCode.CORRUPT_FILE, FindingCode.SNAPSHOT_MISMATCH,
-         FindingCode.UNREADABLE_COMMIT, FindingCode.UNREADABLE_OFFSET, FindingCode.MISSING_SST,
-         FindingCode.LINEAGE_BROKEN, FindingCode.UNREADABLE_METADATA}  # fmt: skip
 _EVERYTHING = Request()
 _TRASH = "_statemaint/trash/"
 # Where a maintainer has looked at its base for the last time before it deletes.
@@ -296,20 +294,8 @@ class Stage:
         self.sound = self.sound and not (report.run == self.shared and damaged(report.findings))
         if FindingCode.FAULT in codes:
             raise Loss(f"a fault of ours: {report.findings}")
-        if codes & FALSE and not self.tainted and not self.lacks(report.findings):
+        if codes & OF_DAMAGE and not may_be_true(self, report.findings):
             raise Loss(f"S3: an alarm without damage: {report.findings}")
-
-    def lacks(self, findings: tuple[Finding, ...]) -> bool:
-        """Returns whether all damage is a log that an executor has deleted from under a run.
-
-        The run then puts a snapshot below the gap, and the versions in it do not load.
-        """
-        found = [one for one in findings if one.damage]
-        gaps = [(str(one.store.directory), one.version) for one in found
-                if one.code is FindingCode.BROKEN_CHAIN and one.store and one.version]  # fmt: skip
-        load = self.query.loader.load
-        lost = (load(store, [version])[version].state is None for store, version in gaps)
-        return self.undercut and len(gaps) == len(found) and all(lost)
         if self.log is not None:
             self.log.append(f"    {report.run}: ends with {sorted(codes)}")
 

@@ -372,6 +372,45 @@ def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -
     assert f"{HOME}/20.delta was replaced; put what was there before back" in str(plan.unmended)
 
 
+def test_a_snapshot_below_one_that_shows_the_log_in_doubt_stays(attested: RewoundQuery) -> None:
+    """An executor uploads its snapshot of version 20 late, and nobody has compared it."""
+    attested.storage.write(f"{HOME}/20.snapshot", [encode(attested.truth[20].items())])
+    plan = plan_repair(attested.storage)
+    assert plan.steps == ()
+    assert f"the log below it is in doubt, as {HOME}/24.snapshot shows" in str(plan.unmended)
+
+
+def test_a_snapshot_above_one_that_is_disputed_is_not_blamed_for_it() -> None:
+    """A rewound query wrote the last delta again, and its commit, which would tell, is purged."""
+    query = RewoundQuery()
+    query.run(0, 5)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    query.rewind(5)
+    query.run(5, 7, source="b")
+    query.purge(6)
+    query.storage.write(f"{HOME}/7.snapshot", [encode(query.truth[7].items())])
+    found = verify(query.storage, deep=True).findings
+    assert {one.path for one in found if one.damage} == {f"{HOME}/6.snapshot"}
+    assert plan_repair(query.storage).steps == ()
+    assert query.wrong == []
+
+
+def test_a_right_snapshot_is_not_blamed_for_a_wrong_one_below() -> None:
+    """Nobody has compared those of executors, and one of them is cut off."""
+    query = RewoundQuery()
+    query.run(0, 13)
+    wrong, right = encode([(b"wrong", b"1")]), encode(query.truth[12].items())
+    for version, content in ((4, b"cut"), (7, wrong), (12, right)):
+        query.storage.write(f"{HOME}/{version}.snapshot", [content])
+    query.purge(10)
+    found = verify(query.storage, deep=True).findings
+    assert {one.path for one in found} == {f"{HOME}/4.snapshot", f"{HOME}/7.snapshot"}
+    done = repair(query.storage, trash_for=MONTH)
+    assert {one.path for one in done.removed} == {f"{HOME}/4.snapshot", f"{HOME}/7.snapshot"}
+    assert verify(query.storage, deep=True).healthy
+    assert query.wrong == []
+
+
 def _begun(query: RewoundQuery, version: int) -> None:
     """Plans a batch and writes its changes, and no commit."""
     query.storage.write(f"offsets/{version - 1}", [offsets_bytes()], overwrite=True)
