@@ -167,10 +167,12 @@ class Outdated:
     Attributes:
         proof: as it was made.
         replaced: the inputs that are there with other bytes now, as they are listed.
+        swapped: whether one of them has the bytes that another input had: no query does that.
     """
 
     proof: Attestation
     replaced: tuple[Entry, ...]
+    swapped: bool = False
 
     @property
     def path(self) -> str:

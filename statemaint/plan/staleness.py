@@ -251,8 +251,8 @@ def _written_by_query(
         return False
     commits = checkpoint.commit_times
     kept = [delta for delta in again if batch_of(delta.version) in commits]
-    # A single file is as well one that somebody has edited, once no commit tells.
-    enough = bool(kept) or len(again) > 1
+    # Once no commit tells, a single file is as well one that somebody has edited.
+    enough = bool(kept) or (len(again) > 1 and not one.swapped)
     return enough and all(_committed(delta, commits, begun) for delta in kept)
 
 

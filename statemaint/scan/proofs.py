@@ -45,7 +45,7 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
             continue
         replaced = looking.replaced(proof.inputs, proof)
         if replaced:  # with the identities of then, which say what else was written again
-            outdated.append(Outdated(proof, replaced))
+            outdated.append(Outdated(proof, replaced, looking.swapped(proof, replaced)))
         else:
             counting.append(proof.refreshed(looking.same, at) if looking.same else proof)
     return replace(
@@ -91,6 +91,15 @@ class _Comparison:
             if not self._equal(one, entry, proof.at)
             and not (one.path in accepted and self._equal(accepted[one.path], entry, proof.at))
         )
+
+    def swapped(self, proof: Attestation, replaced: Iterable[Entry]) -> bool:
+        """Returns whether a replaced file has the bytes that another input of a proof had."""
+        of_size: dict[int, set[int | None]] = {}
+        for record in proof.inputs:
+            of_size.setdefault(record.size, set()).add(record.sum)
+        alike = (entry for entry in replaced if entry.size in of_size)
+        found = (self._sum(entry.path) for entry in alike)
+        return any(one is not None and one[1] in of_size.get(one[0], ()) for one in found)
 
     def _equal(self, record: FileRecord, entry: Entry, at: float) -> bool:
         if record.identifies(entry, at):

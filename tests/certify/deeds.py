@@ -198,8 +198,8 @@ class Deeds:
             return
         if one.version > certificate.query.target:
             raise Loss(f"S17: {doer.run} put {path} back, the target is {certificate.query.target}")
-        if certificate.query.loader.whole(path) is None:
-            return  # it was cut before it went, and misleads nobody
+        if certificate.query.loader.whole(path) is None or self._dead(path):
+            return  # it was cut before it went, or nothing names its id: it misleads nobody
         spoiled = certificate.garbled | certificate.planted[path]  # before it went
         if file.content not in spoiled and not self._true(one.store, one.version, path):
             raise Loss(f"S17: {doer.run} put {path} back, which is not true any more")

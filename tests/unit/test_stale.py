@@ -464,6 +464,21 @@ def test_a_swap_of_the_last_two_deltas_below_a_snapshot_is_no_rewind(
     assert "20.snapshot" in query.names
 
 
+def test_a_swap_is_no_rewind_either_once_the_commits_are_purged() -> None:
+    query = RewoundQuery()
+    query.run(0, 9)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    contents = query.storage.files
+    for version, other in ((9, 10), (10, 9)):  # by `cp`, in this order
+        content = contents[f"{HOME}/{other}.delta"]
+        query.storage.write(f"{HOME}/{version}.delta", [content], overwrite=True)
+    query.run(10, 20)
+    query.purge(15)
+    assert query.wrong == []  # 10.snapshot hides it
+    assert codes(maintain(query.storage, TIGHT).findings) == {"SNAPSHOT_MISMATCH"}
+    assert query.wrong == []
+
+
 def test_a_late_task_that_writes_the_same_rows_in_another_order_spoils_nothing(
     query: RewoundQuery,
 ) -> None:

@@ -90,6 +90,16 @@ def test_once_its_commit_is_purged_one_replaced_file_may_be_an_edit() -> None:
     assert kind(judged({3: 140.0, 4: 150.0}, commits=commits)) == "stale"
 
 
+def test_two_files_that_changed_places_are_no_rewind_once_no_commit_tells() -> None:
+    """Copied over one another in their order, they look like what a rewound query writes."""
+    store, checkpoint = seen({3: 140.0, 4: 150.0}, commits={})
+    assert kind(judge(store, checkpoint)) == "stale"
+    swapped = tuple(replace(one, swapped=True) for one in store.outdated)
+    assert kind(judge(replace(store, outdated=swapped), checkpoint)) == "disputed"
+    committed = replace(checkpoint, commit_times=seen({})[1].commit_times)
+    assert kind(judge(replace(store, outdated=swapped), committed)) == "stale"
+
+
 def test_a_stale_snapshot_of_executors_is_compared_first() -> None:
     found = judged({4: 150.0}, ours=False)
     assert kind(found) == "disputed"
