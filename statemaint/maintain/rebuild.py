@@ -157,25 +157,32 @@ class _Rebuild:
         return self.store.rocks is not None or seems_whole(self.source, snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
-        chain, path = self._below(snapshot.version), snapshot.entry.path
-        if chain is None:
-            return
+        """Compares a snapshot with the one below and what follows on it.
+
+        Where nobody has compared that one, it may be the one that is wrong: then the log from
+        further below decides, as far as that is in no doubt.
+        """
         self.believed.discard(snapshot.version)
+        below, delta = self._chain(snapshot.version - 1), self.versions.deltas[snapshot.version]
+        chain = Chain(snapshot.version, below.base, (*below.deltas, delta))
+        believed = below.base is None or below.start in self.believed
+        try:
+            self._must_equal(snapshot, chain)
+        except (CheckpointError, UnsupportedError):
+            chain = self.versions.from_log(snapshot.version, proved=self.believed) or chain
+            if believed or chain.start == below.start:
+                raise
+            if self._in_doubt(chain):
+                return
+            self._must_equal(snapshot, chain)
+            believed = True
+        if believed:
+            self.believed.add(snapshot.version)
+
+    def _must_equal(self, snapshot: Snapshot, chain: Chain) -> None:
+        path = snapshot.entry.path
         folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
         must_equal(path, self.digests[path], digest_of(folded, chain.version))
-        self.believed.add(snapshot.version)
-
-    def _below(self, version: int) -> Chain | None:
-        """Returns what the snapshot of a version has to be equal to, if anything tells.
-
-        A snapshot below that nobody has compared may be the one that is wrong: then it is the log
-        from further below, as far as that is in no doubt.
-        """
-        below = self._chain(version - 1)
-        if below.base is None or below.start in self.believed:
-            return Chain(version, below.base, (*below.deltas, self.versions.deltas[version]))
-        chain = self.versions.from_log(version, proved=self.believed)
-        return chain if chain and not self._in_doubt(chain) else None
 
     def _in_doubt(self, chain: Chain) -> bool:
         if chain.base and chain.base.entry.path in self.suspects:

@@ -395,6 +395,19 @@ def test_a_snapshot_above_one_that_is_disputed_is_not_blamed_for_it() -> None:
     assert query.wrong == []
 
 
+def test_two_snapshots_of_executors_that_agree_are_not_disproved_by_an_edited_log() -> None:
+    query = RewoundQuery()
+    query.run(0, 5)
+    query.storage.write(f"{HOME}/6.snapshot", [encode(query.truth[6].items())])
+    query.storage.write(f"{HOME}/4.delta", [encode([(b"edited", b"4")])], overwrite=True)
+    query.run(6, 7)
+    query.storage.write(f"{HOME}/7.snapshot", [encode(query.truth[7].items())])
+    query.purge(6)
+    found = verify(query.storage, deep=True).findings
+    assert {one.path for one in found} == {f"{HOME}/6.snapshot"}
+    assert plan_repair(query.storage).steps == ()
+
+
 def test_a_right_snapshot_is_not_blamed_for_a_wrong_one_below() -> None:
     """Nobody has compared those of executors, and one of them is cut off."""
     query = RewoundQuery()
