@@ -41,15 +41,17 @@ def _gap(store: Store, noted: Uploads, file: Snapshot, *, alone: bool) -> int:
 def _first_without(store: Store, file: Snapshot) -> int:
     """Returns the version from which on no executor uploaded any before its first snapshot.
 
-    That is where the changelogs below it begin, or where we began to look: whatever an executor
-    may have uploaded below the changelogs has been cleaned up together with them.
+    That is where the changelogs below it begin, or where we began to look. Before that nobody
+    knows: a clean-up takes the snapshots below, and the changelogs together with them.
     """
+    least = max(0, file.version - MOST_INFERRED)
+    if store.since is None:
+        return least
     changed = {one.version for one in store.files if isinstance(one, Delta)}
     first = file.version - 1
     while first in changed:
         first -= 1
-    watched = first if store.since is None else store.since
-    return max(min(first, watched), file.version - MOST_INFERRED)
+    return max(min(first, store.since), least)
 
 
 def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:

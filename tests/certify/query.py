@@ -305,8 +305,12 @@ class Query:
         self.running = False
         self._rest()
 
-    def seen(self) -> None:
-        """Notes what maintenance can see by now of the executors' habits."""
+    def seen(self) -> dict[str, int]:
+        """Returns what maintenance can see by now of the executors' habits."""
+        return {}
+
+    def noted(self, gaps: dict[str, int]) -> None:
+        """Tells what a run of maintenance that has come to its end had seen of them."""
 
     def stop(self) -> None:
         """Ends the query and all that belongs to it, as whoever changes its logs has to."""

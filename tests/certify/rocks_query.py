@@ -104,7 +104,7 @@ class RocksQuery(Query):
     Attributes:
         executors: of each store.
         held: the snapshots that somebody has and nobody has seen.
-        gap: the widest gap between two uploads that maintenance has seen.
+        gaps: of each store, the widest gap between two uploads that maintenance has noted.
         watched: whether maintenance was ever here.
         purged: the oldest version that the executors' clean-up has left.
         chosen: what clean-ups that began earlier are going to delete.
@@ -115,7 +115,7 @@ class RocksQuery(Query):
 
     executors: dict[str, Executor] = field(default_factory=dict)
     waiting: list[Held] = field(default_factory=list)
-    gap: int = 0
+    gaps: dict[str, int] = field(default_factory=dict)
     watched: bool = False
     purged: int = 0
     chosen: list[tuple[str, int, list[str]]] = field(default_factory=list)
@@ -223,8 +223,8 @@ class RocksQuery(Query):
         """Ends the batch if all its tasks are done."""
         if not Query.commit(self):
             return False
-        for executor in self.executors.values():
-            if executor.base and self.target - executor.begun >= self._allowed - 1:
+        for directory, executor in self.executors.items():
+            if executor.base and self.target - executor.begun >= self._allowed(directory) - 1:
                 executor.alive = False  # it never uploads again
         self.waiting = [one for one in self.waiting if self._in_time(one)]
         if self.waiting and self.random.random() < 0.3:
@@ -245,21 +245,30 @@ class RocksQuery(Query):
 
     # -- maintenance in the executors
 
-    @property
-    def _allowed(self) -> int:
+    def _allowed(self, directory: str) -> int:
         """Returns how long maintenance waits for an executor; before it first came, for ever."""
-        return max(LEAST_QUIET, 2 * self.gap) if self.watched else 1 << 60
+        widest = self.gaps.get(directory, 0)
+        return max(LEAST_QUIET, 2 * widest) if self.watched else 1 << 60
 
     def _in_time(self, held: Held) -> bool:
-        return not held.old or self.target - held.begun < self._allowed - 1
+        return not held.old or self.target - held.begun < self._allowed(held.directory) - 1
 
-    def seen(self) -> None:
-        """Notes what maintenance can see by now: how far apart executors upload."""
+    def seen(self) -> dict[str, int]:
+        """Returns how far apart executors upload, by what maintenance can see now."""
         self.watched = True
+        found = {}
         for directory in self.habits.stores:
             live = self.world.index.live[directory].items()
             versions = sorted({one.version for path, one in live if self._is_theirs(path)})
-            self.gap = max([self.gap, *(high - low for low, high in pairwise(versions))])
+            found[directory] = max((high - low for low, high in pairwise(versions)), default=0)
+            if len(versions) == 1 and directory not in self.gaps:  # what was before, nobody knows
+                found[directory] = min(versions[0], 500)
+        return found
+
+    def noted(self, gaps: dict[str, int]) -> None:
+        """Tells that a run which has seen some gaps has come to its end, and so noted them."""
+        for directory, widest in gaps.items():
+            self.gaps[directory] = max(widest, self.gaps.get(directory, 0))
 
     def _is_theirs(self, path: str) -> bool:
         file = self.world.files.get(path)

@@ -79,6 +79,7 @@ class Stage:
         self.shared: str | None = None
         self.sound = True
         self.undercut = False
+        self.glimpses: dict[int, dict[str, int]] = {}
         self.runs = 0
         self.usual = 40
 
@@ -251,8 +252,8 @@ class Stage:
 
     def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> None:
         self.query.held = self.query.held or work.stops(doer)
-        self.query.seen()
         found = Maintainer(self.world, doer, self.tally, does)
+        self.glimpses[id(found)] = self.query.seen()
         found.start(halt)
         self.after(found)
 
@@ -275,12 +276,18 @@ class Stage:
         self.tally["operations"] += maintainer.operations
         if maintainer.doer.verb == "maintain":
             self.usual = max(20, maintainer.points)
+            self._noted(maintainer)
         if self.log is not None and maintainer.error:
             self.log.append(f"    {maintainer.doer.run}: {maintainer.error!r}")
         if maintainer.doer.verb == "repair" and maintainer.error is None:
             self._whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
+
+    def _noted(self, maintainer: Maintainer) -> None:
+        gaps = self.glimpses.pop(id(maintainer), {})
+        if maintainer.report:
+            self.query.noted(gaps)
 
     def _whole_again(self) -> None:
         torn, self.certificate.torn = self.certificate.torn, set()
