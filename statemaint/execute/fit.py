@@ -56,14 +56,15 @@ def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
     )
 
 
-def target_of(storage: Storage) -> int:
-    """Returns the newest committed version; 0 without one.
+def committed(storage: Storage) -> tuple[int, int]:
+    """Returns the oldest and the newest committed version; zeros without one.
 
     Raises:
         StorageError: when the storage fails.
     """
     names = (one.name for one in storage.list("commits"))
-    return max((version_of(int(one)) for one in names if one.isdecimal()), default=0)
+    versions = [version_of(int(one)) for one in names if one.isdecimal()]
+    return min(versions, default=0), max(versions, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class _Fit:
     def __init__(self, storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> None:
         self._storage, self._found, self._deeds, self._ended = storage, found, deeds, ended
         self._same = Same(storage, found, deeds)
-        self._target = target_of(storage)
+        self._required, self._target = committed(storage)
         self._files: Mapping[str, StateFile] = {
             path: classify_any(Entry(path, entry.size, entry.modified))
             for path, entry in found.files.items()
@@ -131,14 +132,26 @@ class _Fit:
             and isinstance(file := classify_any(entry), Delta | Snapshot)
         ]
         highest, logs = max(file.version for file in files), dict[int, _Log]()
-        for file in files:
+        back = {file.version for file in there}
+        for file in sorted(files, key=lambda one: one.version, reverse=True):
             note = self._found.notes.get(file.entry.path)
             world = note.world if note else None
             if id(world) not in logs:
                 logs[id(world)] = self._log(directory, world, note, there, highest)
             stale = _STALE if note and note.stale else None
-            if why := stale or self._above(file, world) or logs[id(world)].against(file.version):
+            why = stale or self._above(file, world) or logs[id(world)].against(file.version)
+            if why := why or self._lone(file.version, back):
                 yield file.entry.path, why
+            else:
+                back.add(file.version)
+
+    def _lone(self, version: int, back: Collection[int]) -> str | None:
+        """Returns why a file does not fit below the files that are there, if it does not."""
+        above = min((one for one in back if one >= version), default=version)
+        lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
+        if lacking:
+            return f"version {lacking[-1]}, which the commit log asks for, is gone since; {_LEAVE}"
+        return None
 
     def _above(self, file: Versioned, world: StoreWorld | None) -> str | None:
         """Returns why a file above the newest committed version does not fit, if it does not."""

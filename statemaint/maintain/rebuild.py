@@ -116,7 +116,7 @@ class _Rebuild:
         found = [error for error in errors if error]
         snapshot = self.versions.snapshots.get(version)
         compared = version - 1 in self.loads and version in self.versions.deltas
-        compared = compared and snapshot is not None and snapshot.entry.path not in self.suspects
+        compared = compared and snapshot is not None and not self._is_suspect(snapshot)
         if snapshot and compared and snapshot.entry.path in self.digests and not found:
             try:
                 self._compare(snapshot)
@@ -157,35 +157,44 @@ class _Rebuild:
         return self.store.rocks is not None or seems_whole(self.source, snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
-        """Compares a snapshot with the one below and what follows on it.
-
-        Where nobody has compared that one, it may be the one that is wrong: then the log from
-        further below decides, as far as that is in no doubt.
-        """
+        """Compares a snapshot with the one below and what follows on it."""
         self.believed.discard(snapshot.version)
         below, delta = self._chain(snapshot.version - 1), self.versions.deltas[snapshot.version]
-        chain = Chain(snapshot.version, below.base, (*below.deltas, delta))
-        believed = below.base is None or below.start in self.believed
+        chain, base = Chain(snapshot.version, below.base, (*below.deltas, delta)), below.base
         try:
             self._must_equal(snapshot, chain)
         except (CheckpointError, UnsupportedError):
-            chain = self.versions.from_log(snapshot.version, proved=self.believed) or chain
-            if believed or chain.start == below.start:
+            if base is None or base.version in self.believed:
                 raise
-            if self._in_doubt(chain):
-                return
-            self._must_equal(snapshot, chain)
-            believed = True
-        if believed:
-            self.believed.add(snapshot.version)
+            log = self.versions.from_log(snapshot.version, proved=self.believed) or chain
+            if log.start == base.version or (self._in_doubt(log) and not self._is_suspect(base)):
+                raise
+            self._compare_both(snapshot, base, log)
+        else:
+            if base is None or base.version in self.believed:
+                self.believed.add(snapshot.version)
+
+    def _compare_both(self, snapshot: Snapshot, base: Snapshot, log: Chain) -> None:
+        """Lets the log tell which of two snapshots is wrong; nobody has compared the lower one."""
+        if self._in_doubt(log):
+            return
+        self._must_equal(snapshot, log)
+        self.believed.add(snapshot.version)
+        if not self._is_suspect(base):
+            below = self.versions.from_log(base.version, proved=self.believed)
+            self._must_equal(base, below or log)
 
     def _must_equal(self, snapshot: Snapshot, chain: Chain) -> None:
         path = snapshot.entry.path
+        found = self.digests.get(path) or self.engine().digest(self.source, path)
         folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
-        must_equal(path, self.digests[path], digest_of(folded, chain.version))
+        must_equal(path, found, digest_of(folded, chain.version))
+
+    def _is_suspect(self, snapshot: Snapshot) -> bool:
+        return snapshot.entry.path in self.suspects
 
     def _in_doubt(self, chain: Chain) -> bool:
-        if chain.base and chain.base.entry.path in self.suspects:
+        if chain.base and self._is_suspect(chain.base):
             return True
         doubtful = (one for one in self.suspects.values() if not one.by_query)
         replaced = {version for one in doubtful for version in one.replaced}

@@ -185,14 +185,18 @@ class _Decision:
         for write in self.writes:
             for side in self._lone_of(write.version):
                 yield Delete(self.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
-            if write.path in self.stale:
-                yield from self._stale_of(fates, write.path)
+        in_the_way = [write.version for write in self.writes if write.path in self.stale]
+        if in_the_way:
+            yield from self._stale_up_to(fates, max(in_the_way))
 
-    def _stale_of(self, fates: dict[Entry, Fate], path: str) -> Iterator[Delete]:
-        """Yields the deletions of a stale snapshot, and of what lies beside it."""
+    def _stale_up_to(self, fates: dict[Entry, Fate], version: int) -> Iterator[Delete]:
+        """Yields the deletions of stale snapshots and what lies beside them, from the lowest on.
+
+        Without those below, a restart would begin with one of them until it is gone as well.
+        """
         sides = {one.entry.path: one.owner for one in self.store.files if isinstance(one, SideFile)}
         for delete in self._deletes(fates, set()):
-            if sides.get(delete.path, delete.path) == path:
+            if sides.get(delete.path, delete.path) in self.stale and delete.version <= version:
                 yield delete
 
     def _compared(self) -> Iterator[Attest]:

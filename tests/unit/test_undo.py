@@ -243,6 +243,18 @@ def test_nor_where_spark_has_cleaned_up_below(storage: MemoryStorage, trashed: s
     assert "and what lay below it is gone" in found.left[f"{HOME}/5.snapshot"]
 
 
+def test_nor_where_spark_has_cleaned_up_above(storage: MemoryStorage, trashed: str) -> None:
+    """What came back would end at a gap, in versions that the commit log still asks for."""
+    snapshot(storage, 18)
+    for name in ("17.delta", "17.snapshot"):
+        storage.delete(f"{HOME}/{name}")
+    found = undo(storage, trashed)
+    assert found.files == 0
+    text = "version 17, which the commit log asks for, is gone since"
+    assert text in found.left[f"{HOME}/16.delta"]
+    assert "BROKEN_CHAIN" not in {one.code for one in verify(storage).findings}
+
+
 def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed: str) -> None:
     before = state(storage)
     rewind(storage, 19)
