@@ -1,5 +1,6 @@
 """Carrying a plan out: the only code that writes or deletes."""
 
+from statemaint.execute.commits import must_stand, newest_commit
 from statemaint.execute.execute import execute
 from statemaint.execute.lease import Claim, Fence, Lease, leased, newest
 from statemaint.execute.ledger import Ledger
@@ -20,7 +21,9 @@ __all__ = [
     "leased",
     "mend",
     "must_be_in_trash",
+    "must_stand",
     "newest",
+    "newest_commit",
     "restore",
     "trashed_runs",
 ]

@@ -5,6 +5,16 @@ from statemaint.listing import Entry
 from statemaint.storage import Storage
 
 
+def newest_commit(storage: Storage) -> Entry | None:
+    """Returns the newest entry of the commit log; `None` where there is none.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    found = {int(one.name): one for one in storage.list("commits") if one.name.isdecimal()}
+    return found[max(found)] if found else None
+
+
 def must_stand(storage: Storage, commit: Entry | None) -> None:
     """Makes sure that nobody has rewound the query since a run was planned; one request.
 

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from statemaint.execute import Ledger, Restored, leased, must_be_in_trash, restore
+from statemaint.execute import (
+    Ledger,
+    Restored,
+    leased,
+    must_be_in_trash,
+    must_stand,
+    newest_commit,
+    restore,
+)
 from statemaint.maintain.history import has_ended, note_undo
 from statemaint.maintain.maintain import new_run_id
 from statemaint.scan import must_be_checkpoint
@@ -55,6 +63,7 @@ def undo(
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has gone on since.
         LeaseHeldError: when another run maintains the checkpoint.
+        Superseded: when the query was rewound before the first file came back.
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
@@ -65,9 +74,12 @@ def undo(
         ledger = Ledger(storage, mine, lease)
         noted = partial(note_undo, storage, mine, lease, of=run, started=started)
 
+        commit = newest_commit(storage)
+
         def begin(files: Sequence[Mapping[str, Any]]) -> None:
             ledger.restoring(run, files)
             noted(files=None)
+            must_stand(storage, commit)
 
         ended = has_ended(storage, run)
         for one in restore(storage, run, ended=ended, note=begin, before=lease.check):
