@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
+from itertools import pairwise
 
 from statemaint.codec import checksum
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
@@ -136,12 +137,12 @@ class _Search:
             yield "a zip that stays refers to it"
         new = sorted(_damage(without) - self._damage - _allowed(cure))
         yield from (f"without it, {code} at {path}" for code, path in new)
+        if cure.reason is RemoveReason.BAD_SNAPSHOT:
+            yield from self._in_doubt(cure, before)
         if cure.reason is RemoveReason.STALE_CHECKSUM:
             yield from self._against_checksum(cure, before, without)
         elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH:
             yield from self._against_log(cure, before, after)
-        if cure.reason is RemoveReason.BAD_SNAPSHOT:
-            yield from self._in_doubt(cure, before)
         if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
             yield "no zip is left that says which column families there are"
 
@@ -205,11 +206,8 @@ class _Search:
                     "since; put the log's files back from a copy"
                 )
         chain = after.versions.from_log(cure.version, proved=())
-        if chain and (young := _edited(after, chain, cure.removes[-1].entry)):
-            yield (
-                f"{young} was written after it, and not by a query that was rewound; one of the "
-                "two is wrong"
-            )
+        if chain and (why := _edited(after, chain, cure.removes[-1].entry)):
+            yield f"{why}; one of the two is wrong"
         if chain and chain.base and not _is_proved(after, chain.base.entry.path):
             yield (
                 f"what it differs from begins with {chain.base.entry.path}, which nobody has "
@@ -288,18 +286,19 @@ def _says_a_sum(storage: Storage, side: SideFile) -> bool:
 
 
 def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
-    """Returns a change that is younger than a snapshot of it, where no rewind explains that.
+    """Returns why a log may have been changed by something else than its query, if it may.
 
-    A query that was rewound writes every change again, from some one up to the snapshot's and on.
+    A query writes one change after the other. One that was rewound writes every change again, from
+    some one up to the snapshot's and on.
     """
-    if snapshot.modified is None:
-        return None
-    ages = [(one.entry.modified or 0.0) > snapshot.modified for one in chain.deltas]
     above = store.versions.deltas.get(chain.version + 1)
-    newest = chain.deltas[-1].entry.modified or 0.0
-    goes_on = above is None or (above.entry.modified or 0.0) >= newest
-    by_query = ages == sorted(ages) and (goes_on or not any(ages))
-    return None if by_query else chain.deltas[ages.index(True)].entry.path
+    entries = [one.entry for one in (*chain.deltas, *((above,) if above else ()))]
+    for one, after in pairwise(entries):
+        if (one.modified or 0.0) > (after.modified or 0.0):
+            if snapshot.modified is not None and (one.modified or 0.0) > snapshot.modified:
+                return f"{one.path} was written after it, and not by a query that was rewound"
+            return f"{one.path} was written after {after.path}, which no query does"
+    return None
 
 
 def _is_proved(store: Store, path: str) -> bool:

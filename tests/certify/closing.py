@@ -73,7 +73,8 @@ def _ends(stage: "Stage", policy: Policy) -> None:
             found = last.report.findings if last.report else last.error
             raise Loss(f"S15: maintenance does not recover: {found}")
     if last.report and last.report.plan.actions:
-        raise Loss(f"S15: a third run still wants to do {last.report.plan.actions}")
+        left = last.report.plan.actions
+        raise Loss(f"S15: a third run still wants to do {len(left)}, the first is {left[0]}")
 
 
 def _rested(stage: "Stage", directory: str, policy: Policy) -> None:

@@ -148,4 +148,4 @@ def _play(stage: Stage, random: Random) -> None:
     most = 25 if stage.setting.habits.rocks else 40
     for step in random.choices(steps, weights, k=random.randint(5, most)):
         step(stage, random, usual)
-    settle(stage, usual.override(max_deletes_per_run=1000), repairs=random.random() < 0.3)
+    settle(stage, usual.override(max_deletes_per_run=100_000), repairs=random.random() < 0.3)
