@@ -206,8 +206,8 @@ class _Search:
                     "since; put the log's files back from a copy"
                 )
         chain = after.versions.from_log(cure.version, proved=())
-        if chain and (why := _edited(after, chain, cure.removes[-1].entry)):
-            yield f"{why}; one of the two is wrong"
+        if chain and (edited := _edited(after, chain, cure.removes[-1].entry)):
+            yield f"{edited}; one of the two is wrong"
         if chain and chain.base and not _is_proved(after, chain.base.entry.path):
             yield (
                 f"what it differs from begins with {chain.base.entry.path}, which nobody has "

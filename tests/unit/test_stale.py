@@ -133,6 +133,26 @@ def test_what_a_stale_snapshot_hid_is_compared_before_it_goes() -> None:
     assert query.wrong == []
 
 
+def test_stale_snapshots_go_from_the_lowest_on() -> None:
+    """Else a restart after a crash would begin with a lower one, which another one had hidden."""
+    query = RewoundQuery()
+    query.run(0, 2)
+    query.purge(1)
+    rebasing = Policy(min_deltas_for_snapshot=1, min_batches_to_retain=1, grace=100, orphan_age=0)
+    assert maintain(query.storage, rebasing).exit_code == 0
+    assert {"2.snapshot", "3.snapshot"} <= query.names
+    query.rewind(0)
+    query.run(0, 2, source="b")
+    assert maintain(query.storage, rebasing).exit_code == 0
+    found = [
+        json.loads(line)
+        for line in query.storage.files["_statemaint/ledger/0/0.jsonl"].splitlines()
+    ]
+    gone = [line["path"] for line in found if line.get("action") == "delete"]
+    assert gone == [f"{HOME}/2.snapshot", f"{HOME}/3.snapshot"]
+    assert query.wrong == []
+
+
 def test_a_run_that_is_killed_anywhere_leaves_the_truth_recoverable(query: RewoundQuery) -> None:
     rewound(query, 29)
     query.purge(25)
@@ -393,6 +413,32 @@ def test_a_snapshot_above_one_that_is_disputed_is_not_blamed_for_it() -> None:
     assert {one.path for one in found if one.damage} == {f"{HOME}/6.snapshot"}
     assert plan_repair(query.storage).steps == ()
     assert query.wrong == []
+
+
+def test_the_snapshot_below_is_blamed_where_the_log_proves_the_one_above() -> None:
+    """It is needed for a retained version, and no retained version is its own."""
+    query = RewoundQuery()
+    query.run(0, 11)
+    query.storage.write(f"{HOME}/7.snapshot", [encode([(b"wrong", b"1")])])
+    query.storage.write(f"{HOME}/10.snapshot", [encode(query.truth[10].items())])
+    query.purge(8)
+    assert query.wrong == [9]
+    looked = doctor(query.storage)
+    assert {one.path for one in looked.findings} == {f"{HOME}/7.snapshot"}
+
+
+def test_a_log_that_is_not_in_the_order_of_its_times_disproves_no_snapshot() -> None:
+    """Two files that were moved, and kept their times; the snapshot is younger than both."""
+    query = RewoundQuery(keys=1)
+    query.run(0, 11)
+    query.storage.write(f"{HOME}/10.snapshot", [encode(query.truth[10].items())])
+    swapped(query, 10, 11)
+    assert codes(verify(query.storage, deep=True).findings) == {"SNAPSHOT_MISMATCH"}
+    plan = plan_repair(query.storage)
+    assert plan.steps == ()
+    assert "10.delta was written after state/0/0/11.delta, which no query does" in str(
+        plan.unmended
+    )
 
 
 def test_two_snapshots_of_executors_that_agree_are_not_disproved_by_an_edited_log() -> None:

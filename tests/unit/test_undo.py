@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from statemaint.codec.checksum import hadoop
+from statemaint.errors import Superseded
 from statemaint.execute.manifest import (
     FOLDER,
     Note,
@@ -252,6 +253,27 @@ def test_nor_where_spark_has_cleaned_up_above(storage: MemoryStorage, trashed: s
     assert found.files == 0
     text = "version 17, which the commit log asks for, is gone since"
     assert text in found.left[f"{HOME}/16.delta"]
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_nor_into_a_query_that_is_rewound_meanwhile(
+    storage: MemoryStorage, trashed: str, *, writes: bool
+) -> None:
+    """After the undo has decided what fits, and before the first file comes back."""
+    append = storage.append
+
+    def meanwhile(path: str, content: bytes) -> None:
+        append(path, content)
+        if path.endswith("/undo.jsonl"):
+            rewind(storage, 17)
+            if writes:
+                run(storage, 17, 24, attempt=2)
+
+    storage.append = meanwhile  # type: ignore[assignment, method-assign]
+    before = state(storage).keys()
+    with pytest.raises(Superseded, match="the query was rewound"):
+        undo(storage, trashed)
+    assert state(storage).keys() == before
 
 
 def test_it_all_comes_back_after_a_rewind_above(storage: MemoryStorage, trashed: str) -> None:
