@@ -10,8 +10,9 @@ import google_crc32c
 
 from statemaint.codec import checksum
 from statemaint.codec.digest import StateDigest
-from statemaint.errors import AlreadyExistsError, StorageError
-from statemaint.fold import Chunks
+from statemaint.errors import AlreadyExistsError, CheckpointError, StorageError
+from statemaint.execute.lease import Fence
+from statemaint.fold import Chunks, Engine, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot
 from statemaint.storage import Storage
@@ -124,3 +125,22 @@ def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: E
         return storage.write(path, [checksum.spark(value, entry.size, storage.now())])
     except AlreadyExistsError:  # Spark's own; reading back compares it with what is there
         return storage.stat(path)
+
+
+def read_back(
+    engine: Engine, source: Source, path: str, digest: StateDigest, fence: Fence
+) -> StateDigest:
+    """Reads a snapshot that is in place, and returns its digest, which must be the one given.
+
+    Raises:
+        CheckpointError: when it holds anything else, or cannot be read.
+        LeaseLostError: then, where another run may have deleted its tables as orphans meanwhile.
+        StorageError: when the storage fails.
+    """
+    try:
+        found = engine.digest(source, path)
+        must_equal(path, found, digest)
+    except CheckpointError:
+        fence.must_hold()
+        raise
+    return found

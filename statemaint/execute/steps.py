@@ -8,7 +8,7 @@ from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
 from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
-from statemaint.execute.publish import Published, publish
+from statemaint.execute.publish import Published, publish, read_back
 from statemaint.execute.publish_zip import built, publish_zip
 from statemaint.execute.trash import Trash
 from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
@@ -158,8 +158,7 @@ class StoreRun:
         if verify:
             # Spark's, if it was first with the snapshot, is compared as well as one of ours.
             source = self.source.beside(action.path) if action.checksum else self.source
-            found = self.engine.digest(source, action.path)
-            must_equal(action.path, found, published.digest)
+            found = read_back(self.engine, source, action.path, published.digest, self.fence)
             ours = published.written > 0
             proof = self._proof(action, entry, found, action.chain, ours=ours)
         self.fence.must_hold()

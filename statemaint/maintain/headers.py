@@ -8,10 +8,12 @@ Nothing between the two is looked at, and the other compressions have no end tha
 zip of RocksDB is read by every scan, and its tables are listed.
 """
 
+from collections.abc import Callable
 from io import SEEK_END
 from typing import BinaryIO
 
 from statemaint.codec import changelog, lz4_block, records
+from statemaint.codec.changelog import Header
 from statemaint.codec.compression import decode
 from statemaint.codec.lz4_block import HEADER_SIZE, Lz4Block
 from statemaint.errors import CodecError
@@ -19,25 +21,39 @@ from statemaint.fold import Source
 from statemaint.model.files import Delta, Snapshot
 
 
-def seems_whole(source: Source, file: Delta | Snapshot) -> bool:
+def seems_whole(
+    source: Source,
+    file: Delta | Snapshot,
+    on_header: Callable[[Header], object] = lambda _: None,
+) -> bool:
     """Tells whether a file begins and ends as its format says.
 
     One that does not need not be damaged: Spark reads an lz4 stream without its end. Only reading
     it whole tells.
+
+    Args:
+        source: where it lies, and how it is written.
+        file: which.
+        on_header: is given the header of a changelog.
 
     Raises:
         NotFoundError: when it is gone; Superseded: when it is replaced while it is read.
         StorageError: when it cannot be read.
     """
     with source.storage.open(file.entry.path) as stream:
-        return _begins(source, file, stream) and _ends(source, stream)
+        return _begins(source, file, stream, on_header) and _ends(source, stream)
 
 
-def _begins(source: Source, file: Delta | Snapshot, stream: BinaryIO) -> bool:
+def _begins(
+    source: Source,
+    file: Delta | Snapshot,
+    stream: BinaryIO,
+    on_header: Callable[[Header], object],
+) -> bool:
     payload = decode(source.compression, stream)
     try:
         if file.entry.path.endswith(".changelog"):
-            changelog.read_header(payload)
+            on_header(changelog.read_header(payload))
         else:
             removals = isinstance(file, Delta)
             found = records.decode(payload, row_checksums=source.row_checksums, removals=removals)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
 
+from statemaint.codec.changelog import Header, Lineage
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import (
     CheckpointError,
     CodecError,
+    DamagedError,
     NotFoundError,
     StaleChecksumError,
     Superseded,
@@ -20,6 +22,7 @@ from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.lineage import leads_nowhere
 from statemaint.plan import Suspect, batches_through, judge
 
 _Bad = CheckpointError | UnsupportedError
@@ -62,7 +65,7 @@ def rebuild(
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
-    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects)
+    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, first)
     findings: list[Finding] = []
     checked = 0
     for version in sorted(one_by_one.loads):
@@ -94,6 +97,7 @@ class _Rebuild:
     loads: frozenset[int]
     depth: Depth
     suspects: Mapping[str, Suspect]  # they are compared by themselves
+    required: int
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
@@ -136,9 +140,21 @@ class _Rebuild:
         return self.read[path]
 
     def _delta(self, delta: Delta) -> None:
-        if self.depth is Depth.HEADERS and seems_whole(self.source, delta):
-            return
-        self.engine().check(self.source, delta.entry.path)
+        by_id = delta.id and delta.version >= self.required
+        header: list[Header] = []
+        if self.depth is Depth.HEADERS or by_id:
+            whole = seems_whole(self.source, delta, header.append)
+        if self.depth is not Depth.HEADERS or not whole:
+            self.engine().check(self.source, delta.entry.path)
+        if by_id and header and delta.version not in self.versions.snapshots:
+            self._must_lead(delta, header[0].lineage)
+
+    def _must_lead(self, delta: Delta, lineage: Lineage) -> None:
+        ids = self.store.rocks.ids if self.store.rocks else {}
+        item = delta.version, delta.id or ""
+        if why := leads_nowhere(item, lineage, ids, self.versions.snapshots):
+            code = FindingCode.LINEAGE_BROKEN.value
+            raise DamagedError(delta.entry.path, f"Spark cannot load it: {why}", code=code)
 
     def _snapshot(self, snapshot: Snapshot) -> None:
         if self.depth is Depth.HEADERS and self._believed(snapshot):

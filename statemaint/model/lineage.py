@@ -7,7 +7,7 @@ beyond it where a lineage ends at a version whose snapshot never arrived: that v
 changelog says what came before.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -136,3 +136,26 @@ def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
             if before.setdefault(later, earlier) != earlier:
                 disputed.add(later)
     return MappingProxyType(before), frozenset(disputed)
+
+
+def leads_nowhere(
+    item: Item, lineage: Iterable[Item], ids: Mapping[int, str], zips: Collection[int]
+) -> str | None:
+    """Returns why Spark cannot load an attempt by the lineage in its own changelog, if it cannot.
+
+    Mirrors `RocksDB.loadWithCheckpointId`, which asks no other changelog.
+
+    Args:
+        item: the attempt.
+        lineage: what its changelog says came before.
+        ids: the id that counts at each version.
+        zips: the versions of which the zip that counts can be loaded.
+    """
+    whole = sorted((*lineage, item))
+    if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):
+        return "its lineage has a gap"
+    if other := next((one for one in whole if ids.get(one[0], one[1]) != one[1]), None):
+        return f"its lineage names {other[1]} at version {other[0]}, which does not count"
+    if whole[0][0] > 1 and not any(version in zips for version, _ in whole):
+        return f"its lineage begins with version {whole[0][0]}, and none in it has a zip"
+    return None

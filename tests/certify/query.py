@@ -80,6 +80,7 @@ class Query:
         running: whether it has loaded its state.
         misled: whether it has loaded a state that is not true.
         lines: how many batches have begun to be true, the repeated ones too.
+        landed: the numbers of the changes that its tasks have put in place, by path.
     """
 
     world: World
@@ -101,6 +102,7 @@ class Query:
     running: bool = False
     misled: bool = False
     lines: int = 0
+    landed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.states = States(self.habits.codec)
@@ -249,6 +251,7 @@ class Query:
         if self.habits.checksums:
             change[f"{path}.crc"] = spark_checksum(attempt.content)
         self.world.change(change)
+        self.landed[path] = self.world.files[path].number
         return True
 
     def abort(self, directory: str, *, tidy: bool) -> None:

@@ -177,7 +177,7 @@ class Stage:
         """An executor's clean-up that has chosen long ago deletes."""
         if isinstance(self.query, RocksQuery) and not self._misleading:
             self.step("a clean-up that began earlier deletes what it has chosen")
-            self.undercut |= bool(self.paused)
+            self.undercut = True
             self.tally["late cleanups of Spark"] += self.query.clean_late(number)
 
     @property
