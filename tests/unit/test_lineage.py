@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Rocks
 from statemaint.model.files import Delta, Snapshot, StateFile
-from statemaint.model.lineage import Attempts, Item, Lineages, Lost
+from statemaint.model.lineage import Attempts, Item, Lineages, Lost, leads_nowhere
 
 
 def files(notation: str) -> list[StateFile]:
@@ -180,3 +181,27 @@ def test_versions_without_ids_count_below_the_first_id_and_above_the_last() -> N
         "5_x.changelog",
     ]
     assert names(Rocks().loaded(both)) == names(plain)
+
+
+@pytest.mark.parametrize(
+    ("notation", "zips", "why"),
+    [
+        ("1_a 2_b", (), None),
+        ("", (), None),
+        ("4_d 5_e", (4,), None),
+        ("2_b 1_a", (), None),  # as Spark does, whatever their order is
+        ("4_d 5_e", (), "begins with version 4, and none in it has a zip"),
+        ("1_a 3_c", (), "has a gap"),
+        ("1_a 2_x", (), "names x at version 2, which does not count"),
+    ],
+)
+def test_spark_asks_the_lineage_of_a_version_in_its_own_changelog_alone(
+    notation: str, zips: tuple[int, ...], why: str | None
+) -> None:
+    """`RocksDB.loadWithCheckpointId`."""
+    pairs = [one.split("_") for one in notation.split()]
+    lineage = [(int(version), unique) for version, unique in pairs]
+    item = max((version for version, _ in lineage), default=0) + 1, "own"
+    ids = {1: "a", 2: "b", 3: "c", 4: "d", 5: "e", item[0]: "own"}
+    found = leads_nowhere(item, lineage, ids, zips)
+    assert found is None if why is None else why in str(found)

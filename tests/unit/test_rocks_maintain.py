@@ -7,6 +7,7 @@ import pytest
 
 from statemaint.codec import changelog
 from statemaint.codec.digest import digest, digest_key
+from statemaint.errors import LeaseLostError
 from statemaint.execute import steps
 from statemaint.listing import Entry
 from statemaint.maintain import digest_stores, maintain, undo, verify
@@ -101,6 +102,26 @@ def stem(storage: MemoryStorage, version: int) -> str:
 
 def codes(report: Report) -> list[FindingCode]:
     return [one.code for one in report.findings]
+
+
+def test_a_run_that_stood_still_for_too_long_does_not_call_its_own_zip_damaged(
+    storage: MemoryStorage,
+) -> None:
+    """Another run has deleted its tables as orphans before it put the zip in place."""
+
+    class Overtaken(MemoryStorage):
+        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+            entry = super().write(path, chunks, overwrite=overwrite)
+            if path.endswith(".zip"):
+                for one in [one for one in self.files if one.endswith(".sst")]:
+                    self.delete(one)
+                lease = "_statemaint/lease/0000000001.json"
+                fields = json.loads(self.files[lease]) | {"run": "another"}
+                super().write(lease.replace("1.json", "2.json"), [json.dumps(fields).encode()])
+            return entry
+
+    with pytest.raises(LeaseLostError, match="another run has taken the lease over"):
+        maintain(Overtaken(storage.files), TIGHT)
 
 
 def test_a_neglected_store_is_rolled_up_and_what_nobody_needs_goes(storage: MemoryStorage) -> None:

@@ -7,6 +7,7 @@ import pytest
 from statemaint.codec import rocks_zip
 from statemaint.codec.rocks_zip import SstFile, ZipMetadata
 from statemaint.listing import Entry
+from statemaint.maintain import verify
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.files import (
@@ -255,6 +256,22 @@ def test_a_lineage_is_followed_from_changelog_to_changelog(with_ids: MemoryStora
     (store,) = scan(with_ids).stores
     assert store.rocks is not None
     assert store.rocks.ids == dict(lineage(1, 9))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_changelog_under_the_name_of_another_one_does_not_load(
+    with_ids: MemoryStorage, *, deep: bool
+) -> None:
+    """The newest says what came before all of them; Spark asks each version's own."""
+    first, second = (with_ids.files[path(version)] for version in (6, 7))
+    with_ids.write(path(6), [second], overwrite=True)
+    with_ids.write(path(7), [first], overwrite=True)
+    found = verify(with_ids, deep=deep)
+    assert {one.path for one in found.findings if one.damage} == {path(6), path(7)}
+    assert {one.code for one in found.findings} == {FindingCode.LINEAGE_BROKEN}
+    with_ids.write(path(6), [first], overwrite=True)
+    with_ids.write(path(7), [second], overwrite=True)
+    assert verify(with_ids, deep=deep).healthy
 
 
 def test_an_id_that_no_file_has_breaks_the_lineage(with_ids: MemoryStorage) -> None:

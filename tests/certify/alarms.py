@@ -1,0 +1,37 @@
+"""When an alarm is false: something is called damaged, and nothing is."""
+
+from typing import TYPE_CHECKING
+
+from statemaint.model.findings import Finding, FindingCode
+
+if TYPE_CHECKING:
+    from tests.certify.stage import Stage
+
+OF_DAMAGE = {
+    FindingCode.BROKEN_CHAIN,
+    FindingCode.CORRUPT_FILE,
+    FindingCode.SNAPSHOT_MISMATCH,
+    FindingCode.UNREADABLE_COMMIT,
+    FindingCode.UNREADABLE_OFFSET,
+    FindingCode.MISSING_SST,
+    FindingCode.LINEAGE_BROKEN,
+    FindingCode.UNREADABLE_METADATA,
+}
+
+
+def may_be_true(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
+    """Returns whether something was ever wrong, or an executor has cut a log off."""
+    return stage.tainted or _undercut(stage, findings)
+
+
+def _undercut(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
+    """Returns whether all damage is a log that an executor has deleted from under a run.
+
+    The run then puts a snapshot below the gap, and the versions in it do not load.
+    """
+    found = [one for one in findings if one.damage]
+    broken = (one for one in found if one.code is FindingCode.BROKEN_CHAIN)
+    gaps = [(one.store.directory, one.version) for one in broken if one.store and one.version]
+    load = stage.query.loader.load
+    lost = (load(store, [version])[version].state is None for store, version in gaps)
+    return stage.undercut and len(gaps) == len(found) and all(lost)
