@@ -262,9 +262,12 @@ class Operator:
                 self._put_back(path, file)
 
     def _landed(self, path: str) -> bool:
-        """Returns whether it is the query that has written what is there, whatever it is like."""
-        file = self.stage.world.files.get(path)
-        return file is not None and self.stage.query.landed.get(path) == file.number
+        """Returns whether it is the query that has written a change, whatever it is like."""
+        file, one = self.stage.world.files.get(path), spot(path)
+        landed = self.stage.query.landed.get(path)
+        return (
+            file is not None and file.number == landed and one is not None and one.kind == "delta"
+        )
 
     def _put_back(self, path: str, file: File) -> None:
         self.stage.step(f"{path} is put back as it was")
