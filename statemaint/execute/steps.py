@@ -239,7 +239,6 @@ class StoreRun:
     def _pages(self, deletes: tuple[Delete, ...], trash: Trash | None) -> Iterator[Deleted]:
         for start in range(0, len(deletes), _PAGE):
             page = deletes[start : start + _PAGE]
-            must_stand(self.storage, self.commit)
             self._base_must_stand(page)
             self._tables_must_stand(page)
             self.ledger.deleting(page, trash=trash is not None)
@@ -248,6 +247,7 @@ class StoreRun:
                 gone = max(one.version for one in deletes)
                 trash.note(page, store, target=self.target, gone=gone)
             self.fence.must_hold()
+            must_stand(self.storage, self.commit)  # as late as it can be asked once a page
             self._remove(page, trash)
             yield from (Deleted(one) for one in page)
 

@@ -63,6 +63,7 @@ class Certificate:
         known: of each store and version, its true state and whether it could be made.
         made: the snapshots of maintenance by path.
         overtaken: the runs in whose middle the query was taken back.
+        begun: what such a run was in the middle of deleting, a page at a time, by run and path.
         torn: the versions that a repair has made impossible to load for a while.
         deeds: judges each changed path by itself.
         excused: whether the change that comes is an operator's, who may break what he likes.
@@ -82,6 +83,7 @@ class Certificate:
     known: dict[str, dict[int, tuple[int, bool]]] = field(default_factory=lambda: defaultdict(dict))
     made: dict[str, Made] = field(default_factory=dict)
     overtaken: set[str] = field(default_factory=set)
+    begun: set[tuple[str, str]] = field(default_factory=set)
     torn: set[tuple[str, int]] = field(default_factory=set)
     deeds: "Callable[[Mapping[str, File | None], Doer], None] | None" = None
     excused: bool = False
@@ -94,6 +96,14 @@ class Certificate:
         """
         if doer and self.deeds:
             self.deeds(before, doer)
+        if doer and any((doer.run, path) in self.begun for path in before):
+            self.excused, doer = True, None
+            self._look(before, doer)
+            self.excused = False
+        else:
+            self._look(before, doer)
+
+    def _look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         logs = any(path.startswith("commits/") for path in before)
         if doer and logs:
             self._never_was(doer)

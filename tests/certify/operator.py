@@ -50,7 +50,9 @@ class Operator:
             if stops:
                 stage.resume(maintainer, HERE)
             else:
-                certificate.overtaken.add(maintainer.doer.run)
+                run = maintainer.doer.run
+                certificate.overtaken.add(run)
+                certificate.begun |= {one for one in stage.deeds.named if one[0] == run}
         query.stop()
         self._put_log_back()
         certificate.readers.clear()
