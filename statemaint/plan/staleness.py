@@ -9,6 +9,7 @@ witness against it: nothing is decided before the two have been compared.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot
@@ -93,9 +94,10 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     if target is None:
         return Judgement()
     early = {one.version: (one, delta) for one, delta in _earlier_than_their_log(store, target)}
-    if not store.outdated and not early:
+    below = tuple(_written_below(store, checkpoint, target))
+    if not store.outdated and not early and not below:
         return Judgement()
-    return _Court(store, checkpoint, target, early).judged()
+    return _Court(store, checkpoint, target, early, below).judged()
 
 
 class _Court:
@@ -107,13 +109,15 @@ class _Court:
         checkpoint: Checkpoint,
         target: int,
         early: Mapping[int, tuple[Snapshot, Delta]],
+        below: tuple[Outdated, ...],
     ) -> None:
         self._store, self._checkpoint, self._target = store, checkpoint, target
         self._versions, self._early = store.versions, early
-        suspects = {one.path for one in store.outdated}
+        self._outdated = (*store.outdated, *below)
+        suspects = {one.path for one in self._outdated}
         suspects |= {one.entry.path for one, _ in early.values()}
         self._trusted = _without(self._versions, suspects)
-        self._proved = {one.version for one in store.attestations}
+        self._proved = {one.version for one in store.attestations if one.path not in suspects}
         self._stale: list[Suspect] = []
         self._disputed: list[Suspect] = []
         self._lost: list[Outdated] = []
@@ -173,7 +177,7 @@ class _Court:
 
     def _loaded(self) -> Iterator[Outdated]:
         """Yields the outdated proofs of snapshots that a version may be loaded from."""
-        for one in self._store.outdated:
+        for one in self._outdated:
             snapshot = self._versions.snapshots.get(one.version)
             if snapshot and snapshot.entry.path == one.path and one.version <= self._target:
                 yield one
@@ -203,6 +207,37 @@ def _earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapsho
             and _later(youngest.entry.modified, snapshot.entry.modified)
         ):
             yield snapshot, youngest
+
+
+def _written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Outdated]:
+    """Yields the proofs below whose inputs a query that was rewound has written the log again.
+
+    A proof names what a snapshot was folded from, and no change below the snapshot that this began
+    with. The query may write again with the bytes that they had before what the proof names.
+    """
+    listed = {one.entry.path: one.entry for one in store.files if isinstance(one, Snapshot)}
+    for proof in store.attestations:
+        entry = listed.get(proof.path)
+        if entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
+            named = {one.path for one in proof.inputs}
+            new = tuple(one.entry for one in _rewritten(store.versions, proof.version, entry)
+                        if one.entry.path not in named)  # fmt: skip
+            found = Outdated(proof, new)
+            if new and _written_by_query(found, store.versions, checkpoint, target):
+                yield found
+
+
+def _any_later(store: Store, version: int, modified: float | None) -> bool:
+    deltas = (one for one in store.files if isinstance(one, Delta) and one.version <= version)
+    return any(_later(one.entry.modified, modified) for one in deltas)
+
+
+def _rewritten(versions: Versions, version: int, snapshot: Entry) -> Iterator[Delta]:
+    """Yields the changes up to a version that are younger than its snapshot, down to the first."""
+    for one in sorted((one for one in versions.deltas if one <= version), reverse=True):
+        if not _later(versions.deltas[one].entry.modified, snapshot.modified):
+            return
+        yield versions.deltas[one]
 
 
 def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
@@ -240,7 +275,10 @@ def _written_by_query(
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
     inputs = [(listed[it.path], it.modified) for it in one.proof.inputs if it.path in listed]
-    again = [delta for delta, modified in inputs if delta.entry.modified != modified]
+    named = {it.path for it in one.proof.inputs}
+    new = [listed[it.path] for it in one.replaced if it.path not in named and it.path in listed]
+    again = [*new, *(delta for delta, modified in inputs if delta.entry.modified != modified)]
+    again.sort(key=lambda delta: delta.version)
     if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
         return False
     after = versions.deltas.get(one.version + 1) if one.version < target else None

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Rocks, Store
 from statemaint.model.files import SharedFile, Snapshot
-from statemaint.model.proof import Attestation
+from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Action, Attest, Delete, WriteSnapshot, observed
 
 
@@ -27,12 +28,12 @@ def _step(store: Store, action: Action, now: float) -> Store:
             return replace(
                 store,
                 files=(*store.files, snapshot, *new),
-                attestations=(*store.attestations, attest(entry, action.version)),
+                attestations=(*store.attestations, _proof(entry, action.version, action.chain)),
                 written=(*store.written, action.path),
                 rocks=rocks,
             )
         case Attest():
-            found = attest(action.snapshot.entry, action.version)
+            found = _proof(action.snapshot.entry, action.version, action.against)
             outdated = tuple(one for one in store.outdated if one.path != action.path)
             return replace(store, attestations=(*store.attestations, found), outdated=outdated)
         case Delete():
@@ -52,6 +53,12 @@ def _parts(
     old = store.rocks.parts.get(base.entry.path, {}) if base and action.reuse else {}
     rocks = store.rocks.with_parts(action.path, {**old, table.path: table.size})
     return (SharedFile(table),), replace(rocks, ours=rocks.ours | {action.path})
+
+
+def _proof(entry: Entry, version: int, chain: Chain | None) -> Attestation:
+    base = [chain.base.entry] if chain and chain.base else []
+    files = (*base, *(one.entry for one in chain.deltas)) if chain else ()
+    return replace(attest(entry, version), inputs=tuple(FileRecord.of(one, {}) for one in files))
 
 
 def attest(entry: Entry, version: int, *, target: int | None = None) -> Attestation:

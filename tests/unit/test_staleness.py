@@ -156,6 +156,46 @@ def test_where_the_base_alone_was_replaced_no_query_has_written_the_log_again() 
     assert (found.replaced, found.doubts, found.by_query) == ((), (), False)
 
 
+def beyond(
+    times: Times, *, base: float | None = None, commits: Times | None = None
+) -> tuple[Store, Checkpoint]:
+    """4.snapshot was folded from 2.snapshot, and 3 and 4, whose bytes are as they were."""
+    store, checkpoint = seen(times, commits=commits)
+    proof = store.outdated[0].proof
+    records = (FileRecord(f"{HOME}/2.snapshot", 100, 99.0), *proof.inputs[2:])
+    counts = (replace(proof, inputs=records),)
+    low = Snapshot(2, Entry(f"{HOME}/2.snapshot", 100, base))
+    files = store.files if base is None else (*store.files, low)
+    return replace(store, files=files, attestations=counts, outdated=()), checkpoint
+
+
+def test_a_log_that_was_written_again_below_what_a_proof_names_makes_it_stale() -> None:
+    """A rewound query wrote the last changes with the bytes that they had, and others below."""
+    (found,) = judge(*beyond({2: 130.0, 3: 140.0, 4: 150.0})).stale
+    assert (found.path, found.replaced, found.instead.start) == (f"{HOME}/4.snapshot", (2,), 0)
+    assert "2.delta was replaced" in found.why
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {3: 140.0, 4: 150.0},  # all that is new is named
+        {1: 120.0, 2: 130.0},  # what came back below from a trash or a copy
+        {2: 130.0, 4: 150.0},
+        {1: 160.0, 2: 155.0, 3: 152.0, 4: 150.0},  # as an undo puts files back
+        {5: 99.0, 6: 101.0},
+    ],
+)
+def test_what_else_is_new_below_a_proof_says_nothing(times: Times) -> None:
+    assert judge(*beyond(times)) == Judgement()
+
+
+def test_nor_does_what_lies_above_commits_that_are_older() -> None:
+    commits: Times = dict.fromkeys(range(6), 90.0)
+    again: Times = {2: 130.0, 3: 140.0, 4: 150.0}
+    assert judge(*beyond(again, commits=commits)) == Judgement()
+
+
 def with_low(*, proved: bool, first: int = 1) -> tuple[Store, Checkpoint]:
     """A stale 4.snapshot, and 2.snapshot below it, which is younger than its log."""
     store, checkpoint = seen({4: 150.0}, first=first)
