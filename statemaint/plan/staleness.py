@@ -219,11 +219,14 @@ def _written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterato
     for proof in store.attestations:
         entry = listed.get(proof.path)
         if entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
-            named = {one.path for one in proof.inputs}
-            new = tuple(one.entry for one in _rewritten(store.versions, proof.version, entry)
-                        if one.entry.path not in named)  # fmt: skip
-            found = Outdated(proof, new)
-            if new and _written_by_query(found, store.versions, checkpoint, target):
+            versions, named = store.versions, {one.path for one in proof.inputs}
+            rewritten = tuple(_rewritten(versions, proof.version, entry))
+            new = tuple(one.entry for one in rewritten if one.entry.path not in named)
+            # What came back from a trash or a copy is as new as that, and has no commit left.
+            tells = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
+            snapshot, found = versions.snapshots.get(proof.version), Outdated(proof, new)
+            counts = snapshot is not None and snapshot.entry == entry and tells
+            if new and counts and _written_by_query(found, versions, checkpoint, target):
                 yield found
 
 

@@ -292,7 +292,8 @@ class Stage:
     def _whole_again(self) -> None:
         torn, self.certificate.torn = self.certificate.torn, set()
         for directory, version, read in self.certificate.wrong():
-            if read.state is None and (directory, version) in torn:
+            is_torn = (directory, version) in torn and not self.certificate._garbled(read)
+            if read.state is None and is_torn:
                 raise Loss(f"S21: a repair has ended, and version {version} of {directory} does "
                            "not load, which did before")  # fmt: skip
 

@@ -190,10 +190,11 @@ def test_what_else_is_new_below_a_proof_says_nothing(times: Times) -> None:
     assert judge(*beyond(times)) == Judgement()
 
 
-def test_nor_does_what_lies_above_commits_that_are_older() -> None:
-    commits: Times = dict.fromkeys(range(6), 90.0)
+def test_nor_does_it_where_the_commits_are_older_or_gone() -> None:
     again: Times = {2: 130.0, 3: 140.0, 4: 150.0}
-    assert judge(*beyond(again, commits=commits)) == Judgement()
+    for commits in (dict.fromkeys(range(6), 90.0), {}, {4: 300.0, 5: 300.0}):
+        store, checkpoint = beyond(again, commits=commits)  # type: ignore[arg-type]
+        assert judge(store, checkpoint) == Judgement()
 
 
 def with_low(*, proved: bool, first: int = 1) -> tuple[Store, Checkpoint]:
