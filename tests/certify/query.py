@@ -246,8 +246,11 @@ class Query:
         change: dict[str, bytes | None] = {path: attempt.content}
         if attempt.temp:
             change[attempt.temp] = None
+        side = f"{attempt.directory}/.{attempt.name}.crc"
         if self.habits.side_files:
-            change[f"{attempt.directory}/.{attempt.name}.crc"] = hadoop(attempt.content)
+            change[side] = hadoop(attempt.content)
+        elif side in self.world.files:
+            change[side] = None  # left behind, and as Hadoop does it never of this file
         if self.habits.checksums:
             change[f"{path}.crc"] = spark_checksum(attempt.content)
         self.world.change(change)
