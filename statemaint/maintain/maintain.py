@@ -103,13 +103,14 @@ def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
     return expired_trash(storage, storage.now()) if whole and sound else ()
 
 
-def end_run(storage: Storage, run: str, *, sound: bool = True) -> None:
+def end_run(storage: Storage, run: str, *, sound: bool) -> None:
     """Ends a run of several tasks: empties the trash, and ends the lease that they shared.
 
     Args:
         storage: where the checkpoint lives.
         run: the run's id.
-        sound: no task found damage, which what is in the trash might mend.
+        sound: every task has come to its end, and none found damage, which what is in the trash
+            might mend.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.

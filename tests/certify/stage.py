@@ -285,6 +285,7 @@ class Stage:
             self._judge(maintainer.report)
 
     def _noted(self, maintainer: Maintainer) -> None:
+        self.sound &= maintainer.error is None or maintainer.doer.run != self.shared
         gaps = self.glimpses.pop(id(maintainer), {})
         if maintainer.report:
             self.query.noted(gaps)

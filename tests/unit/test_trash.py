@@ -336,7 +336,7 @@ def test_damage_keeps_the_trash(storage: MemoryStorage, clock: Clock) -> None:
     assert maintain(storage, TIGHT).exit_code == 3
     end_run(storage, "some run", sound=False)
     assert trash(storage) == before
-    end_run(storage, "some run")
+    end_run(storage, "some run", sound=True)
     assert trash(storage) == []
 
 
