@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.certify.files import encode, spot
 from tests.certify.maintainer import HERE
@@ -19,13 +19,16 @@ class Operator:
     Attributes:
         stage: where he works.
         originals: what was at a path before he spoiled it.
-        copies: copies of the whole checkpoint, each with what was true then.
+        copy: a copy of the whole checkpoint.
+        copied: how far the query was then, and
+        memory: what was true then, also above: a rollback may be undone in the copy.
     """
 
     stage: "Stage"
     originals: dict[str, File] = field(default_factory=dict)
     copy: dict[str, File] = field(default_factory=dict)
     copied: tuple[int, int] = (0, 0)
+    memory: dict[str, Any] = field(default_factory=dict)
 
     # -- rewinds
 
@@ -185,6 +188,7 @@ class Operator:
         stage.step("the checkpoint is copied")
         self.copy = dict(stage.world.files)
         self.copied = stage.query.lines, stage.query.target
+        self.memory = stage.query.memories()
 
     def restore(self, *, ledger: bool, keeps_times: bool) -> None:
         """Puts an older copy of the whole checkpoint in the place of what is there."""
@@ -206,6 +210,7 @@ class Operator:
             if ledger or not path.startswith("_statemaint"):
                 world.change({path: file.content}, modified=file.modified if keeps_times else None)
         world.judge, world.log = judge, log
+        query.remember(self.memory)
         stage.certificate.known.clear()
         stage.certificate.anew()
         query.lines += 1

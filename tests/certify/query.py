@@ -14,6 +14,7 @@ maintenance of the executors: the newest version's snapshot from memory, deletio
 import zlib
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from tests.certify.files import Row, applied, encode, spark_checksum, split
 from tests.certify.loading import EMPTY, Loader, States
@@ -310,6 +311,14 @@ class Query:
         self.loaded.clear()
         self.running = False
         self._rest()
+
+    def memories(self) -> dict[str, Any]:
+        """Returns what is true of each version now, to come back to."""
+        return {"truth": {store: list(states) for store, states in self.truth.items()}}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Comes back to what was true at another time."""
+        self.truth.update({store: list(states) for store, states in memory["truth"].items()})
 
     def seen(self) -> dict[str, int]:
         """Returns what maintenance can see by now of the executors' habits."""

@@ -16,8 +16,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 from uuid import uuid4
 
+from tests.certify.executors import Executor, Held
 from tests.certify.files import Item, Row, encode, lineage_of, spot
 from tests.certify.loading import Loader
 from tests.certify.query import Attempt, Query
@@ -49,52 +51,6 @@ def committed_id(world: World, store: str, version: int) -> str | None:
     ids = fields.get("stateUniqueIds", {}).get("0", [])
     partition = int(store.split("/")[2])
     return str(ids[partition][0]) if partition < len(ids) else None
-
-
-@dataclass(slots=True)
-class Held:
-    """A snapshot that an executor has on its disk, and nobody else has seen.
-
-    Attributes:
-        directory: of its store.
-        version: of which version.
-        path: of its zip.
-        zip: its content.
-        new: the tables to upload with it, by path.
-        old: the paths of the tables that it needs and that are in storage already.
-        begun: the version at which its executor had loaded, or that it had last uploaded.
-        zipped: what it is.
-        owner: the executor.
-    """
-
-    directory: str
-    version: int
-    path: str
-    zip: bytes
-    new: Mapping[str, bytes]
-    old: frozenset[str]
-    begun: int
-    zipped: Zipped
-    owner: "Executor"
-
-
-@dataclass(slots=True)
-class Executor:
-    """Who has a store's database on a local disk.
-
-    Attributes:
-        base: the newest zip that it has loaded or uploaded.
-        last: the version of its last snapshot, uploaded or not.
-        begun: the version at which it loaded, or that it last uploaded.
-        lineage: what came before, where versions have ids.
-        alive: whether it may still make snapshots.
-    """
-
-    base: Zipped | None = None
-    last: int = 0
-    begun: int = 0
-    lineage: tuple[Item, ...] = ()
-    alive: bool = True
 
 
 @dataclass(slots=True)
@@ -252,6 +208,15 @@ class RocksQuery(Query):
 
     def _in_time(self, held: Held) -> bool:
         return not held.old or self.target - held.begun < self._allowed(held.directory) - 1
+
+    def memories(self) -> dict[str, Any]:
+        """Returns what is true of each version now, and which attempt at it counts."""
+        return {**Query.memories(self), "counted": dict(self.counted)}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Comes back to what was true at another time."""
+        Query.remember(self, memory)
+        self.counted = dict(memory["counted"])
 
     def seen(self) -> dict[str, int]:
         """Returns how far apart executors upload, by what maintenance can see now."""
