@@ -19,7 +19,7 @@ from statemaint.errors import (
 from statemaint.fold import Engine, Source, digest_of, must_equal
 from statemaint.maintain.headers import seems_whole
 from statemaint.model.chain import Chain, Gap, Versions
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Rocks, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.lineage import leads_nowhere
@@ -50,6 +50,8 @@ def rebuild(
     store: Store,
     checkpoint: Checkpoint,
     depth: Depth,
+    *,
+    lineages: bool,
 ) -> tuple[int, list[Finding]]:
     """Returns how many retained versions of a store have nothing wrong, and what is wrong.
 
@@ -65,7 +67,8 @@ def rebuild(
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
-    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, first)
+    asked = range(first, last + 1) if lineages else range(0)
+    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, asked)
     findings: list[Finding] = []
     checked = 0
     for version in sorted(one_by_one.loads):
@@ -97,7 +100,7 @@ class _Rebuild:
     loads: frozenset[int]
     depth: Depth
     suspects: Mapping[str, Suspect]  # they are compared by themselves
-    required: int
+    asked: range  # the versions that Spark may be asked for, where it asks by lineage
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
@@ -140,19 +143,22 @@ class _Rebuild:
         return self.read[path]
 
     def _delta(self, delta: Delta) -> None:
-        by_id = delta.id and delta.version >= self.required
+        by_id = delta.id and delta.version in self.asked
         header: list[Header] = []
         if self.depth is Depth.HEADERS or by_id:
             whole = seems_whole(self.source, delta, header.append)
         if self.depth is not Depth.HEADERS or not whole:
             self.engine().check(self.source, delta.entry.path)
-        if by_id and header and delta.version not in self.versions.snapshots:
-            self._must_lead(delta, header[0].lineage)
+        if by_id and header and self.store.rocks:
+            self._must_lead(delta, header[0].lineage, self.store.rocks)
 
-    def _must_lead(self, delta: Delta, lineage: Lineage) -> None:
-        ids = self.store.rocks.ids if self.store.rocks else {}
+    def _must_lead(self, delta: Delta, lineage: Lineage, rocks: Rocks) -> None:
+        # Spark goes by the names: one that is broken is found where it lies.
+        loaded = rocks.loaded(self.store.files)
+        zips = {one.version for one in loaded if isinstance(one, Snapshot)}
         item = delta.version, delta.id or ""
-        if why := leads_nowhere(item, lineage, ids, self.versions.snapshots):
+        why = None if delta.version in zips else leads_nowhere(item, lineage, rocks.ids, zips)
+        if why:
             code = FindingCode.LINEAGE_BROKEN.value
             raise DamagedError(delta.entry.path, f"Spark cannot load it: {why}", code=code)
 

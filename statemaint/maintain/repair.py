@@ -11,7 +11,8 @@ from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
 from statemaint.listing import Entry
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
-from statemaint.maintain.verify import Verification, verify
+from statemaint.maintain.rebuild import Depth
+from statemaint.maintain.verify import Verification, verify, verify_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
 from statemaint.model.files import SideFile
@@ -91,7 +92,7 @@ def _proved(storage: Storage) -> Proved:
         checkpoint.query_id,
         checkpoint.committed,
         cures=tuple(search.made()),
-        findings=search.after.findings,
+        findings=search.findings,
         unmended=tuple(search.unmended),
         versions_checked=search.after.versions_checked,
     )
@@ -113,7 +114,8 @@ class _Search:
         if self._settled(cure.finding):
             return
         view = Without(self._storage, hidden | cure.paths)
-        without = verify(view, deep=True)
+        # A zip that goes may be made anew, so no lineage that names it is broken for good.
+        without = verify_at(view, Depth.ROWS, lineages=False)
         try:
             must = next(self._against(cure, without), None)
             proof = None if must else _proof(view, without.checkpoint, cure)
@@ -213,6 +215,13 @@ class _Search:
                 f"what it differs from begins with {chain.base.entry.path}, which nobody has "
                 "proved; one of the two is wrong"
             )
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Returns what is still wrong with all cures; none of them ends a broken lineage."""
+        lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
+        own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
+        return tuple(dict.fromkeys((*self.after.findings, *own)))
 
     @property
     def _damage(self) -> set[tuple[str, str]]:

@@ -77,9 +77,19 @@ def verify(
 
 
 def verify_at(
-    storage: Storage, depth: Depth, only: Callable[[StoreId], bool] | None = None
+    storage: Storage,
+    depth: Depth,
+    only: Callable[[StoreId], bool] | None = None,
+    *,
+    lineages: bool = True,
 ) -> Verification:
-    """Verifies a checkpoint to any depth; `only` tells which stores to read.
+    """Verifies a checkpoint to any depth.
+
+    Args:
+        storage: where it lives.
+        depth: how deep.
+        only: tells which stores to read.
+        lineages: whether the zips are there that the lineages of changelogs name.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
@@ -93,7 +103,7 @@ def verify_at(
         source = Source.of(reading, store, checkpoint)
         findings += _diagnosed(store, checkpoint)
         findings += check_suspects(source, engine, store, checkpoint)
-        rebuilt, found = rebuild(source, engine, store, checkpoint, depth)
+        rebuilt, found = rebuild(source, engine, store, checkpoint, depth, lineages=lineages)
         checked += rebuilt
         findings += found
         findings += _purged(store, checkpoint)

@@ -149,7 +149,7 @@ def leads_nowhere(
         item: the attempt.
         lineage: what its changelog says came before.
         ids: the id that counts at each version.
-        zips: the versions of which the zip that counts can be loaded.
+        zips: the versions of which the zip that counts is there.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):

@@ -7,7 +7,7 @@ import pytest
 from statemaint.codec import rocks_zip
 from statemaint.codec.rocks_zip import SstFile, ZipMetadata
 from statemaint.listing import Entry
-from statemaint.maintain import verify
+from statemaint.maintain import plan_repair, verify
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.files import (
@@ -269,6 +269,9 @@ def test_a_changelog_under_the_name_of_another_one_does_not_load(
     found = verify(with_ids, deep=deep)
     assert {one.path for one in found.findings if one.damage} == {path(6), path(7)}
     assert {one.code for one in found.findings} == {FindingCode.LINEAGE_BROKEN}
+    plan = plan_repair(with_ids)
+    assert plan.steps == ()
+    assert {one.path for one in plan.findings if one.damage} == {path(6), path(7)}
     with_ids.write(path(6), [first], overwrite=True)
     with_ids.write(path(7), [second], overwrite=True)
     assert verify(with_ids, deep=deep).healthy
