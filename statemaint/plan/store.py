@@ -190,10 +190,8 @@ class _Decision:
             yield from self._stale_up_to(fates, max(in_the_way))
 
     def _stale_up_to(self, fates: dict[Entry, Fate], version: int) -> Iterator[Delete]:
-        """Yields the deletions of stale snapshots and what lies beside them, from the lowest on.
-
-        Without those below, a restart would begin with one of them until it is gone as well.
-        """
+        """Yields the deletions of stale snapshots and what lies beside them, the lowest first."""
+        # One hides those below: a restart would begin with one of them once it alone is gone.
         sides = {one.entry.path: one.owner for one in self.store.files if isinstance(one, SideFile)}
         for delete in self._deletes(fates, set()):
             if sides.get(delete.path, delete.path) in self.stale and delete.version <= version:
