@@ -3,7 +3,8 @@
 A file of a version comes back only while its store's log has not been written again below it: every
 log file at or below its version is the very file that the run saw, or is gone; none is new; and so
 it is with the next one above, since what was deleted may have been written again before. One that
-was judged against another log would be trusted again for what it is not.
+was judged against another log would be trusted again for what it is not. Nor does one come back
+below a gap in the versions that the commit log asks for.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -19,7 +19,7 @@ from statemaint.errors import (
 from statemaint.fold import Engine, Source, digest_of, must_equal
 from statemaint.maintain.headers import seems_whole
 from statemaint.model.chain import Chain, Gap, Versions
-from statemaint.model.checkpoint import Checkpoint, Rocks, Store
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.lineage import leads_nowhere
@@ -104,8 +104,11 @@ class _Rebuild:
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
+    zips: set[int] = field(default_factory=set)  # Spark goes by names: broken ones are among them
 
     def __post_init__(self) -> None:
+        loaded = self.store.rocks.loaded(self.store.files) if self.store.rocks else ()
+        self.zips.update(one.version for one in loaded if isinstance(one, Snapshot))
         proofs = {one.path: one for one in self.store.attestations if one.path not in self.suspects}
         for snapshot in self.versions.snapshots.values():
             proof = proofs.get(snapshot.entry.path)
@@ -149,16 +152,13 @@ class _Rebuild:
             whole = seems_whole(self.source, delta, header.append)
         if self.depth is not Depth.HEADERS or not whole:
             self.engine().check(self.source, delta.entry.path)
-        if by_id and header and self.store.rocks:
-            self._must_lead(delta, header[0].lineage, self.store.rocks)
+        if by_id and header and delta.version not in self.zips:
+            self._must_lead(delta, header[0].lineage)
 
-    def _must_lead(self, delta: Delta, lineage: Lineage, rocks: Rocks) -> None:
-        # Spark goes by the names: one that is broken is found where it lies.
-        loaded = rocks.loaded(self.store.files)
-        zips = {one.version for one in loaded if isinstance(one, Snapshot)}
+    def _must_lead(self, delta: Delta, lineage: Lineage) -> None:
+        ids = self.store.rocks.ids if self.store.rocks else {}
         item = delta.version, delta.id or ""
-        why = None if delta.version in zips else leads_nowhere(item, lineage, rocks.ids, zips)
-        if why:
+        if why := leads_nowhere(item, lineage, ids, self.zips):
             code = FindingCode.LINEAGE_BROKEN.value
             raise DamagedError(delta.entry.path, f"Spark cannot load it: {why}", code=code)
 
