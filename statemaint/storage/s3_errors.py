@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _MOST_WORDS = 200
 _FORBIDDEN = 403
+_SERVER_FAILED = (500, 502, 503, 504)  # whatever the code: Ceph's UnknownError is one
 _CREDENTIALS = frozenset(
     [
         "InvalidAccessKeyId",
@@ -123,7 +124,7 @@ def _words(error: "ClientError", code: str, status: int, bucket: str) -> str:
         return f"the credentials were refused ({code})"
     if code == "AccessDenied" or status == _FORBIDDEN:
         return _denied(operation, code)
-    if code in THROTTLED:
+    if code in THROTTLED or status in _SERVER_FAILED:
         return f"the server failed or is too busy ({code}), at the last attempt of {operation} too"
     if code in _ELSEWHERE:
         return f"the bucket is in another region ({code}); set AWS_REGION to the bucket's"

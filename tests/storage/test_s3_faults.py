@@ -336,18 +336,20 @@ def test_a_move_that_fails_leaves_the_file(broken: Place, proxy: FaultProxy) -> 
 # -- the way there
 
 
-@pytest.mark.parametrize("code", ["SlowDown", "ServiceUnavailable"])
-def test_throttling_is_waited_for_by_botocore_and_then_said(
-    broken: Place, proxy: FaultProxy, code: str
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "SlowDown"), (503, "ServiceUnavailable"), (500, "UnknownError")]
+)
+def test_a_server_that_fails_is_waited_for_by_botocore_and_then_named(
+    broken: Place, proxy: FaultProxy, status: int, code: str
 ) -> None:
     storage = broken.storage(attempts=2)
     storage.write("a", [b"x"])
-    proxy.fail("GET", Answer(503, error(code)))
+    proxy.fail("GET", Answer(status, error(code)))
     before = storage.requests["head"]
     assert storage.read("a") == b"x"
     assert storage.requests["get"] == 2  # the one that was retried is counted too
     assert storage.requests["head"] == before
-    proxy.fail("GET", Answer(503, error(code)), times=MANY)
+    proxy.fail("GET", Answer(status, error(code)), times=MANY)
     with pytest.raises(StorageError, match=rf"^a: the server failed or is too busy \({code}\)"):
         storage.read("a")
 

@@ -60,8 +60,11 @@ class Place:
         return S3Storage(at, self.options(**options), sleep=sleep)
 
     def waiting(self, address: str = "") -> S3Storage:
-        """Returns a storage that really waits where others are to get a turn."""
-        return self.storage(address, sleep=time.sleep)
+        """Returns a storage that waits where others are to get a turn, and asks again.
+
+        A Ceph answers 500 `UnknownError` to a GET that races with a write; boto3 repeats it.
+        """
+        return self.storage(address, sleep=time.sleep, attempts=5)
 
 
 @contextmanager
