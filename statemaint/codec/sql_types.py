@@ -20,6 +20,7 @@ from statemaint.errors import CodecError
 Json = Mapping[str, Any]
 
 _LONG_DIGITS = 18
+_DEEPEST = 64  # as `codec.data_type`
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,42 +116,44 @@ def parse_struct(schema: Json) -> Struct:
     Raises:
         CodecError: when it is no struct, or has a type whose rows are not written here.
     """
-    found = _type(dict(schema))
+    found = _type(dict(schema), _DEEPEST)
     if not isinstance(found, Struct):
         raise CodecError("schema is not a struct", offset=0)
     return found
 
 
-def _type(json: object) -> Type:
+def _type(json: object, depth: int) -> Type:
+    if not depth:
+        raise CodecError(f"types are nested deeper than {_DEEPEST}", offset=0)
     if isinstance(json, str):
         return _by_name(json)
     if not isinstance(json, dict):
         raise CodecError(f"no type: {str(json)[:80]!r}", offset=0)
     try:
-        return _composed(json)
+        return _composed(json, depth - 1)
     except (KeyError, TypeError) as error:
         raise CodecError(f"not a type of Spark's: {error!r}", offset=0) from error
 
 
-def _composed(json: dict[str, Any]) -> Type:
+def _composed(json: dict[str, Any], depth: int) -> Type:
     match json["type"]:
         case "struct":
-            return Struct(tuple(_field(one) for one in json["fields"]))
+            return Struct(tuple(_field(one, depth) for one in json["fields"]))
         case "array":
-            return Array(_type(json["elementType"]), bool(json["containsNull"]))
+            return Array(_type(json["elementType"], depth), bool(json["containsNull"]))
         case "map":
-            key, value = _type(json["keyType"]), _type(json["valueType"])
+            key, value = _type(json["keyType"], depth), _type(json["valueType"], depth)
             return Map(key, value, bool(json["valueContainsNull"]))
         case "udt":
-            return _type(json["sqlType"])
+            return _type(json["sqlType"], depth)
         case other:
             raise CodecError(f"rows with type {other!r} are not supported", offset=0)
 
 
-def _field(json: dict[str, Any]) -> Field:
+def _field(json: dict[str, Any], depth: int) -> Field:
     if "__COLLATIONS" in json.get("metadata", {}):
         raise CodecError(f"column {json['name']!r}: collations are not supported", offset=0)
-    return Field(json["name"], _type(json["type"]), bool(json["nullable"]))
+    return Field(json["name"], _type(json["type"], depth), bool(json["nullable"]))
 
 
 def _by_name(name: str) -> Type:

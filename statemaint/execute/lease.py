@@ -12,6 +12,7 @@ The tasks of one run share its lease: they work on different partitions.
 import json
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import Any
 
 from statemaint.errors import (
     AlreadyExistsError,
+    CodecError,
     LeaseHeldError,
     LeaseLostError,
     NotFoundError,
@@ -33,8 +35,12 @@ FOLDER = "_statemaint/lease"
 # How long a maintainer that died keeps others out. A live one renews three times as often.
 SECONDS = 60.0
 _RENEWALS = 3
+# No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
+_LONGEST = 3600.0
 _DIGITS = 10
+_LAST = 10**_DIGITS - 1
 _END_OF_TIME = 250_000_000_000.0  # the year 9892: what lies beyond is no time
+_NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
 
 _log = logging.getLogger(__name__)
 
@@ -170,9 +176,8 @@ def newest_number(storage: Storage) -> int:
 
 def _numbers(storage: Storage) -> Iterator[int]:
     for entry in storage.list(FOLDER):
-        stem = entry.name.removesuffix(".json")
-        if entry.name.endswith(".json") and stem.isascii() and stem.isdecimal():
-            yield int(stem)
+        if found := _NAME.fullmatch(entry.path):
+            yield int(found[1])
 
 
 def _parsed(storage: Storage, number: int) -> Claim:
@@ -180,12 +185,18 @@ def _parsed(storage: Storage, number: int) -> Claim:
     path = path_of(number)
     try:
         found: dict[str, Any] = json.loads(storage.read(path))
-        deadline = _time(found["deadline"])
-        return Claim(number, str(found["run"]), str(found["owner"]), deadline)
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        modified = storage.stat(path).modified
-        since = storage.now() if modified is None else modified
-        return Claim(number, "", "an unreadable lease file", since + SECONDS)
+        claim = Claim(number, str(found["run"]), str(found["owner"]), _time(found["deadline"]))
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
+        return Claim(number, "", "an unreadable lease file", _since(storage, path) + SECONDS)
+    if claim.deadline <= storage.now() + _LONGEST:
+        return claim
+    return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
+
+
+def _since(storage: Storage, path: str) -> float:
+    """Returns when a lease's file was written, by the storage's clock."""
+    modified = storage.stat(path).modified
+    return storage.now() if modified is None else modified
 
 
 def _time(found: Any) -> float:

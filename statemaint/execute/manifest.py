@@ -14,9 +14,9 @@ no file, and one whose world cannot be read is taken for one that has none.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
@@ -26,6 +26,7 @@ from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 MANIFEST = "manifest"
+_LONGEST_LINE = 1 << 26  # the world of a store of a million files
 _OF_ROLLBACK = f"{MendVerb.ROLLBACK.value}.jsonl"
 
 
@@ -223,18 +224,22 @@ def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
         StorageError: when the storage fails.
     """
     try:
-        content = storage.read(path)
+        with storage.open(path) as stream:
+            return [one for line in _lines(stream) if (one := _fields(line)) is not None]
     except NotFoundError:
         return []
-    found = []
-    for line in content.splitlines():
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(fields, dict):
-            found.append(fields)
-    return found
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: stream.readline(_LONGEST_LINE), b"")
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 def _read_notes(

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
-from statemaint.errors import CheckpointError, NotFoundError, StatemaintError, StorageError
+from statemaint.errors import (
+    CheckpointError,
+    CodecError,
+    NotFoundError,
+    StatemaintError,
+    StorageError,
+)
 from statemaint.execute import Fence, Restored, trashed_runs
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
@@ -208,7 +214,7 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
         run, _, _ = entry.path.removeprefix(f"{FOLDER}/").partition("/")
         try:
             note = _Note.model_validate_json(storage.read(entry.path))
-        except (ValidationError, NotFoundError):
+        except (ValidationError, NotFoundError, CodecError):
             continue
         notes[run].append(note)
     trashed, undone = trashed_runs(storage), _undone(notes)

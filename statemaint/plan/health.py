@@ -1,12 +1,13 @@
 """What the listing alone says is wrong with a store."""
 
 from collections.abc import Iterator
+from itertools import count
 
 from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import batch_of, version_of
 from statemaint.plan.staleness import stale_findings
 
 
@@ -20,19 +21,21 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     required, target = checkpoint.required, checkpoint.target
     if required is not None and target is not None:
         oldest = store.oldest(required, target)
-        found += tuple(_unsound(store, required, target)) or _broken(store, oldest, target)
+        found += tuple(_unsound(store, required, target)) or _broken(
+            store, checkpoint, oldest, target
+        )
         found += _above(store, checkpoint, required, target)
         found += stale_findings(store, checkpoint)
     return tuple(found)
 
 
-def _broken(store: Store, required: int, target: int) -> Iterator[Finding]:
+def _broken(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
     versions = store.versions
     loads = versions.loadable(required, target)
     broken = target - required + 1 - len(loads)
     if not broken:
         return
-    version = next(number for number in range(required, target + 1) if number not in loads)
+    version = next(number for number in count(required) if number not in loads)
     gap = versions.chain(version)
     if not isinstance(gap, Gap):  # pragma: no cover -- loadable and chain are the same rule
         raise TypeError(gap)
@@ -41,7 +44,8 @@ def _broken(store: Store, required: int, target: int) -> Iterator[Finding]:
         f"{_named(store, gap)} is missing ({gap.count} in all), so version {version}"
         f" (batch {batch_of(version)}){more} not load; restore it, nothing is deleted until then"
     )
-    lost = tuple(batch_of(one) for one in range(required, target + 1) if one not in loads)
+    asked = (one for one in checkpoint.batches if version_of(one) >= required)
+    lost = tuple(one for one in asked if version_of(one) not in loads)
     by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
     code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
     yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)

@@ -1,9 +1,12 @@
 """What the names in the commit and offset logs alone say is wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
+
+_NAMED = 100  # of a wider gap the ends are named: an entry with any number may stand above it
 
 
 def diagnose_logs(checkpoint: Checkpoint) -> tuple[Finding, ...]:
@@ -22,12 +25,13 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
         return
     # The newest batch may be running; the one before it was committed before that began.
     last = max(commits[-1], offsets[-1] - 1 if offsets else 0)
-    for batch in _lacking(commits, commits[0], last):
+    for batches in _lacking(commits, commits[0], last):
         detail = (
-            f"commits/{batch} is missing: nobody can tell whether batch {batch} was committed, and"
-            " its state is not offered to readers; put the file back from a copy"
+            f"{_missing('commits', batches)}: nobody can tell whether {_were(batches)} committed, "
+            "and the state is not offered to readers; put the file back from a copy"
         )
-        yield Finding(FindingCode.MISSING_COMMIT, detail, path=f"commits/{batch}", batches=(batch,))
+        path, lost = f"commits/{batches[0]}", tuple(batches[:_NAMED])
+        yield Finding(FindingCode.MISSING_COMMIT, detail, path=path, batches=lost)
 
 
 def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -36,11 +40,11 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
         return
     newest = max(offsets[-1], commits[-1])
     first = min(offsets[0], max(0, newest - 1))
-    for batch in _lacking(offsets, first, newest):
-        needed = batch >= newest - 1
-        what = "a restart fails" if needed else f"the query cannot go back to batch {batch}"
-        detail = f"offsets/{batch} is missing: {what}; put the file back from a copy"
-        yield Finding(FindingCode.MISSING_OFFSET, detail, path=f"offsets/{batch}")
+    for batches in _lacking(offsets, first, newest):
+        needed = batches[-1] >= newest - 1
+        what = "a restart fails" if needed else f"the query cannot go back to {_to(batches)}"
+        detail = f"{_missing('offsets', batches)}: {what}; put the file back from a copy"
+        yield Finding(FindingCode.MISSING_OFFSET, detail, path=f"offsets/{batches[-1]}")
 
 
 def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -52,6 +56,29 @@ def _schemas(checkpoint: Checkpoint) -> Iterator[Finding]:
         yield Finding(FindingCode.MISSING_SCHEMA, detail, path=path)
 
 
-def _lacking(present: tuple[int, ...], first: int, last: int) -> Iterator[int]:
-    there = set(present)
-    return (batch for batch in range(first, last + 1) if batch not in there)
+def _missing(folder: str, batches: range) -> str:
+    first, last = f"{folder}/{batches[0]}", f"{folder}/{batches[-1]}"
+    if len(batches) == 1:
+        return f"{first} is missing"
+    return f"all of {first} to {last} are missing, {len(batches):,} files"
+
+
+def _to(batches: range) -> str:
+    one = len(batches) == 1
+    return f"batch {batches[0]}" if one else f"any of batches {batches[0]} to {batches[-1]}"
+
+
+def _were(batches: range) -> str:
+    one = len(batches) == 1
+    return f"batch {batches[0]} was" if one else f"batches {batches[0]} to {batches[-1]} were"
+
+
+def _lacking(present: Iterable[int], first: int, last: int) -> Iterator[range]:
+    """Yields what a closed range lacks, ascending: one by one, wide gaps whole."""
+    there = (batch for batch in present if first <= batch <= last)
+    for below, above in pairwise((first - 1, *there, last + 1)):
+        gap = range(below + 1, above)
+        if above - below > _NAMED:
+            yield gap
+        else:
+            yield from (range(batch, batch + 1) for batch in gap)

@@ -318,7 +318,7 @@ def _stores(
 def _known(storage: Storage, path: str) -> Known:
     try:
         return parse_attestations(storage.read(path))
-    except NotFoundError:
+    except (NotFoundError, CodecError):
         return Known()
 
 

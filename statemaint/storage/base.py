@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
+from statemaint.errors import CodecError
 from statemaint.listing import Entry
 
+# What is read whole is small: logs, metadata, the zips of RocksDB. State is read as a stream.
+MOST_READ = 64 * 1024 * 1024
 # 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
 
@@ -22,6 +25,24 @@ def file_time(seconds: float) -> float | None:
     enough for every deletion.
     """
     return seconds if seconds >= _FIRST else None
+
+
+def must_be_small(size: int, path: str) -> None:
+    """Raises `CodecError` for a file that is too large to be what is read whole."""
+    if size > MOST_READ:
+        detail = f"it has more than {MOST_READ >> 20} MiB, as no such file has; it is not read"
+        raise CodecError(detail, offset=MOST_READ, path=path)
+
+
+def read_small(stream: BinaryIO, path: str) -> bytes:
+    """Returns what is left in a stream.
+
+    Raises:
+        CodecError: when that is more than any file has that is read whole.
+    """
+    content = stream.read(MOST_READ + 1)
+    must_be_small(len(content), path)
+    return content
 
 
 class Storage(Protocol):
@@ -52,10 +73,11 @@ class Storage(Protocol):
         ...
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content.
+        """Returns the whole content of a file of at most `MOST_READ` bytes.
 
         Raises:
             NotFoundError: when there is no such file.
+            CodecError: when it is larger.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from statemaint.errors import NotFoundError, StatemaintError
 from statemaint.listing import Entry
-from statemaint.storage.base import file_time, nothing
+from statemaint.storage.base import file_time, nothing, read_small
 from statemaint.storage.hadoop_errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop_files import HadoopFiles
 from statemaint.storage.hadoop_jvm import Jvm, shared_jvm
@@ -69,7 +69,7 @@ class HadoopStorage:
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         with self.open(path) as stream:
-            return stream.read()
+            return read_small(stream, path)
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:

@@ -2,17 +2,19 @@
 
 import errno
 import os
+import stat
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
+from statemaint.errors import AlreadyExistsError, CodecError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import file_time, nothing
+from statemaint.storage.base import file_time, nothing, read_small
+from statemaint.storage.local_walk import Walk
 
 _OURS = "_statemaint"
 # What file systems without hard links answer to link(2).
@@ -46,16 +48,7 @@ class LocalStorage:
                 found = os.scandir(top)
             except FileNotFoundError:  # only this error means that nothing is there
                 return
-            yield from self._walk(found)
-
-    def _walk(self, directory: "os._ScandirIterator[str]") -> Iterator[Entry]:
-        with directory as found:
-            for item in found:
-                if item.is_dir():
-                    yield from self._walk(os.scandir(item.path))
-                    continue
-                with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact
-                    yield self._entry(Path(item.path))
+            yield from Walk(self._root, self._entry).below(found, os.path.realpath(top))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
@@ -66,19 +59,21 @@ class LocalStorage:
     def _entry(self, file: Path) -> Entry:
         status = file.stat()
         path = file.relative_to(self._root).as_posix()
+        if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
+            return Entry(path, 0, None)
         return Entry(path, status.st_size, file_time(status.st_mtime))
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests["read"] += 1
-        with _translated(path):
-            return (self._root / path).read_bytes()
+        with _opened(self._root, path) as stream:
+            return read_small(stream, path)
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Opens a file for reading."""
         self._requests["read"] += 1
-        with _translated(path), (self._root / path).open("rb") as stream:
+        with _opened(self._root, path) as stream:
             yield stream
 
     def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
@@ -179,10 +174,28 @@ def _translated(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise NotFoundError(path, "no such file") from error
+    except CodecError as error:
+        raise error.at(path) from None
     except FileExistsError as error:
         raise AlreadyExistsError(path, "a file of that name is already there") from error
     except OSError as error:
         raise StorageError(path, error.strerror or str(error)) from error
+
+
+@contextmanager
+def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
+    """Opens a regular file; a directory or a pipe in its place is damage to what it should be."""
+    with _translated(path), open(root / path, "rb", opener=_regular) as stream:  # noqa: PTH123
+        yield stream
+
+
+def _regular(path: str, flags: int) -> int:
+    # Opening a pipe waits for a writer otherwise; for a regular file it means nothing.
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise CodecError("it is no regular file", offset=0)
+    return handle
 
 
 def _fill(temp: Path, chunks: Iterable[bytes]) -> None:

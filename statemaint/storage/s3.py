@@ -93,7 +93,7 @@ class S3Storage:
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
-        return read_object(self._bucket, path)[0]
+        return read_object(self._bucket, path, small=True)[0]
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file for reading; parts of a large one are fetched ahead."""

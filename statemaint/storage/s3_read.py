@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import StorageError, Superseded
+from statemaint.storage.base import must_be_small
 from statemaint.storage.s3_ahead import in_order
 from statemaint.storage.s3_bucket import Bucket
 from statemaint.storage.s3_errors import S3Error
@@ -38,11 +39,17 @@ def open_object(bucket: Bucket, path: str) -> io.BufferedReader:
     return io.BufferedReader(_Raw(opened, opened.parts(first)), _PIECE)
 
 
-def read_object(bucket: Bucket, path: str) -> tuple[bytes, str]:
-    """Returns an object's content and its ETag; raises as `open_object`."""
+def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[bytes, str]:
+    """Returns an object's content and its ETag.
+
+    Raises:
+        CodecError: when it should be `small`, and is not; else as `open_object`.
+    """
     opened, first = _open(bucket, path)
     if len(first) == opened.size:
         return first, opened.etag
+    if small:
+        must_be_small(opened.size, path)
     return b"".join(opened.parts(first)), opened.etag
 
 

@@ -1,0 +1,69 @@
+"""Listing a local directory, whatever links lie in it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from statemaint.listing import Entry
+
+
+class Walk:
+    """One listing of all files below a directory.
+
+    Links to directories are followed, as Spark follows them, but each of their targets once: links
+    may lead in circles. What is not followed is listed as an empty file of unknown age, which
+    nobody takes for one of Spark's.
+    """
+
+    def __init__(self, root: Path, entry: Callable[[Path], Entry]) -> None:
+        self._root, self._entry = root, entry
+        self._followed: set[str] = set()
+
+    def below(self, directory: "os._ScandirIterator[str]", real: str) -> Iterator[Entry]:
+        """Yields the files below a directory.
+
+        Args:
+            directory: it, opened.
+            real: its path without any links.
+
+        Raises:
+            OSError: when a directory cannot be listed, or a file's status cannot be told.
+        """
+        with directory as found:
+            for item in found:
+                if item.is_dir(follow_symlinks=False):
+                    yield from self.below(os.scandir(item.path), f"{real}/{item.name}")
+                elif item.is_symlink():
+                    yield from self._linked(item, real)
+                else:
+                    yield from self._file(item)
+
+    def _linked(self, item: "os.DirEntry[str]", inside: str) -> Iterator[Entry]:
+        if not os.path.isdir(item.path):  # noqa: PTH112 -- a Path's would raise where links go in circles
+            yield from self._broken(item) if _circular(item) else self._file(item)
+            return
+        target = os.path.realpath(item.path)
+        if target in self._followed or f"{inside}/".startswith(f"{target.rstrip('/')}/"):
+            yield from self._broken(item)
+            return
+        self._followed.add(target)
+        yield from self.below(os.scandir(item.path), target)
+
+    def _file(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
+        with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact
+            yield self._entry(Path(item.path))
+
+    def _broken(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
+        yield Entry(Path(item.path).relative_to(self._root).as_posix(), 0, None)
+
+
+def _circular(item: "os.DirEntry[str]") -> bool:
+    """Tells whether links lead nowhere but to themselves."""
+    try:
+        os.stat(item.path)  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
