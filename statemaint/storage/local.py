@@ -8,6 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -174,8 +175,6 @@ def _translated(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise NotFoundError(path, "no such file") from error
-    except CodecError as error:
-        raise error.at(path) from None
     except FileExistsError as error:
         raise AlreadyExistsError(path, "a file of that name is already there") from error
     except OSError as error:
@@ -185,16 +184,17 @@ def _translated(path: str) -> Iterator[None]:
 @contextmanager
 def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
     """Opens a regular file; a directory or a pipe in its place is damage to what it should be."""
-    with _translated(path), open(root / path, "rb", opener=_regular) as stream:  # noqa: PTH123
+    opener = partial(_regular, path)
+    with _translated(path), open(root / path, "rb", opener=opener) as stream:
         yield stream
 
 
-def _regular(path: str, flags: int) -> int:
+def _regular(path: str, place: str, flags: int) -> int:
     # Opening a pipe waits for a writer otherwise; for a regular file it means nothing.
-    handle = os.open(path, flags | os.O_NONBLOCK)
+    handle = os.open(place, flags | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise CodecError("it is no regular file", offset=0)
+        raise CodecError("it is no regular file", offset=0, path=path)
     return handle
 
 
