@@ -10,11 +10,13 @@ run must be able to reset is always pushed, as 0 or NaN where there is nothing t
 """
 
 import math
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, pushadd_to_gateway, write_to_textfile
+from prometheus_client.exposition import basic_auth_handler, default_handler
 from prometheus_client.parser import text_string_to_metric_families
 
 from statemaint import __version__
@@ -27,6 +29,9 @@ from statemaint.report.outcome import Deleted, SnapshotWritten
 from statemaint.report.to_json import chain_length
 
 JOB = "statemaint"
+# Where a Pushgateway asks for a password: never in its address, which is shown.
+USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
+PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 _PREFIX = "statemaint_"
 _TIMEOUT = 10.0
 _UNIT = ("query", "operator", "partition")
@@ -150,8 +155,20 @@ def _unit_labels(query: str, unit: UnitId) -> dict[str, str]:
 
 def _push(gauges: _Gauges, gateway: str, grouping: dict[str, str]) -> None:
     pushadd_to_gateway(
-        gateway, job=JOB, registry=gauges.registry, grouping_key=grouping, timeout=_TIMEOUT
+        gateway,
+        job=JOB,
+        registry=gauges.registry,
+        grouping_key=grouping,
+        timeout=_TIMEOUT,
+        handler=_authenticated if os.environ.get(USER_VARIABLE) else default_handler,
     )
+
+
+def _authenticated(
+    url: str, method: str, timeout: float | None, headers: list[tuple[str, str]], data: bytes
+) -> Callable[[], None]:
+    user, password = os.environ[USER_VARIABLE], os.environ.get(PASSWORD_VARIABLE, "")
+    return basic_auth_handler(url, method, timeout, headers, data, user, password)
 
 
 def _fill(gauges: _Gauges, report: Report, stores: Sequence[StoreReport]) -> None:

@@ -35,6 +35,7 @@ from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy, seconds
+from statemaint.storage import has_secret
 
 # Airflow's own limit on the instances of one mapped task is 1024, beyond which `plan` would fail.
 _MOST_TASKS = 1024
@@ -55,6 +56,11 @@ def _seconds(value: object) -> float:
 
 
 def _absolute(checkpoint: str) -> str:
+    if has_secret(checkpoint):
+        raise ValueError(
+            "the address has a secret in it, which would be shown; give it without, and the "
+            "credentials in an Airflow connection or where boto3 or Hadoop look for them"
+        )
     if "://" in checkpoint or checkpoint.startswith("file:") or _is_absolute(checkpoint):
         return checkpoint
     raise ValueError(
@@ -82,8 +88,22 @@ def _scheduled(schedule: str) -> str:
     )
 
 
+def must_be_open(gateway: str) -> str:
+    """Returns the address of a Pushgateway.
+
+    Raises:
+        ValueError: without the address, when a secret is in it.
+    """
+    if "@" in gateway or has_secret(gateway):
+        raise ValueError(
+            "the address has a secret in it, which would be shown; give it without, and set "
+            "STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD where tasks run"
+        )
+    return gateway
+
+
 def _web_address(address: str) -> str:
-    parts = urlsplit(address)
+    parts = urlsplit(must_be_open(address))
     if parts.scheme in ("http", "https") and parts.netloc:
         return address
     raise ValueError("not a web address; write it like http://pushgateway:9091")

@@ -16,7 +16,7 @@ from statemaint.airflow.names import GATEWAY_VARIABLE, asset_uri, dag_id
 from statemaint.airflow.tasks import Failure, Options, Settings
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy, duration
-from statemaint.queries import QueriesFile, Query, load_queries
+from statemaint.queries import QueriesFile, Query, load_queries, must_be_open
 
 _REPORT = "report"  # the key under which each task hands its summary on
 # A schedule counts from here; with `catchup` off, nothing is made up for.
@@ -55,9 +55,17 @@ def _settings(file: QueriesFile, name: str, environ: Mapping[str, str]) -> Setti
         policy=file.policy_of(name),
         connection=query.connection,
         max_tasks=query.max_tasks,
-        gateway=environ.get(GATEWAY_VARIABLE) or file.pushgateway,
+        gateway=_gateway(environ) or file.pushgateway,
         textfile=Path(file.textfile) if file.textfile else None,
     )
+
+
+def _gateway(environ: Mapping[str, str]) -> str | None:
+    given = environ.get(GATEWAY_VARIABLE)
+    try:
+        return must_be_open(given) if given else None
+    except ValueError as error:
+        raise ConfigError(f"{GATEWAY_VARIABLE}: {error}") from None
 
 
 def _dag(query: Query, settings: Settings) -> DAG:

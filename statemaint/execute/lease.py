@@ -36,7 +36,7 @@ FOLDER = "_statemaint/lease"
 SECONDS = 60.0
 _RENEWALS = 3
 # No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
-_LONGEST = 3600.0
+_LONGEST, _ORDINARY = 3600.0, 600.0
 _DIGITS = 10
 _LAST = 10**_DIGITS - 1
 _END_OF_TIME = 250_000_000_000.0  # the year 9892: what lies beyond is no time
@@ -146,6 +146,10 @@ def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
 
 
 def _next(storage: Storage, current: Claim | None, run: str, deadline: float) -> Claim:
+    if current and current.number == _LAST:
+        raise StorageError(
+            current.path, "no lease can follow its number; delete the file if no maintainer runs"
+        )
     if current and current.deadline and current.run != run:
         _log.warning(
             "%s: took over the lease of %s (run %s), which ended without being released",
@@ -188,7 +192,7 @@ def _parsed(storage: Storage, number: int) -> Claim:
         claim = Claim(number, str(found["run"]), str(found["owner"]), _time(found["deadline"]))
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
         return Claim(number, "", "an unreadable lease file", _since(storage, path) + SECONDS)
-    if claim.deadline <= storage.now() + _LONGEST:
+    if claim.deadline <= storage.now() + _ORDINARY:
         return claim
     return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
 

@@ -1,5 +1,6 @@
 """From a storage to a `Checkpoint`."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +19,8 @@ from statemaint.scan.proofs import with_proofs
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
+_BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
+_LAST_BATCH = 2**63 - 2  # a Java long, and so is the version behind it
 _STATE = "spark.sql.streaming.stateStore"
 
 
@@ -112,7 +115,7 @@ def _numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
     """Yields a metadata log's entries; temp files and side files are not entries."""
     for entry in storage.list(folder):
         name = entry.path.removeprefix(f"{folder}/")
-        if name.isascii() and name.isdecimal() and str(int(name)) == name:
+        if _BATCH.fullmatch(name) and int(name) <= _LAST_BATCH:
             yield int(name), entry
 
 

@@ -1,5 +1,6 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
+from statemaint.storage.address import has_secret, must_have_no_secret
 from statemaint.storage.base import Storage
 from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
@@ -18,5 +19,7 @@ __all__ = [
     "S3Storage",
     "Storage",
     "Without",
+    "has_secret",
+    "must_have_no_secret",
     "open_storage",
 ]

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from statemaint.errors import ConfigError, UnsupportedError
+from statemaint.storage.address import must_have_no_secret
 from statemaint.storage.base import Storage
 from statemaint.storage.hadoop import FORCED, HadoopStorage
 from statemaint.storage.local import LocalStorage
@@ -12,6 +13,10 @@ from statemaint.storage.s3 import SCHEMES, S3Storage
 from statemaint.storage.s3_options import S3Options, options_from
 
 _SUPPORTED = "local disk (a path, or file:), S3 (s3:, s3a:, s3n:) and what Hadoop reaches"
+_SECRETS = (
+    "give it without: boto3 and Hadoop find credentials in their own settings, or Airflow in a "
+    "connection"
+)
 # What only Hadoop reaches; `hadoop+SCHEME:` sends any other scheme through it.
 _HADOOP = frozenset(
     "abfs abfss adl gs hdfs o3fs ofs swebhdfs viewfs wasb wasbs webhdfs".split()  # noqa: SIM905
@@ -30,12 +35,13 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
         s3: how S3 is reached; as the environment says by default.
 
     Raises:
-        ConfigError: when the address is empty or names another machine's files, or the settings
-            that the environment has for its storage cannot be meant.
+        ConfigError: when the address is empty, has a secret in it, or names another machine's
+            files, or the settings that the environment has for its storage cannot be meant.
         UnsupportedError: for a scheme that this version cannot reach.
     """
     if not uri.strip():
         raise ConfigError("the checkpoint's address is empty")
+    must_have_no_secret(uri, _SECRETS)
     if uri.partition("://")[0] in SCHEMES:
         return S3Storage(uri, s3 or options_from(os.environ))
     parts = urlsplit(uri)

@@ -13,7 +13,7 @@ from typing import Any
 
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.storage import LocalStorage, MemoryStorage
+from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import write_checkpoint
 
@@ -30,13 +30,14 @@ _NUMBERS = (
     2**63, 10**14, 10**18, 10**30, 10**80, -1, -(2**63),
 )  # fmt: skip
 _ENDS = (
-    "", ".delta", ".snapshot", ".zip", ".changelog", ".sst", ".crc", ".delta.crc", ".json", ".jsonl",
-    ".tmp", ".snapshot.crc", ".zip.crc",
+    "", ".delta", ".snapshot", ".zip", ".changelog", ".sst", ".crc", ".delta.crc", ".json",
+    ".jsonl", ".tmp", ".snapshot.crc", ".zip.crc",
 )  # fmt: skip
 _WORDS = (
-    "foo", "foo.bar", "foo.snapshot", "metadata", "_metadata", "schema", "default", "left-keyToNumValues",
-    "..x", "%2e%2e", "a b", "a\nb", "\u0663", "\u202e", "x" * 240, "-", "+5", "007", "5.", ".5.delta",
-    "1_00000000-0000-0000-0000-000000000000", "v2", "SSTs", "logs", "SUCCESS", "1.compact", "lost+found",
+    "foo", "foo.bar", "foo.snapshot", "metadata", "_metadata", "schema", "default",
+    "left-keyToNumValues", "..x", "%2e%2e", "a b", "a\nb", "\u0663", "\u202e", "x" * 240, "-", "+5",
+    "007", "5.", ".5.delta", "1_00000000-0000-0000-0000-000000000000", "v2", "SSTs", "logs",
+    "SUCCESS", "1.compact", "lost+found",
 )  # fmt: skip
 _LARGE = 3 * 1024**3
 
@@ -158,7 +159,9 @@ def _linked(root: Path, random: Random) -> str:
     path = _place(root, random)
     _clear(path)
     up = "/".join([".."] * random.randint(1, 3))
-    target = random.choice((path.name, "..", ".", up, f"{up}/state", "../1", "nowhere", "/dev/zero"))
+    target = random.choice(
+        (path.name, "..", ".", up, f"{up}/state", "../1", "nowhere", "/dev/zero")
+    )
     path.symlink_to(target)
     return f"{path.relative_to(root)}: a link to {target}"
 

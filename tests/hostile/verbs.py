@@ -22,14 +22,15 @@ MOST_MEMORY = 500 << 20
 _FAULT = 1
 _LOOK = 0.002
 _TIGHT = (
-    "--min-deltas-for-snapshot=2", "--min-batches-to-retain=2", "--grace=0s", "--max-deletes-per-run=50",
+    "--min-deltas-for-snapshot=2", "--min-batches-to-retain=2", "--grace=0s",
+    "--max-deletes-per-run=50",
 )  # fmt: skip
 VERBS = (
     ("scan",), ("plan", *_TIGHT), ("runs",), ("verify",), ("verify", "--deep"), ("doctor",),
     ("doctor", "--deep"), ("digest",), ("show", "--limit=3"), ("stats",), ("repair",),
     ("rollback", "--to-batch=5"), ("maintain", *_TIGHT), ("repair", "--apply"),
-    ("undo", "first"), ("maintain", *_TIGHT, "--trash-for=1h"), ("rollback", "--to-batch=7", "--apply"),
-    ("verify",),
+    ("undo", "first"), ("maintain", *_TIGHT, "--trash-for=1h"),
+    ("rollback", "--to-batch=7", "--apply"), ("verify",),
 )  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int) -> list[Broken]:
         said = Path(folder) / "said"
         root = Path(folder) / "checkpoint"
         root.mkdir()
-        tree = tuple(grow(healthy, root, Random(seed)))
+        tree = tuple(grow(healthy, root, Random(seed)))  # noqa: S311 -- made again from its number
         child = os.fork()
         if not child:
             _child(root, said)

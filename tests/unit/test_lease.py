@@ -11,7 +11,7 @@ import pytest
 from statemaint.errors import LeaseHeldError, LeaseLostError, StorageError
 from statemaint.execute import lease as leases
 from statemaint.execute import leased
-from statemaint.execute.lease import SECONDS, Lease, acquire, newest, newest_number, path_of
+from statemaint.execute.lease import SECONDS, Claim, Lease, acquire, newest, newest_number, path_of
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
@@ -170,10 +170,30 @@ def test_an_unreadable_lease_from_the_epoch_does_not_hold_for_ever() -> None:
 
 
 def test_other_files_in_the_folder_are_no_leases(storage: MemoryStorage) -> None:
-    for name in (".0000000009.json.tmp", "0000000009.json.bak", "x.json", "\u0664.json"):
+    names = (".0000000009.json.tmp", "0000000009.json.bak", "x.json", "\u0664.json", "5.json")
+    for name in (*names, "99999999999.json", "a/0000000009.json"):
         storage.write(f"{leases.FOLDER}/{name}", [b"?"])
     assert newest_number(storage) == 0
     assert newest(storage) is None
+
+
+@pytest.mark.parametrize("ahead", [7200.0, 31_536_000.0, 200_000_000_000.0])
+def test_a_lease_that_a_wrong_clock_stamped_ends_an_hour_after_it_was_written(
+    storage: MemoryStorage, clock: Clock, ahead: float
+) -> None:
+    claim = Claim(3, "gone", "a host with a wrong clock", clock.now + ahead)
+    storage.write(claim.path, [claim.content])
+    with pytest.raises(LeaseHeldError) as held:
+        acquire(storage, "next")
+    assert held.value.until == NOW + 3600
+    clock.now += 3600
+    assert acquire(storage, "next").number == 4
+
+
+def test_no_lease_follows_the_last_number(storage: MemoryStorage) -> None:
+    storage.write(path_of(9_999_999_999), [b'{"run": "", "owner": "", "deadline": 0}'])
+    with pytest.raises(StorageError, match=r"9999999999\.json: no lease can follow it"):
+        acquire(storage, "next")
 
 
 def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage) -> None:

@@ -93,3 +93,31 @@ def test_a_schema_that_the_operators_metadata_promises_is_missed() -> None:
     assert not found.healthy
     storage.write("state/0/_stateSchema/default/0_some-id", [b"not read here"])
     assert verify(storage).findings == ()
+
+
+@pytest.mark.parametrize("stray", [1_000_000, 20_261_122, 10**14, 2**63 - 2])
+def test_a_commit_far_above_the_others_is_no_more_work(stray: int) -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    storage.write(f"commits/{stray}", [storage.read("commits/24")])
+    found = verify(storage).findings
+    assert [(one.code, one.path) for one in found] == [
+        (FindingCode.MISSING_COMMIT, "commits/25"),
+        (FindingCode.MISSING_OFFSET, f"offsets/{stray}"),
+        (FindingCode.BROKEN_CHAIN, "state/0/0/26.delta"),
+        (FindingCode.BROKEN_CHAIN, "state/0/1/26.delta"),
+    ]
+    assert found[0].detail.startswith(
+        f"all of commits/25 to commits/{stray - 1} are missing, {stray - 25:,} files: nobody can "
+    )
+    assert "a restart fails" in found[1].detail
+    assert found[2].batches == (stray,)
+
+
+def test_a_name_beyond_the_numbers_of_spark_is_no_batch() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    for number in (2**63 - 1, 2**63, 10**30, 10**200):
+        storage.write(f"commits/{number}", [b""])
+        storage.write(f"offsets/{number}", [b""])
+    assert verify(storage).findings == ()

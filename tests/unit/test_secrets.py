@@ -1,0 +1,110 @@
+"""Secrets in addresses: refused, and not shown by the refusal."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from statemaint import metrics
+from statemaint.errors import ConfigError
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.queries import load_queries
+from statemaint.storage import MemoryStorage, has_secret, open_storage
+from tests.support.checkpoints import write_checkpoint
+
+SECRET = "s3cr3tPW"  # noqa: S105 -- that it is found nowhere is the test
+ADDRESSES = [
+    f"s3://AKIAKEY:{SECRET}@bucket/ck",
+    f"s3a://{SECRET}@bucket/ck",
+    f"hdfs://user:{SECRET}@namenode:8020/ck",
+    f"hadoop+ftp://user:{SECRET}@host/ck",
+    f"abfss://container@account.dfs.core.windows.net/ck?sv=1&sig={SECRET}",
+    f"wasbs://container:{SECRET}@account/ck",
+    f"webhdfs://host/ck?delegation={SECRET}",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_with_a_secret_is_refused_without_showing_it(address: str) -> None:
+    with pytest.raises(ConfigError, match="has a secret in it, which would be shown; give it") as e:
+        open_storage(address)
+    assert SECRET not in str(e.value)
+    assert SECRET not in repr(e.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://bucket/a@b?sig",
+        "abfss://container@account.dfs.core.windows.net/ck",
+        "hdfs://etl@namenode:8020/ck",
+        "/data/a@b:c/ck?token=1",
+        "file:///data/ck",
+    ],
+)
+def test_an_address_without_one_is_not(address: str) -> None:
+    assert not has_secret(address)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"pushgateway: http://user:{SECRET}@gateway:9091\nqueries: {{}}",
+        f"queries: {{q: {{checkpoint: 's3://key:{SECRET}@bucket/ck'}}}}",
+    ],
+)
+def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
+    tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="has a secret in it") as error:
+        load_queries(file)
+    assert SECRET not in str(error.value)
+    ran = subprocess.run(
+        [sys.executable, "-m", "statemaint", "queries", str(file)],
+        capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    assert ran.returncode == ConfigError.exit_code
+    assert SECRET not in ran.stdout + ran.stderr
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str | None]]]:
+    """A server that notes who asks."""
+    seen: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", seen
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_pushgateway_gets_the_password_that_the_environment_has(
+    asked: tuple[str, list[str | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, seen = asked
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=3)
+    report = maintain(storage, Policy())
+    metrics.push(report, query="q", gateway=url)
+    monkeypatch.setenv(metrics.USER_VARIABLE, "me")
+    monkeypatch.setenv(metrics.PASSWORD_VARIABLE, SECRET)
+    metrics.push(report, query="q", gateway=url)
+    assert set(seen) == {None, "Basic bWU6czNjcjN0UFc="}
