@@ -219,7 +219,7 @@ def _change(value: Any, random: Random) -> str:
     if not places:
         return "nothing to change"
     holder, key = random.choice(places)
-    strange = random.choice(
+    strange: Any = random.choice(
         (None, True, -1, 2**31, 2**63, 10**30, 1e308, "", "x" * 10_000, [], {}, [[[]]], "../../etc")
     )
     holder[key] = strange

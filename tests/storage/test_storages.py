@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.errors import ConfigError, NotFoundError, StorageError, UnsupportedError
+from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
@@ -47,6 +47,54 @@ class TestLocal(StorageContract):
         (tmp_path / "loop").symlink_to(tmp_path / "loop")
         with pytest.raises(StorageError):
             list(LocalStorage(tmp_path).list("loop"))
+
+    @pytest.mark.parametrize("target", ["self", ".", "..", "../..", "../b", "../../state"])
+    def test_a_link_that_leads_in_circles_is_one_more_file(
+        self, tmp_path: Path, target: str
+    ) -> None:
+        storage = LocalStorage(tmp_path)
+        for path in ("state/a/1.delta", "state/b/1.delta"):
+            storage.write(path, [b"x"])
+        (tmp_path / "state/a/self").symlink_to(target)
+        (tmp_path / "state/b/back").symlink_to("../a")
+        found = list(storage.list("state"))
+        assert {"state/a/1.delta", "state/b/1.delta"} <= {one.path for one in found}
+        assert len(found) < 12
+        unread = [one for one in found if one.size == 0]
+        assert unread
+        assert {one.modified for one in unread} == {None}
+
+    def test_every_link_to_one_place_is_followed_at_most_once(self, tmp_path: Path) -> None:
+        storage = LocalStorage(tmp_path)
+        for number in range(12):
+            storage.write(f"state/{number}/1.delta", [b"x"])
+            for other in range(12):
+                (tmp_path / f"state/{number}/to-{other}").symlink_to(f"../{other}")
+        assert len(list(storage.list("state"))) < 12 * 13 * 3
+
+    def test_a_pipe_is_neither_waited_for_nor_read(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "1.delta")
+        storage = LocalStorage(tmp_path)
+        unknown = Entry("1.delta", 0, None)
+        assert (storage.stat("1.delta"), list(storage.list(""))) == (unknown, [unknown])
+        with pytest.raises(CodecError, match=r"1\.delta: it is no regular file"):
+            storage.read("1.delta")
+        with pytest.raises(CodecError, match="it is no regular file"), storage.open("1.delta"):
+            pass
+
+    def test_a_directory_in_the_place_of_a_file_is_damage_to_it(self, tmp_path: Path) -> None:
+        (tmp_path / "metadata").mkdir()
+        with pytest.raises(CodecError, match="metadata: it is no regular file"):
+            LocalStorage(tmp_path).read("metadata")
+
+    def test_a_file_of_gigabytes_is_not_read_whole(self, tmp_path: Path) -> None:
+        with (tmp_path / "1.zip").open("wb") as stream:
+            stream.truncate(3 * 1024**3)
+        storage = LocalStorage(tmp_path)
+        with pytest.raises(CodecError, match=r"1\.zip: it has more than 64 MiB"):
+            storage.read("1.zip")
+        with storage.open("1.zip") as large:
+            assert large.read(4) == bytes(4)
 
     def test_a_file_where_a_folder_should_be_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "state").write_bytes(b"")

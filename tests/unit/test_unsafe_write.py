@@ -266,3 +266,12 @@ def test_an_array_of_more_than_its_bytes_is_refused() -> None:
     row[16:24] = (1 << 62).to_bytes(8, "little")
     with pytest.raises(CodecError, match="array of 4611686018427387904 elements in 24 bytes"):
         hash_row(bytes(row), parse_struct(kind))
+
+
+def test_types_are_not_nested_for_ever() -> None:
+    kind: Any = "long"
+    for _ in range(5000):
+        kind = {"type": "array", "elementType": kind, "containsNull": True}
+    fields = [{"name": "a", "type": kind, "nullable": True}]
+    with pytest.raises(CodecError, match="nested deeper than 64"):
+        parse_struct({"type": "struct", "fields": fields})
