@@ -58,18 +58,15 @@ class MemoryStorage:
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
-        found = self._content(path)
+        self._requests["read"] += 1
+        found = self._file(path)[0]
         must_be_small(len(found), path)
         return found
-
-    def _content(self, path: str) -> bytes:
-        self._requests["read"] += 1
-        return self._file(path)[0]
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Opens a file for reading."""
-        yield io.BytesIO(self._content(path))
+        yield io.BytesIO(self.read(path))
 
     def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
         """Makes a file appear whole in one step, or not at all."""
