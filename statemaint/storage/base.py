@@ -8,7 +8,7 @@ from statemaint.errors import CodecError
 from statemaint.listing import Entry
 
 # What is read whole is small: logs, metadata, the zips of RocksDB. State is read as a stream.
-MOST_READ = 64 * 1024 * 1024
+MOST_READ = 128 * 1024 * 1024
 # 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
 

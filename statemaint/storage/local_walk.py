@@ -1,5 +1,6 @@
 """Listing a local directory, whatever links lie in it."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -40,7 +41,7 @@ class Walk:
                     yield from self._file(item)
 
     def _linked(self, item: "os.DirEntry[str]", inside: str) -> Iterator[Entry]:
-        if not os.path.isdir(item.path):  # noqa: PTH112 -- a Path's would raise where links go in circles
+        if not os.path.isdir(item.path):  # noqa: PTH112
             yield from self._broken(item) if _circular(item) else self._file(item)
             return
         target = os.path.realpath(item.path)
@@ -62,8 +63,6 @@ def _circular(item: "os.DirEntry[str]") -> bool:
     """Tells whether links lead nowhere but to themselves."""
     try:
         os.stat(item.path)  # noqa: PTH116
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return error.errno == errno.ELOOP  # every other trouble is that of who reads it next
     return False

@@ -1,5 +1,6 @@
 """The storages of this version against the contract, and what is special about each."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -64,6 +65,23 @@ class TestLocal(StorageContract):
         assert unread
         assert {one.modified for one in unread} == {None}
 
+    def test_a_link_that_cannot_be_followed_is_an_error_and_not_an_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "disk").mkdir()
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state/0").symlink_to(tmp_path / "disk")
+        real = os.stat
+
+        def refusing(path: object, *args: object, **named: object) -> os.stat_result:
+            if str(path).endswith("state/0"):
+                raise OSError(errno.EIO, "Input/output error")
+            return real(path, *args, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(os, "stat", refusing)
+        with pytest.raises(StorageError, match="Input/output error"):
+            list(LocalStorage(tmp_path).list("state"))
+
     def test_every_link_to_one_place_is_followed_at_most_once(self, tmp_path: Path) -> None:
         storage = LocalStorage(tmp_path)
         for number in range(12):
@@ -91,7 +109,7 @@ class TestLocal(StorageContract):
         with (tmp_path / "1.zip").open("wb") as stream:
             stream.truncate(3 * 1024**3)
         storage = LocalStorage(tmp_path)
-        with pytest.raises(CodecError, match=r"1\.zip: it has more than 64 MiB"):
+        with pytest.raises(CodecError, match=r"1\.zip: it has more than 128 MiB"):
             storage.read("1.zip")
         with storage.open("1.zip") as large:
             assert large.read(4) == bytes(4)
