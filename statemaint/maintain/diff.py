@@ -29,13 +29,13 @@ from statemaint.maintain.show import (
     Family,
     Part,
     Readable,
-    committed_version,
     families_of,
     in_row,
     no_family,
     parts_at,
     scan_stores,
 )
+from statemaint.maintain.versions import committed_version
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.storage import Storage

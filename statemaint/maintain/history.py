@@ -21,6 +21,7 @@ from statemaint.execute import Fence, Restored, trashed_runs
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
 from statemaint.report import Halted, Report, Skipped, SnapshotWritten
+from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
@@ -207,6 +208,7 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
     """Returns the runs that changed a checkpoint, the newest first.
 
     Raises:
+        NotACheckpointError: when there is no run, and no checkpoint either.
         StorageError: when anything could not be listed or read.
     """
     notes: dict[str, list[_Note]] = defaultdict(list)
@@ -227,6 +229,8 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
         for run, since in trashed.items()
         if run not in notes
     ]
+    if not found:
+        must_be_checkpoint(storage)
     return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
 
 

@@ -8,15 +8,15 @@ from typing import Any
 from statemaint.codec.readable import shower
 from statemaint.codec.state_row import RowLayout, Wrapping, key_reader, value_reader
 from statemaint.codec.unsafe_row import Row
-from statemaint.errors import CodecError, ConfigError, DamagedError
+from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, opened_state
 from statemaint.maintain.layouts import Layouts, layouts_of
 from statemaint.maintain.planning import scan_checkpoint
-from statemaint.model.chain import Chain, Gap
+from statemaint.maintain.versions import chain_of, committed_version
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
-from statemaint.plan import diagnose
 from statemaint.storage import ReadOnly, Storage, open_storage
 
 _FAMILY = struct.Struct("<h")
@@ -223,52 +223,6 @@ def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: st
 
 def _any(found: object) -> object:
     return "(any)" if found is None else found
-
-
-def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int:
-    """Returns a version that is committed, the newest one by default.
-
-    Raises:
-        ConfigError: when it is not.
-        DamagedError: when the checkpoint's own logs cannot be read.
-    """
-    for finding in checkpoint.findings:
-        if finding.damage:
-            raise DamagedError(checkpoint.root, finding.detail, code=finding.code.value)
-    target = checkpoint.target
-    if target is None:
-        raise ConfigError(
-            f"{checkpoint.root}: no batch is committed yet, there is no state to show"
-        )
-    if version is not None and version > target:
-        # What lies above belongs to a batch that runs, or has failed (S2).
-        raise ConfigError(f"{checkpoint.root}: version {version} is not committed, {target} is")
-    return target if version is None else version
-
-
-def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
-    """Returns what a store's version folds from.
-
-    Raises:
-        DamagedError: when it does not load, and should.
-        ConfigError: when it does not load any more.
-    """
-    chain = store.versions.chain(version)
-    if isinstance(chain, Chain):
-        return chain
-    if checkpoint.required is not None and version >= checkpoint.required:
-        for finding in diagnose(store, checkpoint):
-            if finding.damage:
-                raise DamagedError(store.id.directory, finding.detail, code=finding.code.value)
-    raise ConfigError(_gone(store, chain))
-
-
-def _gone(store: Store, gap: Gap) -> str:
-    kind = "delta" if store.rocks is None else "changelog"
-    return (
-        f"{store.id}: version {gap.version} does not load any more, "
-        f"{store.id.directory}/{gap.first}.{kind} is not there"
-    )
 
 
 def known_layouts(

@@ -24,14 +24,13 @@ from statemaint.maintain.show import (
     Family,
     Part,
     Readable,
-    chain_of,
-    committed_version,
     families_of,
     in_row,
     known_layouts,
     of_the_query,
     scan_stores,
 )
+from statemaint.maintain.versions import chain_of, committed_version
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId

@@ -10,7 +10,6 @@ from statemaint.errors import (
     CheckpointError,
     CodecError,
     ConfigError,
-    DamagedError,
     NotFoundError,
     UnsupportedError,
 )
@@ -20,7 +19,8 @@ from statemaint.maintain.invariants import check_rows
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.maintain.rebuild import Depth, finding_of, rebuild, spoiled
 from statemaint.maintain.suspects import check_suspects
-from statemaint.model.chain import Gap, lone_side_files
+from statemaint.maintain.versions import chain_of, committed_version
+from statemaint.model.chain import Chain, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
@@ -246,24 +246,15 @@ def digest_stores(
     """
     reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading)
-    for finding in checkpoint.findings:
-        if finding.damage:
-            raise DamagedError(storage.root, finding.detail, code=finding.code.value)
-    asked = checkpoint.target if version is None else version
-    if asked is None:
-        raise ConfigError(f"{storage.root}: no batch is committed yet, there is no state to digest")
+    asked = committed_version(checkpoint, version)
+    chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
     engine = _engine(checkpoint)
     return asked, tuple(
-        (store.id, _digest(Source.of(reading, store, checkpoint), engine, store, asked))
-        for store in checkpoint.stores
+        (store.id, _digest(Source.of(reading, store, checkpoint), engine, chain))
+        for store, chain in chains
     )
 
 
-def _digest(source: Source, engine: Engine, store: Store, version: int) -> StateDigest:
-    chain = store.versions.chain(version)
-    if isinstance(chain, Gap):
-        raise ConfigError(
-            f"{store.id}: version {version} does not load, "
-            f"{store.id.directory}/{chain.first}.delta is not there"
-        )
-    return digest_of(engine.fold(source, chain, (version,), write=False), version)
+def _digest(source: Source, engine: Engine, chain: Chain) -> StateDigest:
+    folds = engine.fold(source, chain, (chain.version,), write=False)
+    return digest_of(folds, chain.version)

@@ -367,7 +367,7 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["verify", "CK", "--sample", "3/2"], "'3/2' is no share; write it like 3/10"),
         (["verify", "CK", "--sample", "third"], "'third' is no share; write it like 3/10"),
         (["maintain", "CK", "--target-version", "99"], "cannot be the target"),
-        (["digest", "CK", "--version", "99"], "version 99 does not load"),
+        (["digest", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
         (["show", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
         (["show", "CK", "--version", "0"], "0 is not in the range x>=1"),
         (["show", "CK", "--operator", "7"], "no operator 7, partition (any), store (any)"),
@@ -386,6 +386,8 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["maintain", "CK", "--trash-for", "ever"], "not a duration: 'ever'"),
         (["scan", "nosuch://bucket/ck"], "storage 'nosuch' is not supported"),
         (["scan", "CK/nowhere"], "NOT_A_CHECKPOINT"),
+        (["runs", "CK/nowhere"], "NOT_A_CHECKPOINT"),
+        (["scan", "s3://key:secret@bucket/ck"], "has a secret in it, which would be shown; give"),
     ],
 )
 def test_bad_usage_is_told_with_exit_code_2(checkpoint: Path, args: list[str], text: str) -> None:
