@@ -2,9 +2,9 @@
 
 A file of a version comes back only while its store's log has not been written again below it: every
 log file at or below its version is the very file that the run saw, or is gone; none is new; and so
-it is with the next one above, since what was deleted may have been written again before. One that
-was judged against another log would be trusted again for what it is not. Nor does one come back
-below a gap in the versions that the commit log asks for.
+it is with the next one above, since what was deleted may have been written again before; where
+none is left above, nobody can tell. One that was judged against another log would be trusted again
+for what it is not. Nor does one come back below a gap in the versions that the commit log asks for.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,6 +26,10 @@ from statemaint.storage import Storage
 _STALE = (
     "it did not hold the state of the log when it went, which a restart would not see; leave it in "
     "the trash, the log has the state"
+)
+_GONE = (
+    "nothing is left of the log above it, and nobody can tell whether it was written again; undo "
+    "later runs first where they have it, else leave it in the trash"
 )
 _LEAVE = "leave it in the trash, `statemaint doctor` says what the checkpoint needs"
 
@@ -77,22 +81,35 @@ class _Log:
         sound: the versions of which a file is as it was.
         newest: the newest version that the run saw; 0 where it noted none.
         new: what a changed file is.
+        noted: whether the run noted its log at all; early builds did not.
     """
 
     changed: tuple[tuple[int, str], ...]
     sound: frozenset[int]
     newest: int
     new: str
+    noted: bool = True
 
-    def against(self, version: int) -> str | None:
-        """Returns why a file of a version does not fit any more, if it does not."""
+    def against(self, version: int, target: int) -> str | None:
+        """Returns why a file of a version does not fit any more, if it does not.
+
+        Args:
+            version: of the file.
+            target: the newest committed version of today.
+        """
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
         above = {number: path for number, path in self.changed if version < number <= self.newest}
         nearest = min((one for one in {*above, *self.sound} if one >= version), default=None)
-        if nearest in self.sound or nearest is None:
-            return None
-        return f"{above[nearest]} {self.new}, and what lay below it is gone; {_LEAVE}"
+        if nearest in above:
+            return f"{above[nearest]} {self.new}, and what lay below it is gone; {_LEAVE}"
+        if nearest is None and self.noted and not self._stands_below(version, target):
+            return _GONE
+        return None
+
+    def _stands_below(self, version: int, target: int) -> bool:
+        """Tells whether the log still ends below a file, and no batch has gone on from there."""
+        return version > max(target, self.newest) and self.newest in {0, *self.sound}
 
 
 class _Fit:
@@ -140,7 +157,11 @@ class _Fit:
             if id(world) not in logs:
                 logs[id(world)] = self._log(directory, world, note, there, highest)
             stale = _STALE if note and note.stale else None
-            why = stale or self._above(file, world) or logs[id(world)].against(file.version)
+            why = (
+                stale
+                or self._above(file, world)
+                or logs[id(world)].against(file.version, self._target)
+            )
             if why := why or self._lone(file.version, back):
                 yield file.entry.path, why
             else:
@@ -208,7 +229,7 @@ class _Fit:
             if not self._is_older(file.entry, since)
         ]
         how = f"is newer than the manifest of run {self._found.run}, which says nothing of the log"
-        return _Log(tuple(sorted(changed)), frozenset(), 0, how)
+        return _Log(tuple(sorted(changed)), frozenset(), 0, how, noted=False)
 
     def _is_older(self, entry: Entry, since: float | None) -> bool:
         known = entry.modified is not None and since is not None

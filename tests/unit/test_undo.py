@@ -15,7 +15,6 @@ from statemaint.execute.manifest import (
     manifest_path,
     render,
 )
-from statemaint.listing import Entry
 from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
@@ -298,21 +297,58 @@ def test_and_in_a_copy_whose_files_have_other_times(
 def test_and_after_a_task_above_the_target_was_repeated(
     storage: MemoryStorage, clock: Clock
 ) -> None:
-    """Its delta is another one by then, and the first that is left."""
+    """Its delta is another one by then."""
+    rewritten(storage, 26)
+    done = maintain(storage, KEEPING).run
+    clock.now += 60
+    run(storage, 25, 60, attempt=2, retain=9)
+    for version in range(17, 25):
+        storage.delete(f"{HOME}/{version}.delta")
+    assert undo(storage, done).left == {}
+
+
+GONE = (
+    "nothing is left of the log above it, and nobody can tell whether it was written again; undo "
+)
+
+
+def test_but_not_once_nothing_is_left_of_the_log_above(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """The first change that is left is that of the batch which was running."""
     rewritten(storage, 26)
     done = maintain(storage, KEEPING).run
     clock.now += 60
     run(storage, 25, 60, attempt=2, retain=9)
     for version in range(17, 26):
         storage.delete(f"{HOME}/{version}.delta")
-    assert undo(storage, done).left == {}
+    left = undo(storage, done).left
+    assert f"{HOME}/16.delta" in left
+    assert {why.startswith(GONE) for why in left.values()} == {True}
 
 
-def test_and_after_further_runs_have_deleted_more(storage: MemoryStorage, trashed: str) -> None:
+def test_nor_once_further_runs_have_deleted_it(storage: MemoryStorage, trashed: str) -> None:
     run(storage, 25, 60, retain=9)
     maintain(storage, TIGHT)
     assert f"{HOME}/25.delta" not in storage.files
-    assert undo(storage, trashed).left == {}
+    left = undo(storage, trashed).left
+    assert f"{HOME}/16.delta" in left
+    assert {why.startswith(GONE) for why in left.values()} == {True}
+
+
+def test_a_snapshot_above_the_log_stays_away_once_a_batch_has_written_its_version(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """Even where all that the batch wrote was cleaned up since."""
+    storage.write(f"{HOME}/27.snapshot", [b"of a batch that was taken back"])
+    clock.now += 60
+    done = repair(storage, trash_for=MONTH).run
+    assert f"{HOME}/27.snapshot" not in storage.files
+    run(storage, 25, 60, retain=9)
+    for version in range(1, 50):
+        storage.delete(f"{HOME}/{version}.delta")
+    left = undo(storage, done).left
+    assert left[f"{HOME}/27.snapshot"].startswith(GONE)
 
 
 def test_two_runs_come_back_one_after_the_other(
@@ -505,23 +541,17 @@ def test_a_query_that_uploads_each_version_has_its_zips_for_a_log() -> None:
     """Without changelogs nothing else tells that it was started over."""
     storage = MemoryStorage(clock=Clock())
     zips = {f"{HOME}/{version}.zip": b"%d" % version for version in range(1, 11)}
-    notes = [
-        Note(
-            Seen(Entry(path, len(content), 0.0)),
-            9e9,
-            world=StoreWorld(
-                HOME, 10, tuple(Seen(Entry(one, len(zips[one]), 0.0)) for one in zips)
-            ),
-        )
-        for path, content in zips.items()
-    ]
+    listed = [Seen(storage.write(path, [content])) for path, content in zips.items()]
+    notes = [Note(one, 9e9, world=StoreWorld(HOME, 10, tuple(listed))) for one in listed]
     storage.write(manifest_path("run", "0-0"), [render(notes[:5])])
     for path in list(zips)[:5]:
         storage.write(f"{FOLDER}/run/{path}", [zips[path]])
     storage.write("commits/2", [b""])
     storage.write("offsets/2", [b""])
+    for path in list(zips)[3:5]:
+        storage.delete(path)
     for path in list(zips)[:3]:
-        storage.write(path, [b"%"])
+        storage.write(path, [b"%"], overwrite=True)
     assert undo(storage, "run").left.keys() == set(list(zips)[:5])
     storage.write("commits/9", [b""])
     for path in list(zips)[:3]:
