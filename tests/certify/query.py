@@ -324,6 +324,10 @@ class Query:
         """Returns what maintenance can see by now of the executors' habits."""
         return {}
 
+    def known(self) -> frozenset[str]:
+        """Returns the directories where maintenance can see that executors upload."""
+        return frozenset()
+
     def noted(self, gaps: dict[str, int]) -> None:
         """Tells what a run of maintenance that has come to its end had seen of them."""
 

@@ -63,7 +63,7 @@ class RocksQuery(Query):
         gaps: of each store, the widest gap between two uploads that maintenance has noted.
         watched: whether maintenance was ever here.
         purged: the oldest version that the executors' clean-up has left.
-        chosen: what clean-ups that began earlier are going to delete.
+        chosen: what clean-ups that began earlier are going to delete, and would without us.
         theirs: the zips of executors, by path.
         attempts: the id of the attempt that each store's running task is.
         counted: of each store and version, the id that was committed.
@@ -74,7 +74,7 @@ class RocksQuery(Query):
     gaps: dict[str, int] = field(default_factory=dict)
     watched: bool = False
     purged: int = 0
-    chosen: list[tuple[str, int, list[str]]] = field(default_factory=list)
+    chosen: list[tuple[str, int, list[str], frozenset[str]]] = field(default_factory=list)
     theirs: dict[str, bytes] = field(default_factory=dict)
     attempts: dict[str, str | None] = field(default_factory=dict)
     counted: dict[tuple[str, int], str | None] = field(default_factory=dict)
@@ -230,6 +230,12 @@ class RocksQuery(Query):
                 found[directory] = min(versions[0], 500)
         return found
 
+    def known(self) -> frozenset[str]:
+        """Returns the directories where an executor's snapshot lies, or has been noted."""
+        live = {one: self.world.index.live[one] for one in self.habits.stores}
+        there = {one for one, paths in live.items() if any(map(self._is_theirs, paths))}
+        return frozenset(there | {one for one, widest in self.gaps.items() if widest})
+
     def noted(self, gaps: dict[str, int]) -> None:
         """Tells that a run which has seen some gaps has come to its end, and so noted them."""
         for directory, widest in gaps.items():
@@ -307,10 +313,11 @@ class RocksQuery(Query):
         least, paths = self._old(directory)
         if not paths:
             return False
+        alone = frozenset(self._old(directory, alone=True)[1])
         if late:
-            self.chosen.append((directory, least, paths))
+            self.chosen.append((directory, least, paths, alone))
             return False
-        return self._clean(directory, least, paths)
+        return self._clean(directory, least, paths, alone)
 
     def clean_late(self, number: int) -> bool:
         """Lets a clean-up that began earlier delete what it has chosen."""
@@ -318,10 +325,18 @@ class RocksQuery(Query):
             return False
         return self._clean(*self.chosen.pop(number % len(self.chosen)))
 
-    def _clean(self, directory: str, least: int, paths: list[str]) -> bool:
-        """Deletes, but for what would harm without us too: what a snapshot of theirs needs."""
-        needed = self._needed(directory, paths)
-        if needed & set(paths) or not self._counts(directory, least) or least > self.target:
+    def _clean(self, directory: str, least: int, paths: list[str], alone: frozenset[str]) -> bool:
+        """Deletes, but for what would harm without us too: what a snapshot of theirs needs.
+
+        Args:
+            directory: of the store.
+            least: the version of the oldest zip that stays.
+            paths: what goes.
+            alone: what would go without the zips of ours, but for those that were written before
+                any executor had uploaded one: of those to come nobody knows.
+        """
+        harm = self._needed(directory, paths) & set(paths)
+        if harm & alone or not self._counts(directory, least) or least > self.target:
             return False
         self.purged = max(self.purged, least)
         for path in paths:
@@ -341,9 +356,14 @@ class RocksQuery(Query):
         found |= {path for one in self.waiting for path in (*one.old, *one.new)}
         return found
 
-    def _old(self, directory: str) -> tuple[int, list[str]]:
+    def _old(self, directory: str, *, alone: bool = False) -> tuple[int, list[str]]:
         live, files = self.world.index.live[directory], self.world.files
-        zips = {path: one.version for path, one in live.items() if one.kind == "snapshot"}
+        zips = {
+            path: one.version
+            for path, one in live.items()
+            if one.kind == "snapshot"
+            and (not alone or self._is_theirs(path) or path in self.world.blind)
+        }
         newest = max(zips.values(), default=0)
         retained = newest - self.habits.retain + 1
         least = max((one for one in zips.values() if one <= retained), default=0)

@@ -252,7 +252,7 @@ class Stage:
 
     def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> None:
         self.query.held = self.query.held or work.stops(doer)
-        found = Maintainer(self.world, doer, self.tally, does)
+        found = Maintainer(self.world, replace(doer, knows=self.query.known()), self.tally, does)
         self.glimpses[id(found)] = self.query.seen()
         found.start(halt)
         self.after(found)

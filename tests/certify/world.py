@@ -56,6 +56,7 @@ class Doer:
         floor: the oldest version that it must keep, as things were when it began.
         back: the version that a rollback goes back to.
         shared: whether its lease is that of several tasks.
+        knows: the directories where it can see that executors upload.
     """
 
     run: str
@@ -66,6 +67,7 @@ class Doer:
     floor: int = 0
     back: int = 0
     shared: bool = False
+    knows: frozenset[str] = frozenset()
 
 
 class Judge(Protocol):
@@ -93,6 +95,7 @@ class World:
         garble: the next snapshot that maintenance writes is stored with this content.
         late: who was paused after the last look at the lease, by id; one request is theirs.
         judge: looks at every change.
+        blind: the zips that maintenance wrote where it had never seen one of an executor.
         lost: what the judge has raised, which whoever is judged may take its time to let through.
         log: what happened, for a person.
     """
@@ -111,6 +114,7 @@ class World:
     garble: bytes | None = None
     late: set[int] = field(default_factory=set)
     judge: Judge | None = None
+    blind: set[str] = field(default_factory=set)
     lost: BaseException | None = None
     log: list[str] | None = None
 
@@ -149,6 +153,9 @@ class World:
 
     def _changed(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         self.turn += 1
+        for path in (one for one in before if one.endswith(".zip")):
+            blind = doer is not None and path.rpartition("/")[0] not in doer.knows
+            (self.blind.add if blind else self.blind.discard)(path)
         if self.log is not None:
             who = f"{doer.run} ({doer.verb})" if doer else "query"
             verbs = ((path, "puts" if path in self.files else "removes") for path in before)
