@@ -9,7 +9,7 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
 
-.PHONY: help setup parts test-parts check test test-sparks test-mends bench soak trial certify fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-sparks test-mends bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -56,6 +56,9 @@ trial: setup ## a query with Spark's own maintenance on, killed beside ours; ARG
 
 fuzz: setup ## throw broken bytes at every decoder for an hour
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 3600)
+
+hostile: setup ## run every verb on 10,000 checkpoints with strange things in them
+	$(BIN)/python -m tests.hostile $(ARGS)
 
 certify: setup ## play 100,000 schedules of crashes beside a live query, and count what is lost
 	$(BIN)/python -m tests.certify $(or $(ARGS),--schedules 100000 --processes 2)

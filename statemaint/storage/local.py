@@ -183,7 +183,7 @@ def _translated(path: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
-    """Opens a regular file; a directory or a pipe in its place is damage to what it should be."""
+    """Opens a regular file; a pipe in its place is damage to what it should be."""
     opener = partial(_regular, path)
     with _translated(path), open(root / path, "rb", opener=opener) as stream:
         yield stream
@@ -192,7 +192,8 @@ def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
 def _regular(path: str, place: str, flags: int) -> int:
     # Opening a pipe waits for a writer otherwise; for a regular file it means nothing.
     handle = os.open(place, flags | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` refuses a directory by itself
         os.close(handle)
         raise CodecError("it is no regular file", offset=0, path=path)
     return handle

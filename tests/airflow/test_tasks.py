@@ -98,9 +98,15 @@ def test_plan_fails_for_good_where_there_is_no_checkpoint(tmp_path: Path) -> Non
     assert not failure.retry
 
 
+def unlistable(checkpoint: Path) -> None:
+    """Puts a file where the state should be."""
+    (checkpoint / "state").rename(checkpoint / "elsewhere")
+    (checkpoint / "state").touch()
+
+
 def test_plan_may_be_tried_again_when_the_storage_fails(tmp_path: Path) -> None:
     checkpoint = neglected(tmp_path / "c")
-    (checkpoint / "state/0/0/loop").symlink_to("loop")
+    unlistable(checkpoint)
     failure = plan_query(settings(checkpoint), Options()).failure
     assert failure is not None
     assert failure.reason.startswith("STORAGE: state")
@@ -192,7 +198,7 @@ def test_a_storage_that_fails_while_a_store_is_maintained_may_be_tried_again(
 
 def test_a_storage_that_cannot_be_listed_may_be_tried_again(tmp_path: Path) -> None:
     checkpoint = neglected(tmp_path / "c")
-    (checkpoint / "state/0/0/loop").symlink_to("loop")
+    unlistable(checkpoint)
     done = maintained(settings(checkpoint), only(0))
     assert done.summary is None
     assert done.failure is not None

@@ -196,7 +196,7 @@ def _edited(root: Path, random: Random) -> str:
             line, newline, rest = body.partition(b"\n")
             try:
                 texts.append((one, head, json.loads(found + line), newline + rest))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
     if not texts:
         return "nothing"

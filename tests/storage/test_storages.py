@@ -100,9 +100,9 @@ class TestLocal(StorageContract):
         with pytest.raises(CodecError, match="it is no regular file"), storage.open("1.delta"):
             pass
 
-    def test_a_directory_in_the_place_of_a_file_is_damage_to_it(self, tmp_path: Path) -> None:
+    def test_a_directory_in_the_place_of_a_file_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "metadata").mkdir()
-        with pytest.raises(CodecError, match="metadata: it is no regular file"):
+        with pytest.raises(StorageError, match="metadata: Is a directory"):
             LocalStorage(tmp_path).read("metadata")
 
     def test_a_file_of_gigabytes_is_not_read_whole(self, tmp_path: Path) -> None:
