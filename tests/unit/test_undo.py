@@ -1,7 +1,7 @@
 """What a run moved away comes back only into the world that it was taken from (S17)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -294,17 +294,26 @@ def test_and_in_a_copy_whose_files_have_other_times(
     assert "18.delta was written after" in undo(other, trashed).left[f"{HOME}/5.snapshot"]
 
 
-def test_and_after_a_task_above_the_target_was_repeated(
-    storage: MemoryStorage, clock: Clock
-) -> None:
-    """Its delta is another one by then."""
+def repeated(storage: MemoryStorage, clock: Clock, *, gone: range) -> Mapping[str, str]:
+    """Undoes a run after the batch above it has run again, and some of the log is gone.
+
+    Returns:
+        The files that stay in the trash, with the reason of each.
+    """
     rewritten(storage, 26)
     done = maintain(storage, KEEPING).run
     clock.now += 60
     run(storage, 25, 60, attempt=2, retain=9)
-    for version in range(17, 25):
+    for version in gone:
         storage.delete(f"{HOME}/{version}.delta")
-    assert undo(storage, done).left == {}
+    return undo(storage, done).left
+
+
+def test_and_after_a_task_above_the_target_was_repeated(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """Its delta is another one by then."""
+    assert repeated(storage, clock, gone=range(17, 25)) == {}
 
 
 GONE = (
@@ -316,13 +325,7 @@ def test_but_not_once_nothing_is_left_of_the_log_above(
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """The first change that is left is that of the batch which was running."""
-    rewritten(storage, 26)
-    done = maintain(storage, KEEPING).run
-    clock.now += 60
-    run(storage, 25, 60, attempt=2, retain=9)
-    for version in range(17, 26):
-        storage.delete(f"{HOME}/{version}.delta")
-    left = undo(storage, done).left
+    left = repeated(storage, clock, gone=range(17, 26))
     assert f"{HOME}/16.delta" in left
     assert {why.startswith(GONE) for why in left.values()} == {True}
 
