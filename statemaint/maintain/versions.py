@@ -18,7 +18,7 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
             raise DamagedError(checkpoint.root, finding.detail, code=finding.code.value)
     target = checkpoint.target
     if target is None:
-        raise ConfigError(f"{checkpoint.root}: no batch is committed yet, there is no state yet")
+        raise ConfigError(f"{checkpoint.root}: no batch is committed yet, so there is no state")
     if version is not None and version > target:
         # What lies above belongs to a batch that runs, or has failed (S2).
         raise ConfigError(f"{checkpoint.root}: version {version} is not committed, {target} is")

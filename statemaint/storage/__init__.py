@@ -1,6 +1,6 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
-from statemaint.storage.address import has_secret, must_have_no_secret
+from statemaint.storage.address import has_secret
 from statemaint.storage.base import Storage
 from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
@@ -20,6 +20,5 @@ __all__ = [
     "Storage",
     "Without",
     "has_secret",
-    "must_have_no_secret",
     "open_storage",
 ]

@@ -8,48 +8,55 @@ from pathlib import Path
 
 from statemaint.listing import Entry
 
+_MOST_FOLLOWED = 1000
+
 
 class Walk:
     """One listing of all files below a directory.
 
-    Links to directories are followed, as Spark follows them, but each of their targets once: links
-    may lead in circles. What is not followed is listed as an empty file of unknown age, which
-    nobody takes for one of Spark's.
+    Links to directories are followed, as Spark follows them. One that leads back to where the walk
+    has come from is listed as an empty file of unknown age, which nobody takes for one of Spark's.
     """
 
     def __init__(self, root: Path, entry: Callable[[Path], Entry]) -> None:
         self._root, self._entry = root, entry
-        self._followed: set[str] = set()
+        self._followed = 0
 
-    def below(self, directory: "os._ScandirIterator[str]", real: str) -> Iterator[Entry]:
+    def below(self, directory: "os._ScandirIterator[str]", *real: str) -> Iterator[Entry]:
         """Yields the files below a directory.
 
         Args:
             directory: it, opened.
-            real: its path without any links.
+            real: its path without any links, behind those of what was left for a link on the way.
 
         Raises:
-            OSError: when a directory cannot be listed, or a file's status cannot be told.
+            OSError: when a directory cannot be listed, a file's status cannot be told, or links
+                form a web without an end in sight: a listing is whole or fails (S10).
         """
+        *left, here = real
         with directory as found:
             for item in found:
                 if item.is_dir(follow_symlinks=False):
-                    yield from self.below(os.scandir(item.path), f"{real}/{item.name}")
+                    yield from self.below(os.scandir(item.path), *left, f"{here}/{item.name}")
                 elif item.is_symlink():
                     yield from self._linked(item, real)
                 else:
                     yield from self._file(item)
 
-    def _linked(self, item: "os.DirEntry[str]", inside: str) -> Iterator[Entry]:
+    def _linked(self, item: "os.DirEntry[str]", way: tuple[str, ...]) -> Iterator[Entry]:
         if not os.path.isdir(item.path):  # noqa: PTH112
             yield from self._broken(item) if _circular(item) else self._file(item)
             return
         target = os.path.realpath(item.path)
-        if target in self._followed or f"{inside}/".startswith(f"{target.rstrip('/')}/"):
+        if any(f"{one}/".startswith(f"{target.rstrip('/')}/") for one in way):
             yield from self._broken(item)
             return
-        self._followed.add(target)
-        yield from self.below(os.scandir(item.path), target)
+        self._followed += 1
+        if self._followed > _MOST_FOLLOWED:
+            raise OSError(
+                errno.ELOOP, f"more than {_MOST_FOLLOWED} links to directories", item.path
+            )
+        yield from self.below(os.scandir(item.path), *way, target)
 
     def _file(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
         with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact

@@ -13,7 +13,7 @@ from statemaint import metrics
 from statemaint.errors import ConfigError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.queries import load_queries
+from statemaint.queries import load_queries, must_be_open
 from statemaint.storage import MemoryStorage, has_secret, open_storage
 from tests.support.checkpoints import write_checkpoint
 
@@ -72,6 +72,14 @@ def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
     )  # fmt: skip
     assert ran.returncode == ConfigError.exit_code
     assert SECRET not in ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("gateway", [f"user:{SECRET}@gateway:9091", f"http://gw?token={SECRET}"])
+def test_nor_is_one_of_a_pushgateway_shown(gateway: str) -> None:
+    with pytest.raises(ValueError, match="set STATEMAINT_PUSHGATEWAY_USER and") as error:
+        must_be_open(gateway)
+    assert SECRET not in str(error.value)
+    assert must_be_open("gateway:9091") == "gateway:9091"
 
 
 @pytest.fixture
