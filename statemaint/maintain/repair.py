@@ -199,8 +199,10 @@ class _Search:
         """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
         path = cure.removes[-1].path
         disputed = judge(before, self._before.checkpoint).disputed
-        if why := next((one.why for one in disputed if one.path == path and not one.by_query), ""):
-            yield f"it was equal to the log when it was proved; {why}"
+        for one in disputed:
+            if one.path == path and not one.by_query:
+                once = "it was equal to the log when it was proved; " if one.proved else ""
+                yield f"{once}{one.why}"
         for proof in before.attestations:
             if proof.path == path and fingerprint(self._storage, path) == (proof.size, proof.sum):
                 yield (

@@ -1,6 +1,6 @@
 """Snapshots whose log was replaced, compared with it: which of the two would a restart load?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from statemaint.errors import CheckpointError, SnapshotMismatchError, UnsupportedError
@@ -9,7 +9,14 @@ from statemaint.maintain.rebuild import finding_of, spoiled
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
-from statemaint.plan import Suspect, doubted, judge, replaced_finding, stale_finding
+from statemaint.plan import (
+    Suspect,
+    doubted,
+    edited_finding,
+    judge,
+    replaced_finding,
+    stale_finding,
+)
 
 
 def check_suspects(
@@ -25,20 +32,38 @@ def check_suspects(
         StorageError: when anything could not be read.
     """
     judgement = judge(store, checkpoint)
-    for one in judgement.stale:
-        batches = tuple(spoiled(store, one.path, checkpoint))
-        if not batches or differs(source, engine(), one):
-            yield replace(stale_finding(store, one), batches=batches)
+    yield from _stale(source, engine, store, checkpoint, judgement.stale)
+    wrong = set[str]()
     for one in judgement.disputed:
         error = differs(source, engine(), one)
+        wrong |= {one.path} if error else set()
         if isinstance(error, SnapshotMismatchError):  # what cannot be read is found where it lies
             yield replace(finding_of(store, error, checkpoint), batches=in_doubt(one, checkpoint))
         elif error is None and one.doubts:
             found = replaced_finding(store, one.path, one.snapshot.version, one.doubts)
             yield with_batches(found, one.snapshot.version, checkpoint)
+    for edited in judgement.edited:
+        yield _unwitnessed(edited_finding(store, edited), store, checkpoint, wrong)
     for proof in store.attestations:
         for found in doubted(replace(store, attestations=(proof,))):
-            yield with_batches(found, proof.version, checkpoint)
+            yield (
+                with_batches(found, proof.version, checkpoint)
+                if proof.files
+                else _unwitnessed(found, store, checkpoint, wrong)
+            )
+
+
+def _stale(
+    source: Source,
+    engine: Callable[[], Engine],
+    store: Store,
+    checkpoint: Checkpoint,
+    stale: Iterable[Suspect],
+) -> Iterator[Finding]:
+    for one in stale:
+        batches = tuple(spoiled(store, one.path, checkpoint))
+        if not batches or differs(source, engine(), one):
+            yield replace(stale_finding(store, one), batches=batches)
 
 
 def with_batches(found: Finding, version: int, checkpoint: Checkpoint) -> Finding:
@@ -46,6 +71,21 @@ def with_batches(found: Finding, version: int, checkpoint: Checkpoint) -> Findin
     first = batch_of(found.version or 0)
     doubts = (one for one in checkpoint.batches if first <= one < batch_of(version))
     return replace(found, batches=tuple(doubts))
+
+
+def _unwitnessed(
+    found: Finding, store: Store, checkpoint: Checkpoint, wrong: Collection[str]
+) -> Finding:
+    """Returns a finding with the batches above a snapshot, up to the next that may bear witness.
+
+    One of ours may have been folded from the log as it is now; those of executors were not.
+    """
+    version = found.version or 0
+    above = (one.version for one in store.theirs if one.entry.path not in wrong)
+    until = min((one for one in above if one > version), default=None)
+    in_doubt = (batch for batch in checkpoint.batches if batch > batch_of(version))
+    batches = (batch for batch in in_doubt if until is None or batch < batch_of(until))
+    return replace(found, batches=tuple(batches))
 
 
 def differs(

@@ -130,9 +130,10 @@ class Attestation:
         """
         doubted = {one.path: one for one in (*before.doubted, *doubts)}
         old = {one.path: one for one in before.inputs if one.path in doubted}
+        inputs = [old.pop(one.path, one) for one in self.inputs]
         return replace(
             self,
-            inputs=tuple(old.get(one.path, one) for one in self.inputs),
+            inputs=(*inputs, *old.values()),  # what it was not compared with this time as well
             doubted=tuple(doubted.values()),
         )
 

@@ -28,7 +28,13 @@ from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
-from statemaint.plan.staleness import Suspect, doubted, judge, replaced_finding, stale_finding
+from statemaint.plan.stale_findings import (
+    doubted,
+    edited_finding,
+    replaced_finding,
+    stale_finding,
+)
+from statemaint.plan.staleness import Suspect, judge
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed
 
@@ -59,6 +65,7 @@ __all__ = [
     "diagnose",
     "diagnose_logs",
     "doubted",
+    "edited_finding",
     "families_of",
     "has_families",
     "judge",

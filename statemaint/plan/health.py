@@ -8,7 +8,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
-from statemaint.plan.staleness import stale_findings
+from statemaint.plan.stale_findings import stale_findings
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:

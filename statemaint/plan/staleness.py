@@ -13,9 +13,8 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot
-from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
-from statemaint.model.proof import Outdated
+from statemaint.model.proof import Attestation, Outdated
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,7 @@ class Suspect:
         replaced: the versions of the log that were replaced, ascending.
         by_query: whether a query that was rewound replaced them.
         why: what was replaced, as the end of a sentence.
+        proved: whether it was equal to that log once.
     """
 
     snapshot: Snapshot
@@ -35,6 +35,7 @@ class Suspect:
     replaced: tuple[int, ...]
     by_query: bool
     why: str
+    proved: bool = True
 
     @property
     def path(self) -> str:
@@ -44,7 +45,7 @@ class Suspect:
     @property
     def doubts(self) -> tuple[int, ...]:
         """Returns the replaced versions that the snapshot does not confirm if it agrees."""
-        if self.by_query:
+        if self.by_query or not self.proved:
             return ()
         return tuple(version for version in self.replaced if version < self.snapshot.version)
 
@@ -57,11 +58,14 @@ class Judgement:
         stale: snapshots of ours of before a rewind; the log takes their place.
         disputed: snapshots to be compared with the log before anything else happens.
         lost: snapshots of before a rewind that nothing can take the place of.
+        edited: snapshots whose log was replaced, not by the query, and that nothing is left to
+            compare with.
     """
 
     stale: tuple[Suspect, ...] = ()
     disputed: tuple[Suspect, ...] = ()
     lost: tuple[Outdated, ...] = ()
+    edited: tuple[Outdated, ...] = ()
 
     @property
     def stale_paths(self) -> frozenset[str]:
@@ -95,7 +99,8 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
         return Judgement()
     early = {one.version: (one, delta) for one, delta in _earlier_than_their_log(store, target)}
     below = tuple(_written_below(store, checkpoint, target))
-    if not store.outdated and not early and not below:
+    doubts = any(proof.doubted for proof in store.attestations)
+    if not store.outdated and not early and not below and not doubts:
         return Judgement()
     return _Court(store, checkpoint, target, early, below).judged()
 
@@ -121,6 +126,7 @@ class _Court:
         self._stale: list[Suspect] = []
         self._disputed: list[Suspect] = []
         self._lost: list[Outdated] = []
+        self._edited: list[Outdated] = []
 
     def judged(self) -> Judgement:
         """Returns the judgement; the lowest come first, as the others may begin with them."""
@@ -132,8 +138,11 @@ class _Court:
                 self._hear_unproved(*self._early[version])
         for one in tuple(self._stale):
             self._hear_heir(one)
+        self._hear_witnesses()
         disputed = sorted(self._disputed, key=lambda one: one.snapshot.version)
-        return Judgement(tuple(self._stale), tuple(disputed), tuple(self._lost))
+        return Judgement(
+            tuple(self._stale), tuple(disputed), tuple(self._lost), tuple(self._edited)
+        )
 
     def _hear(self, one: Outdated) -> None:
         snapshot = self._versions.snapshots[one.version]
@@ -148,6 +157,8 @@ class _Court:
             self._lost.append(one)
         else:
             self._trust(snapshot)
+            if replaced:
+                self._edited.append(one)
 
     def _hear_unproved(self, snapshot: Snapshot, delta: Delta) -> None:
         if instead := self._instead(snapshot.version):
@@ -162,9 +173,26 @@ class _Court:
         """
         below = [one for one in self._trusted.snapshots if one < stale.snapshot.version]
         heir = max(below, default=None)
-        heard = self._proved | {one.snapshot.version for one in self._disputed}
+        heard = self._heard()
         if heir is not None and heir not in heard and (instead := self._instead(heir)):
             self._disputed.append(_heir(self._trusted.snapshots[heir], stale, instead))
+
+    def _hear_witnesses(self) -> None:
+        """Hears what nobody has compared yet above a log that somebody has changed.
+
+        Whoever replaced one file of it may have replaced others that no proof names.
+        """
+        doubts = ((one, _replaced(one, self._versions)) for one in self._edited)
+        known = ((Outdated(proof, ()), _of(same)) for proof, same in doubts_of(self._store))
+        for one, replaced in (*doubts, *known):
+            above = [version for version in self._trusted.snapshots if version > one.version]
+            for version in sorted({*above} - self._heard()):
+                if version <= self._target and (instead := self._instead(version)):
+                    witness = self._trusted.snapshots[version]
+                    self._disputed.append(_witness(witness, instead, one, replaced))
+
+    def _heard(self) -> set[int]:
+        return self._proved | {one.snapshot.version for one in self._disputed}
 
     def _instead(self, version: int) -> Chain | None:
         """Returns what gives a version without its own snapshot."""
@@ -257,6 +285,31 @@ def _heir(snapshot: Snapshot, stale: Suspect, instead: Chain) -> Suspect:
     return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 
 
+def _witness(
+    snapshot: Snapshot, instead: Chain, edited: Outdated, replaced: tuple[int, ...]
+) -> Suspect:
+    why = (
+        f"the log below was changed after {edited.path} was proved, and not by the query, so that "
+        "nothing tells which of the two is right. Put the log's files back from a copy"
+    )
+    return Suspect(snapshot, instead, replaced, by_query=False, why=why, proved=False)
+
+
+def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
+    """Yields each proof that leaves files in doubt with those that are still there, ascending."""
+    doubting = [proof for proof in store.attestations if proof.doubted]
+    listed = {one.entry.path: one for one in store.versions.deltas.values()} if doubting else {}
+    for proof in doubting:
+        records = (one for one in proof.doubted if one.path in listed)
+        same = [listed[one.path] for one in records if one == one.listed_as(listed[one.path].entry)]
+        if same:
+            yield proof, tuple(sorted(same, key=lambda delta: delta.version))
+
+
+def _of(deltas: Iterable[Delta]) -> tuple[int, ...]:
+    return tuple(delta.version for delta in deltas)
+
+
 def _without(versions: Versions, gone: Iterable[str]) -> Versions:
     paths = frozenset(gone)
     kept = {v: one for v, one in versions.snapshots.items() if one.entry.path not in paths}
@@ -316,67 +369,3 @@ def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float |
 
 def _later(one: float | None, other: float | None) -> bool:
     return one is not None and other is not None and one > other
-
-
-def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields what outdated proofs mean for a restart."""
-    found = judge(store, checkpoint)
-    yield from doubted(store)
-    for one in found.stale:
-        yield stale_finding(store, one)
-    for lost in found.lost:
-        names = ", ".join(entry.name for entry in lost.replaced)
-        detail = (
-            f"{lost.path} was written before {names}, which it was proved from, and what lies "
-            "below is missing: nothing tells whether it is right. Put the missing files back from "
-            "a copy"
-        )
-        code = FindingCode.SNAPSHOT_MISMATCH
-        yield Finding(code, detail, store.id, lost.version, path=lost.path)
-
-
-def doubted(store: Store) -> Iterator[Finding]:
-    """Yields what earlier comparisons left in doubt, while the same files are still there."""
-    doubting = [proof for proof in store.attestations if proof.doubted]
-    listed = {one.entry.path: one for one in store.versions.deltas.values()} if doubting else {}
-    for proof in doubting:
-        records = (one for one in proof.doubted if one.path in listed)
-        same = [listed[one.path] for one in records if one == one.listed_as(listed[one.path].entry)]
-        if same:
-            versions = tuple(sorted(delta.version for delta in same))
-            yield replaced_finding(store, proof.path, proof.version, versions)
-
-
-def replaced_finding(store: Store, path: str, version: int, doubts: tuple[int, ...]) -> Finding:
-    """Returns the finding of a log that was replaced below a snapshot that agrees with it.
-
-    It is a notice until its batches are filled in: those from the first doubted version to the one
-    below the snapshot's.
-    """
-    names = ", ".join(store.versions.deltas[one].entry.name for one in doubts[:3])
-    more = f" and {len(doubts) - 3} more" if len(doubts) > 3 else ""  # noqa: PLR2004
-    span = f"{doubts[0]} to {version - 1}" if version - 1 > doubts[0] else f"{doubts[0]}"
-    detail = (
-        f"{store.id.directory}: {names}{more} replaced after {path} was proved equal to the log, "
-        f"and not by the query; the snapshot still agrees, but nothing tells whether version {span}"
-        " is right. Put what was there before back from a copy"
-    )
-    first = store.versions.deltas[doubts[0]].entry.path
-    return Finding(FindingCode.LOG_REPLACED, detail, store.id, doubts[0], path=first)
-
-
-def stale_finding(store: Store, one: Suspect) -> Finding:
-    """Returns the finding of a stale snapshot: a notice until somebody has compared it."""
-    version = one.snapshot.version
-    detail = (
-        f"{one.path} is stale: {_span(one.replaced)} written again after it was proved, so a "
-        f"restart from version {version} (batch {batch_of(version)}) on loads the state from "
-        "before the rewind; `statemaint maintain` moves it to the trash, the log has the state"
-    )
-    return Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=one.path)
-
-
-def _span(versions: tuple[int, ...]) -> str:
-    if len(versions) == 1:
-        return f"version {versions[0]} was"
-    return f"versions {versions[0]} to {versions[-1]} were"

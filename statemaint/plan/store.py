@@ -203,6 +203,21 @@ class _Decision:
         for one in self.judgement.disputed:
             doubts = tuple(self.versions.deltas[version].entry for version in one.doubts)
             yield Attest(self.store.id, one.snapshot, one.instead, reason, doubts, one.why)
+        yield from self._passed_over()
+
+    def _passed_over(self) -> Iterator[Attest]:
+        """Yields the comparisons with snapshots of ours that a run was killed before it proved.
+
+        They may be all that tells that the log below them has been changed since.
+        """
+        written = set(self.store.rocks.ours if self.store.rocks else self.store.written)
+        written -= {one.path for one in self.judgement.disputed}
+        for version in sorted({*self.versions.snapshots} - self.proved):
+            one = self.versions.snapshots[version]
+            over = (w.chain.start < version < w.version for w in self.writes)
+            if one.entry.path in written and any(over):
+                against = self.versions.from_log(version, proved=self.proved)
+                yield Attest(self.store.id, one, against, AttestReason.NEVER_PROVED)
 
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         # Folded from the log as far as it goes: a snapshot that nobody has compared with the log
@@ -256,9 +271,10 @@ class _Decision:
         planned |= {one.path for one in self.judgement.disputed}
         if base is None or base.entry.path in planned or base.version in self.proved:
             return ()
-        return (
-            Attest(self.store.id, base, self.versions.from_log(base.version, proved=self.proved)),
-        )
+        against = self.versions.from_log(base.version, proved=self.proved)
+        edited = {one.path: one.replaced for one in self.judgement.edited}
+        doubts = edited.get(base.entry.path, ())
+        return (Attest(self.store.id, base, against, doubts=doubts),)
 
     def _proved(self) -> Iterator[int]:
         """Yields the versions of snapshots that an attestation still fits."""

@@ -294,8 +294,11 @@ class Deeds:
             raise Loss(f"S2: {doer.run} deleted {name}, the target is {certificate.query.target}")
         self._proof(directory, version, f"{directory}/{name}", file, doer)
         for side in (f".{name}.crc", f"{name}.crc"):
-            beside = self.world.files.get(f"{directory}/{side}")
-            if beside and beside.modified < doer.begun:
+            path = f"{directory}/{side}"
+            beside = self.world.files.get(path)
+            # It may have taken it already, and an undo put it back while this task was paused.
+            again = beside is not None and beside.content in self.gone.get(path, ())
+            if beside and not again and beside.modified < doer.begun:
                 raise Loss(f"S7: {doer.run} deleted {name} and left {side}")
         if self.stale(f"{directory}/{name}", file):
             return  # whoever reads it reads what is not true

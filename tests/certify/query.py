@@ -363,7 +363,8 @@ class Query:
         wrote the snapshot that it keeps instead.
         """
         entries = self._entries(directory)
-        if max(entries, default=0) > self.target + 1:
+        begun = self.target if self.batch is None else self.batch + 1
+        if max(entries, default=0) > begun:
             return False
         earliest = max(entries, default=0) - self.habits.retain
         files = _files_for(entries, earliest) if earliest > 0 else None
