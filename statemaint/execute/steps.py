@@ -27,6 +27,7 @@ from statemaint.plan import (
     observed,
 )
 from statemaint.report import Attested, Deleted, SnapshotWritten
+from statemaint.scan import fingerprint
 from statemaint.storage import Storage
 
 # One check of the base and one append to the ledger cover this many deletions.
@@ -190,7 +191,7 @@ class StoreRun:
         before = self.known.proofs.get(path)
         proof = self._proof(action, entry, found, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
-            proof = proof.doubting(before, self._records(action.doubts))
+            proof = proof.doubting(before, self._doubted(action.doubts))
             self.known.proofs[path] = proof
         self.fence.must_hold()
         self.ledger.proved(action, entry, proof, self.known)
@@ -198,9 +199,8 @@ class StoreRun:
 
     def _wrote(self, path: str) -> bool:
         """Returns whether a snapshot that was proved before is one of ours."""
-        store = self.plan.store
-        proofs = (*store.attestations, *(one.proof for one in store.outdated))
-        return any(proof.path == path and proof.ours for proof in proofs)
+        proof = self.known.proofs.get(path)
+        return proof is not None and proof.ours
 
     def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
         try:
@@ -348,6 +348,13 @@ class StoreRun:
             yield from self._listed(rocks.parts.get(base.entry.path, ()) if rocks else ())
         for delta in chain.deltas:
             yield delta.entry
+
+    def _doubted(self, entries: tuple[Entry, ...]) -> tuple[FileRecord, ...]:
+        sums = self.source.sums if self.source.sums is not None else {}
+        for entry in entries:  # which the fold need not have read
+            if entry.path not in sums and (found := fingerprint(self.storage, entry.path)):
+                sums[entry.path] = found[1]
+        return self._records(entries)
 
     def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:
         sums = self.source.sums or {}

@@ -19,10 +19,17 @@ class RewoundQuery:
         truth: the state of each version as the query has last written it.
     """
 
-    def __init__(self, *, tagged: bool = False, step: float = 1.5, keys: int = 1000) -> None:
+    def __init__(
+        self,
+        *,
+        tagged: bool = False,
+        step: float = 1.5,
+        keys: int = 1000,
+        first: float = 1_000_000.25,
+    ) -> None:
         """Begins a query whose batches write one of so many keys each, and a counter."""
         self.keys = keys
-        times = count(1_000_000.25, step)
+        times = count(first, step)
         self._clock, self._tagged = (lambda: next(times)), tagged
         self.storage: MemoryStorage = MemoryStorage(clock=self._clock, tagged=tagged)
         self.storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])

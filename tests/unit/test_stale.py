@@ -5,6 +5,7 @@ The judge loads by Spark's own rule with code of its own, and knows the true sta
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -381,6 +382,145 @@ def test_nothing_leaves_the_trash_while_the_log_is_in_doubt(agreeing: RewoundQue
     for _ in range(2):
         assert maintain(agreeing.storage, TIGHT).exit_code == 0
     assert path not in agreeing.storage.files
+
+
+@pytest.fixture
+def edge() -> RewoundQuery:
+    """10.snapshot is the oldest file but 10.delta; that one and 11.delta changed places."""
+    found = RewoundQuery(keys=1)
+    found.run(0, 19)
+    found.purge(9)
+    assert maintain(found.storage, TIGHT).exit_code == 0
+    assert min(found.names) == "10.delta"
+    assert {"10.snapshot", "20.snapshot"} <= found.names
+    swapped(found, 10, 11)
+    return found
+
+
+def forgets_its_proof(query: RewoundQuery, name: str) -> None:
+    """Leaves the ledger as a run does that is killed before it has proved a snapshot."""
+    path = "_statemaint/attestations/0/0/default.json"
+    noted = json.loads(query.storage.files[path])
+    proofs = [one for one in noted["attestations"] if not one["path"].endswith(f"/{name}")]
+    assert len(proofs) == len(noted["attestations"]) - 1
+    content = json.dumps(noted | {"attestations": proofs}).encode()
+    query.storage.write(path, [content], overwrite=True)
+
+
+def without_snapshot(query: RewoundQuery, name: str) -> None:
+    forgets_its_proof(query, name)
+    query.storage.delete(f"{HOME}/{name}")
+
+
+def test_a_log_that_was_edited_at_its_lowest_end_is_compared_with_all_above(
+    edge: RewoundQuery,
+) -> None:
+    """A run was killed before it proved 20.snapshot, which alone knows what 11.delta was."""
+    forgets_its_proof(edge, "20.snapshot")
+    edge.run(20, 29)
+    swapped(edge, 11, 20)
+    before = edge.names
+    for _ in range(2):
+        report = maintain(edge.storage, TIGHT)
+        assert codes(report.findings) >= {"SNAPSHOT_MISMATCH"}
+        assert edge.names == before
+    assert plan_repair(edge.storage).steps == ()
+    found = doctor(edge.storage)
+    assert found.goes_back_to is None
+    assert "the log below was changed after state/0/0/10.snapshot was proved" in found.next[0]
+    swapped(edge, 11, 20)
+    swapped(edge, 10, 11)
+    assert maintain(edge.storage, TIGHT).exit_code == 0
+    assert edge.wrong == []
+    assert verify(edge.storage, deep=True).findings == ()
+
+
+def test_where_nobody_bears_witness_no_batch_above_counts_as_good(edge: RewoundQuery) -> None:
+    without_snapshot(edge, "20.snapshot")
+    assert edge.wrong == [11]
+    for _ in range(3):  # when it is noticed, and when it is known
+        for deep in (False, True):
+            (one,) = verify(edge.storage, deep=deep).findings
+            assert (one.code, one.batches) == (FindingCode.LOG_REPLACED, tuple(range(10, 20)))
+            assert one.damage
+        report = maintain(edge.storage, TIGHT)
+        assert codes(report.findings) == {"LOG_REPLACED"}
+        assert report.exit_code == 0
+    with pytest.raises(StatemaintError, match="its rows may be wrong"):
+        rollback(edge.storage, 15, trash_for=MONTH)
+
+
+def test_the_doubt_ends_when_the_files_are_put_back(edge: RewoundQuery) -> None:
+    without_snapshot(edge, "20.snapshot")
+    halted = Policy(min_deltas_for_snapshot=50, min_batches_to_retain=10, grace=0, orphan_age=0)
+    assert codes(maintain(edge.storage, halted).findings) == {"LOG_REPLACED"}
+    swapped(edge, 10, 11)
+    assert verify(edge.storage, deep=True).findings == ()
+    assert maintain(edge.storage, TIGHT).findings == ()
+    assert edge.wrong == []
+
+
+def test_the_doubt_outlives_the_next_proof_of_the_lowest_snapshot() -> None:
+    """A run was cut short, so that its base has to be proved anew before the rest goes."""
+    query = RewoundQuery(keys=1)
+    query.run(0, 19)
+    query.purge(9)
+    assert maintain(query.storage, replace(TIGHT, max_deletes_per_run=2)).exit_code == 0
+    assert "9.delta" in query.names
+    swapped(query, 10, 11)
+    without_snapshot(query, "20.snapshot")
+    rare = replace(TIGHT, min_deltas_for_snapshot=50)
+    for _ in range(3):
+        assert codes(maintain(query.storage, rare).findings) == {"LOG_REPLACED"}
+        assert min(query.names) == "10.delta"
+        (one,) = verify(query.storage, deep=True).findings
+        assert (one.path, one.batches) == (f"{HOME}/10.delta", tuple(range(10, 20)))
+    query.storage.write(f"{HOME}/20.snapshot", [encode([(b"other", b"1")])])
+    assert codes(maintain(query.storage, rare).findings) == {"LOG_REPLACED", "SNAPSHOT_MISMATCH"}
+    assert plan_repair(query.storage).steps == ()
+    query.storage.delete(f"{HOME}/20.snapshot")
+    swapped(query, 10, 11)
+    assert verify(query.storage, deep=True).findings == ()
+
+
+def test_a_doubt_is_noted_once_where_files_have_whole_seconds() -> None:
+    """The comparison that confirms 20.snapshot does not read 10.delta, which is in doubt too."""
+    query = RewoundQuery(keys=1, step=1.0, first=1_000_000.0)
+    query.run(0, 19)
+    query.purge(9)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    swapped(query, 10, 11)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    again = maintain(query.storage, TIGHT)
+    assert (again.plan.actions, codes(again.findings)) == ((), {"LOG_REPLACED"})
+
+
+def test_an_executors_snapshot_above_is_a_witness(edge: RewoundQuery) -> None:
+    without_snapshot(edge, "20.snapshot")
+    edge.storage.write(f"{HOME}/15.snapshot", [encode(edge.truth[15].items())])
+    (one,) = verify(edge.storage).findings
+    assert (one.code, one.batches) == (FindingCode.LOG_REPLACED, tuple(range(10, 14)))
+    edge.storage.write(f"{HOME}/15.snapshot", [encode([(b"other", b"1")])], overwrite=True)
+    found = verify(edge.storage).findings
+    assert codes(found) == {"LOG_REPLACED", "SNAPSHOT_MISMATCH"}
+    assert {one.batches for one in found} == {tuple(range(10, 20)), tuple(range(9, 20))}
+
+
+def test_a_snapshot_that_was_never_proved_is_compared_before_a_newer_one_is_made(
+    query: RewoundQuery,
+) -> None:
+    """A file of the log below it, which no proof names, was changed meanwhile."""
+    forgets_its_proof(query, "20.snapshot")
+    query.run(20, 29)
+    swapped(query, 20, 15)
+    before = query.names
+    report = maintain(query.storage, TIGHT)
+    assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
+    assert query.names == before
+    swapped(query, 20, 15)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    assert "30.snapshot" in query.names
+    assert query.wrong == []
 
 
 def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -> None:

@@ -117,7 +117,50 @@ def test_where_the_log_below_is_missing_nothing_takes_the_place_of_a_stale_snaps
 
 
 def test_where_nothing_lies_below_a_file_of_the_change_feed_may_be_replaced() -> None:
-    assert judged({4: 90.0}, first=4) == Judgement()
+    store, checkpoint = seen({4: 90.0}, first=4)
+    assert judge(store, checkpoint) == Judgement(edited=store.outdated)
+    (found,) = [one for one in diagnose(store, checkpoint) if one.code == "LOG_REPLACED"]
+    assert not found.damage
+    assert "4.delta replaced after state/0/0/4.snapshot was proved from it" in found.detail
+
+
+def unproved(version: int) -> Snapshot:
+    return Snapshot(version, Entry(f"{HOME}/{version}.snapshot", 100, 220.0))
+
+
+def test_where_the_log_was_edited_all_snapshots_above_are_compared() -> None:
+    """Another file of it, which no proof names, may have been edited as well."""
+    store, checkpoint = seen({4: 90.0}, first=4)
+    above, later = unproved(5), unproved(6)
+    store = replace(store, files=(*store.files, above, later))
+    found = judge(store, checkpoint)
+    low, high = found.disputed
+    assert (low.path, high.path) == (above.entry.path, later.entry.path)
+    assert low.instead.paths == (f"{HOME}/4.snapshot", f"{HOME}/5.delta")
+    assert high.instead.paths == (f"{HOME}/4.snapshot", f"{HOME}/5.delta", f"{HOME}/6.delta")
+    assert {(one.by_query, one.replaced, one.doubts) for one in found.disputed} == {
+        (False, (4,), ())
+    }
+    assert judge(replace(store, outdated=()), checkpoint) == Judgement()
+
+
+def test_they_are_still_compared_once_the_lowest_was_proved_again() -> None:
+    store, checkpoint = seen({4: 90.0}, first=4)
+    (one,) = store.outdated
+    doubted = FileRecord(f"{HOME}/4.delta", 100, 90.0)
+    proof = replace(one.proof, inputs=(), doubted=(doubted,))
+    files = (*store.files, unproved(5))
+    again = replace(store, files=files, outdated=(), attestations=(proof,))
+    assert [one.path for one in judge(again, checkpoint).disputed] == [f"{HOME}/5.snapshot"]
+    proved = Attestation(f"{HOME}/5.snapshot", 5, 100, 220.0, "", 0, 0)
+    known = replace(again, attestations=(proof, proved))
+    assert judge(known, checkpoint).disputed == ()
+
+
+def test_a_snapshot_above_the_target_bears_no_witness() -> None:
+    store, checkpoint = seen({4: 90.0}, first=4, last=4)
+    store = replace(store, files=(*store.files, delta(5, 200.0), unproved(5)))
+    assert judge(store, checkpoint).disputed == ()
 
 
 def test_the_lowest_snapshot_is_the_witness_of_those_above_whose_log_was_replaced() -> None:
