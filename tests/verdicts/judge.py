@@ -1,0 +1,297 @@
+"""What statemaint says of a damaged checkpoint, what Spark does with it, and whether they agree."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum, unique
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from statemaint.errors import StatemaintError
+from statemaint.maintain import (
+    Diagnosis,
+    doctor,
+    maintain,
+    plan_checkpoint,
+    plan_repair,
+    plan_rollback,
+    repair,
+    rollback,
+    verify,
+)
+from statemaint.model.findings import damaged
+from statemaint.model.policy import Policy
+from statemaint.plan import Delete
+from statemaint.storage import Storage
+from tests.verdicts.kinds import History, Kind
+from tests.verdicts.place import Place, maintained, trimmed
+from tests.verdicts.query import Layout, Run, build, go_on, output
+
+MONTH = 30 * 86_400.0
+POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
+
+
+@unique
+class Outcome(StrEnum):
+    """How a restart of the query ended."""
+
+    RIGHT = "right"
+    WRONG = "wrong rows"
+    REFUSED = "refused"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one verb says.
+
+    Attributes:
+        good: nothing keeps the query from going on with right rows.
+        exit_code: of the program.
+        codes: of the findings that are damage.
+        error: what it refused with.
+    """
+
+    good: bool
+    exit_code: int
+    codes: tuple[str, ...] = ()
+    error: str = ""
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"error {self.exit_code}: {self.error[:90]}"
+        return f"{'yes' if self.good else 'NO'} {self.exit_code} {' '.join(self.codes)}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One kind of damage to one layout.
+
+    Attributes:
+        group, kind, history, layout: which.
+        spark: how the restart ended.
+        error: what Spark refused with.
+        doctor, deep, verify, repair, plan: what each verb says.
+        steps: what following the advice came to.
+        after: how the restart ended after that.
+        after_error: what Spark refused with then.
+        advice: the last advice.
+        faults: what does not agree.
+    """
+
+    group: str
+    kind: str
+    history: str
+    layout: str
+    spark: str
+    error: str
+    doctor: str
+    deep: str
+    verify: str
+    repair: str
+    plan: str
+    steps: tuple[str, ...]
+    after: str
+    after_error: str
+    advice: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the fields."""
+        return asdict(self)
+
+
+class Court:
+    """The checkpoints of one layout, and what the query comes to when nothing disturbs it."""
+
+    def __init__(self, spark: SparkSession, folder: Path, layout: Layout) -> None:
+        """Builds the query once."""
+        self._spark, self._folder, self.layout = spark, folder / layout.name.lower(), layout
+        shutil.rmtree(self._folder, ignore_errors=True)
+        for history in History:
+            self._make(history)
+        twin = self._copy(History.WHOLE, "twin")
+        run = go_on(spark, twin.root, layout)
+        assert run.error is None, run.text
+        self.expected = output(twin.root)
+        assert sum(self.expected.values()) > 0
+
+    def _make(self, history: History) -> None:
+        place = Place(self._folder / history.name.lower(), self.layout)
+        if history is History.WHOLE:
+            build(self._spark, place.root, self.layout)
+            return
+        shutil.copytree(self._folder / History.WHOLE.name.lower(), place.root)
+        if history is History.TRIMMED:
+            trimmed(place, newest=8)
+        else:
+            maintained(place)
+
+    def _copy(self, history: History, name: str) -> Place:
+        root = self._folder / name
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(self._folder / history.name.lower(), root)
+        return Place(root, self.layout)
+
+    def try_kind(self, kind: Kind) -> Verdict:
+        """Damages two copies; restarts one as it is, and the other one after our advice."""
+        place = self._damaged(kind, "damaged")
+        storage = place.storage
+        said = {
+            "doctor": _say(lambda: _doctor(storage, deep=False)),
+            "deep": _say(lambda: _doctor(storage, deep=True)),
+            "verify": _say(lambda: _verify(storage)),
+            "repair": _say(lambda: _repair(storage)),
+            "plan": _say(lambda: _plan(storage)),
+        }
+        run = go_on(self._spark, place.root, self.layout)
+        spark = self._judge(place, run, exact=True)
+        cured = self._damaged(kind, "cured")
+        steps = list(_follow(cured.storage))
+        final = _say(lambda: _doctor(cured.storage, deep=True))
+        after, then = Outcome.NOT_TRIED, Run()
+        if final.good:
+            then = go_on(self._spark, cured.root, self.layout)
+            exact = not any(one.startswith("rollback") for one in steps)
+            after = self._judge(cured, then, exact=exact)
+        verdict = Verdict(
+            kind.group, kind.name, kind.history.value, self.layout.value,
+            spark.value, run.error or "", *(str(one) for one in said.values()),
+            tuple(steps), after.value, then.error or "", _advice(cured.storage),
+        )  # fmt: skip
+        faults = tuple(_faults(spark, said, final, after, verdict))
+        return replace(verdict, faults=faults)
+
+    def _damaged(self, kind: Kind, name: str) -> Place:
+        place = self._copy(kind.history, name)
+        kind.damage(place)
+        return place
+
+    def _judge(self, place: Place, run: Run, *, exact: bool) -> Outcome:
+        if run.error is not None:
+            return Outcome.REFUSED
+        found = output(place.root)
+        same = found == self.expected if exact else set(found) == set(self.expected)
+        return Outcome.RIGHT if same else Outcome.WRONG
+
+
+def _say(ask: Callable[[], Said]) -> Said:
+    try:
+        return ask()
+    except StatemaintError as error:
+        return Said(good=False, exit_code=error.exit_code, error=str(error))
+
+
+def _doctor(storage: Storage, *, deep: bool) -> Said:
+    found = doctor(storage, deep=deep)
+    good = found.restarts and not found.misplaced
+    return Said(good, 3 if damaged(found.findings) else 0, _codes(found.findings))
+
+
+def _verify(storage: Storage) -> Said:
+    found = verify(storage, deep=True)
+    return Said(found.healthy, 0 if found.healthy else 3, _codes(found.findings))
+
+
+def _repair(storage: Storage) -> Said:
+    plan = plan_repair(storage)
+    bad = damaged(plan.findings)
+    return Said(not bad, 3 if bad else 0, _codes(plan.findings))
+
+
+def _plan(storage: Storage) -> Said:
+    plan = plan_checkpoint(storage, POLICY)[1]
+    bad = damaged(plan.all_findings)
+    deletes = any(isinstance(one, Delete) for one in plan.actions)
+    codes = (*_codes(plan.all_findings), *(("deletes",) if deletes else ()))
+    return Said(not bad, 3 if bad else 0, codes)
+
+
+def _codes(findings: Any) -> tuple[str, ...]:
+    return tuple(sorted({one.code.value for one in findings if one.damage}))
+
+
+def _follow(storage: Storage) -> Iterator[str]:
+    """Follows the doctor's advice to its end, and says what was done."""
+    for _ in range(3):
+        try:
+            found = doctor(storage, deep=True)
+        except StatemaintError as error:
+            yield f"doctor: {error.code}"
+            return
+        if not damaged(found.findings):
+            break
+        step = _mended(storage) or _moved(storage, found) or _gone_back(storage, found)
+        if step is None:
+            break
+        yield step
+    try:
+        found = doctor(storage, deep=True)
+        if found.restarts and not found.misplaced:
+            report = maintain(storage, POLICY)
+            yield f"maintain ({report.exit_code})"
+    except StatemaintError as error:
+        yield f"maintain: {error.code}"
+
+
+def _mended(storage: Storage) -> str | None:
+    try:
+        if not plan_repair(storage).steps:
+            return None
+        repair(storage, trash_for=MONTH)
+    except StatemaintError as error:
+        return f"repair: {error.code}"
+    return "repair"
+
+
+def _moved(storage: Storage, found: Diagnosis) -> str | None:
+    del storage, found
+    return None
+
+
+def _gone_back(storage: Storage, found: Diagnosis) -> str | None:
+    if found.restarts and not found.misplaced:
+        return None
+    batch = found.goes_back_to
+    if batch is None:
+        return None
+    try:
+        if not plan_rollback(storage, batch).steps:
+            return None
+        rollback(storage, batch, trash_for=MONTH)
+    except StatemaintError as error:
+        return f"rollback {batch}: {error.code}"
+    return f"rollback {batch}"
+
+
+def _advice(storage: Storage) -> tuple[str, ...]:
+    try:
+        return doctor(storage, deep=True).next
+    except StatemaintError as error:
+        return (str(error),)
+
+
+def _faults(
+    spark: Outcome, said: dict[str, Said], final: Said, after: Outcome, verdict: Verdict
+) -> Iterator[str]:
+    deep, shallow = said["deep"], said["doctor"]
+    for name, one in (("doctor", shallow), ("doctor --deep", deep)):
+        if spark is Outcome.REFUSED and (one.good or not one.exit_code):
+            yield f"{name} calls good what Spark refuses"
+        if spark is Outcome.RIGHT and not one.good:
+            yield f"{name} calls broken what Spark loads"
+    if spark is Outcome.WRONG and (deep.good or not deep.exit_code):
+        yield "doctor --deep calls good what is wrong"
+    if any(one.exit_code == 1 for one in said.values()):
+        yield "a fault of ours"
+    if deep.codes != said["verify"].codes:
+        yield "doctor --deep and verify --deep disagree"
+    if deep.codes and "deletes" in said["plan"].codes and not deep.good:
+        yield "plan deletes from what is broken"
+    if after in (Outcome.WRONG, Outcome.REFUSED):
+        yield f"after our advice: {after}"
+    if not final.good and not any("cannot be mended" in one for one in verdict.advice):
+        yield "it is not said that it cannot be mended"

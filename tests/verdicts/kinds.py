@@ -1,0 +1,452 @@
+"""The kinds of damage and oddity of the verdict matrix."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from pathlib import Path
+
+from statemaint.codec.checksum import hadoop
+from tests.verdicts.place import (
+    JOIN,
+    Place,
+    Spoil,
+    another_id,
+    copy,
+    cut,
+    empty,
+    flipped,
+    garbled,
+    gone,
+    of_the_future,
+    remove,
+    side,
+    sparks,
+    spoil,
+    swap,
+)
+from tests.verdicts.query import BATCHES, Layout
+
+Damage = Callable[[Place], object]
+LAST = BATCHES - 1
+"""The newest batch."""
+TOP = BATCHES
+"""The newest version."""
+BASE = 8
+"""The version of the newest snapshot."""
+_UUID = "0f6d2b1c-5a3e-4c7d-9b8a-112233445566"
+_ALL = tuple(Layout)
+_WITHOUT_IDS = (Layout.HDFS_BACKED, Layout.ROCKS_V1)
+_ROCKS = (Layout.ROCKS_V1, Layout.ROCKS_V2)
+
+
+@unique
+class History(StrEnum):
+    """What happened to a checkpoint before it was damaged."""
+
+    WHOLE = "whole log"
+    """Nothing was ever deleted: the log is whole, Spark's snapshots lie at versions 4 and 8."""
+    TRIMMED = "trimmed log"
+    """Spark's own clean-up ran: nothing of the aggregation lies below version 8."""
+    MAINTAINED = "maintained"
+    """`statemaint maintain` ran at version 8: its ledger and snapshots of its own are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of damage.
+
+    Attributes:
+        group: the heading that it stands under.
+        name: what was done, in a few words.
+        damage: does it.
+        history: what happened before.
+        layouts: what kinds of state it can be done to.
+    """
+
+    group: str
+    name: str
+    damage: Damage
+    history: History = History.WHOLE
+    layouts: tuple[Layout, ...] = _ALL
+
+
+def _spoilt(at: Callable[[Place], Path], how: Spoil) -> Damage:
+    return lambda place: spoil(at(place), how)
+
+
+def _removed(*parts: str) -> Damage:
+    return lambda place: remove(place.checkpoint.joinpath(*parts))
+
+
+def _at(*parts: str) -> Callable[[Place], Path]:
+    return lambda place: place.checkpoint.joinpath(*parts)
+
+
+def _change(version: int, *, join: bool = False) -> Callable[[Place], Path]:
+    return lambda place: place.change(version, join=join)
+
+
+def _snapshot(version: int, *, join: bool = False) -> Callable[[Place], Path]:
+    return lambda place: place.snapshot(version, join=join)
+
+
+def _table(place: Place) -> Path:
+    return place.table(BASE)
+
+
+def _lost(at: Callable[[Place], Path]) -> Damage:
+    return lambda place: remove(at(place))
+
+
+def _stray(name: str, content: bytes = b"left here by somebody") -> Damage:
+    return lambda place: (place.store() / name).write_bytes(content)
+
+
+def _directory(name: Callable[[Place], Path], *, with_file: bool = False) -> Damage:
+    def damage(place: Place) -> None:
+        path = name(place)
+        if path.exists():
+            remove(path)
+        path.mkdir()
+        if with_file:
+            (path / "file").write_bytes(b"left here by somebody")
+
+    return damage
+
+
+def _file_instead(*parts: str) -> Damage:
+    def damage(place: Place) -> None:
+        path = place.checkpoint.joinpath(*parts)
+        remove(path)
+        path.write_bytes(b"left here by somebody")
+
+    return damage
+
+
+def _both(*damages: Damage) -> Damage:
+    def damage(place: Place) -> None:
+        for one in damages:
+            one(place)
+
+    return damage
+
+
+def _only_state(place: Place) -> None:
+    for one in place.checkpoint.iterdir():
+        if one.name != "state":
+            remove(one)
+
+
+def _emptied(place: Place) -> None:
+    for one in place.checkpoint.iterdir():
+        remove(one)
+
+
+def _copied_log(log: str, batch: int, name: str) -> Damage:
+    def damage(place: Place) -> None:
+        folder = place.checkpoint / log
+        shutil.copyfile(folder / str(batch), folder / name)
+
+    return damage
+
+
+# -- the kinds
+
+
+def _metadata() -> Iterator[Kind]:
+    group, path = "`metadata`", _at("metadata")
+    yield Kind(group, "missing", _lost(path))
+    yield Kind(group, "empty", _spoilt(path, empty))
+    yield Kind(group, "garbled", _spoilt(path, garbled))
+    yield Kind(group, "a directory", _directory(path))
+    yield Kind(group, "missing", _lost(path), History.MAINTAINED)
+
+
+def _commits() -> Iterator[Kind]:
+    group = "`commits/`"
+    newest = _at("commits", str(LAST))
+    for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
+        yield Kind(group, f"newest {name}", _spoilt(newest, how))
+    yield Kind(group, "newest of a future format", _spoilt(newest, of_the_future))
+    yield Kind(group, "newest missing", _spoilt(newest, gone), History.TRIMMED)
+    yield Kind(group, "the one before missing", _lost(_at("commits", str(LAST - 1))))
+    yield Kind(group, "newest two missing", _both(*(_lost(_at("commits", str(LAST - n))) for n in (0, 1))))
+    yield Kind(group, "an older one missing", _lost(_at("commits", str(LAST - 4))))
+    yield Kind(group, "an older one garbled", _spoilt(_at("commits", str(LAST - 4)), garbled))
+    yield Kind(group, "folder missing", _removed("commits"))
+    yield Kind(group, "folder empty", _directory(_at("commits")))
+    yield Kind(group, "a file instead of the folder", _file_instead("commits"))
+    yield Kind(group, "an entry above the newest", _copied_log("commits", LAST, str(LAST + 1)))
+    yield Kind(group, "an entry far above the newest", _copied_log("commits", LAST, str(LAST + 90)))
+    yield Kind(group, "a stray `9.bak`", _copied_log("commits", LAST, f"{LAST}.bak"))
+    yield Kind(group, "a stray `foo`", _copied_log("commits", LAST, "foo"))
+    yield Kind(
+        group,
+        "newest names an attempt that nobody made",
+        _spoilt(newest, another_id),
+        layouts=(Layout.ROCKS_V2,),
+    )
+
+
+def _offsets() -> Iterator[Kind]:
+    group = "`offsets/`"
+    newest = _at("offsets", str(LAST))
+    for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
+        yield Kind(group, f"newest {name}", _spoilt(newest, how))
+    yield Kind(group, "the one before missing", _lost(_at("offsets", str(LAST - 1))))
+    yield Kind(group, "the one before garbled", _spoilt(_at("offsets", str(LAST - 1)), garbled))
+    yield Kind(group, "an older one missing", _lost(_at("offsets", str(LAST - 4))))
+    yield Kind(group, "an older one garbled", _spoilt(_at("offsets", str(LAST - 4)), garbled))
+    yield Kind(group, "folder missing", _removed("offsets"))
+    yield Kind(group, "an entry above the newest", _copied_log("offsets", LAST, str(LAST + 1)))
+    yield Kind(group, "an entry far above the newest", _copied_log("offsets", LAST, str(LAST + 90)))
+
+
+def _sources() -> Iterator[Kind]:
+    group = "`sources/`"
+    yield Kind(group, "folder missing", _removed("sources"))
+    yield Kind(group, "log of one source missing", _removed("sources", "0"))
+    newest = _at("sources", "0", str(LAST))
+    compact = f"{LAST}.compact"
+    yield Kind(group, "newest entry missing", _removed("sources", "0", compact))
+    yield Kind(group, "newest entry garbled", _spoilt(_at("sources", "0", compact), garbled))
+    yield Kind(group, "an older entry missing", _removed("sources", "0", str(LAST - 4)))
+    del newest
+
+
+def _folders() -> Iterator[Kind]:
+    group = "whole trees"
+    yield Kind(group, "`commits/` and `offsets/` missing", _both(_removed("commits"), _removed("offsets")))
+    yield Kind(group, "all but `state/` missing", _only_state)
+    yield Kind(group, "all but `metadata` missing", _both(*(_removed(n) for n in ("commits", "offsets", "sources", "state"))))
+    yield Kind(group, "everything missing", _emptied)
+    yield Kind(group, "`state/` missing", _removed("state"))
+    yield Kind(group, "a file instead of `state/`", _file_instead("state"))
+    yield Kind(group, "partition 0 missing", _removed("state", "0", "0"))
+    yield Kind(group, "partition 1 missing", _removed("state", "0", "1"))
+    yield Kind(group, "partition 1 of a join missing", _removed("state", "1", "1"))
+    yield Kind(group, "partition 1 empty", _directory(_at("state", "0", "1")))
+    yield Kind(group, "operator 0 missing", _removed("state", "0"))
+    yield Kind(group, "operator 1 missing", _removed("state", "1"))
+    yield Kind(group, "operator 1 missing", _removed("state", "1"), History.MAINTAINED)
+    yield Kind(group, "one store of a join missing", _removed("state", "1", "0", JOIN))
+    yield Kind(
+        group,
+        "one store of a join missing in all partitions",
+        _both(*(_removed("state", "1", str(n), JOIN) for n in (0, 1))),
+    )
+    yield Kind(group, "a copy of partition 0 as partition 7", _copied_partition(7, whole=True))
+    yield Kind(group, "a broken partition 7", _copied_partition(7, whole=False))
+    yield Kind(group, "a copy of operator 0 as operator 2", _copied_operator(2, whole=True))
+    yield Kind(group, "a broken operator 2", _copied_operator(2, whole=False))
+    yield Kind(group, "partition 0 copied over partition 1", _partition_over)
+    yield Kind(group, "partitions 0 and 1 exchanged", _partitions_exchanged)
+
+
+def _copied_partition(number: int, *, whole: bool) -> Damage:
+    def damage(place: Place) -> None:
+        shutil.copytree(place.store(), place.store(number))
+        if not whole:
+            remove(place.change(TOP - 1, number))
+
+    return damage
+
+
+def _copied_operator(number: int, *, whole: bool) -> Damage:
+    def damage(place: Place) -> None:
+        other = place.checkpoint / "state" / str(number)
+        shutil.copytree(place.checkpoint / "state" / "0", other)
+        if not whole:
+            remove(other / "0" / place.change(TOP - 1).name)
+
+    return damage
+
+
+def _partition_over(place: Place) -> None:
+    for one in list(place.store(1).iterdir()):
+        remove(one)
+    shutil.copytree(
+        place.store(0), place.store(1), ignore=shutil.ignore_patterns("_metadata"),
+        dirs_exist_ok=True,
+    )  # fmt: skip
+
+
+def _partitions_exchanged(place: Place) -> None:
+    between = place.store(0).with_name("between")
+    place.store(0).rename(between)
+    place.store(1).rename(place.store(0))
+    between.rename(place.store(1))
+    (place.store(1) / "_metadata").rename(place.store(0) / "_metadata")
+
+
+def _changes() -> Iterator[Kind]:
+    group = "deltas and changelogs"
+    ways = (("missing", gone), ("cut", cut), ("empty", empty), ("flipped", flipped))
+    for name, how in ways:
+        yield Kind(group, f"newest {name}", _spoilt(_change(TOP), how))
+    for name, how in (ways[0], ways[1], ways[3]):
+        yield Kind(group, f"the one above the newest snapshot {name}", _spoilt(_change(BASE + 1), how))
+    for name, how in (ways[0], ways[3]):
+        yield Kind(group, f"one between snapshots {name}", _spoilt(_change(BASE - 2), how))
+        yield Kind(group, f"oldest {name}", _spoilt(_change(1), how))
+        yield Kind(group, f"one of a join in the middle {name}", _spoilt(_change(5, join=True), how))
+    yield Kind(group, "one of a join oldest cut", _spoilt(_change(1, join=True), cut))
+    yield Kind(group, "newest flipped, checksums left", _flipped_under(_change(TOP)))
+    yield Kind(group, "newest of another partition", _of_another_partition)
+    yield Kind(group, "newest exchanged with the one before", _exchanged)
+    yield Kind(group, "newest a directory", _directory(_change(TOP)))
+    yield Kind(group, "newest missing", _spoilt(_change(TOP), gone), History.MAINTAINED)
+    yield Kind(group, "newest flipped", _spoilt(_change(TOP), flipped), History.MAINTAINED)
+
+
+def _flipped_under(at: Callable[[Place], Path]) -> Damage:
+    def damage(place: Place) -> None:
+        path = at(place)
+        path.write_bytes(flipped(path.read_bytes()))
+
+    return damage
+
+
+def _of_another_partition(place: Place) -> None:
+    copy(place.change(TOP, 1), place.change(TOP))
+
+
+def _exchanged(place: Place) -> None:
+    swap(place.change(TOP), place.change(TOP - 1))
+
+
+def _snapshots() -> Iterator[Kind]:
+    group = "snapshots and zips"
+    ways = (("missing", gone), ("cut", cut), ("empty", empty), ("flipped", flipped))
+    for history in (History.WHOLE, History.TRIMMED):
+        for name, how in ways:
+            yield Kind(group, f"newest {name}", _spoilt(_snapshot(BASE), how), history)
+    for name, how in (ways[0], ways[1], ways[3]):
+        yield Kind(group, f"older {name}", _spoilt(_snapshot(4), how))
+    for name, how in (ways[0], ways[3]):
+        yield Kind(group, f"newest of ours {name}", _spoilt(_snapshot(BASE, join=True), how), History.MAINTAINED)
+        yield Kind(group, f"oldest of ours {name}", _spoilt(_snapshot(4, join=True), how), History.MAINTAINED)
+    yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)))
+    yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)), History.TRIMMED)
+    yield Kind(group, "newest of another partition", _snapshot_of_another_partition)
+    yield Kind(group, "newest a directory", _directory(_snapshot(BASE)))
+    yield Kind(group, "an old one above the log", _above(TOP + 1), layouts=_WITHOUT_IDS)
+    yield Kind(group, "an old one far above the log", _above(TOP + 10), layouts=_WITHOUT_IDS)
+    yield Kind(group, "a change above the log", _change_above)
+
+
+def _snapshot_of_another_partition(place: Place) -> None:
+    mine, other = place.snapshot(BASE), place.snapshot(BASE, 1)
+    copy(other, mine)
+    for table in (place.store(1) / "SSTs").glob("*.sst"):
+        copy(table, place.store() / "SSTs" / table.name)
+
+
+def _above(version: int) -> Damage:
+    def damage(place: Place) -> None:
+        copy(place.snapshot(4), place.store() / place.name(version, "snapshot"))
+
+    return damage
+
+
+def _change_above(place: Place) -> None:
+    newest = place.change(TOP)
+    copy(newest, newest.with_name(newest.name.replace(f"{TOP}", f"{TOP + 1}", 1)))
+
+
+def _tables() -> Iterator[Kind]:
+    group = "SST files"
+    for name, how in (("missing", gone), ("cut", cut), ("flipped", flipped)):
+        yield Kind(group, f"of the newest zip {name}", _spoilt(_table, how), layouts=_ROCKS)
+    yield Kind(group, "of the newest zip missing", _lost(_table), History.TRIMMED, _ROCKS)
+    yield Kind(group, "folder missing", _removed("state", "0", "0", "SSTs"), layouts=_ROCKS)
+    yield Kind(group, "one that nothing refers to", _stray(f"SSTs/000099-{_UUID}.sst"), layouts=_ROCKS)
+
+
+def _strays() -> Iterator[Kind]:
+    group = "stray names in a store"
+    for name in ("foo.snapshot", "foo.delta", "foo.zip", "foo.changelog", "foo.bar", "5.delta.bak"):
+        yield Kind(group, f"`{name}`", _stray(name))
+    yield Kind(group, f"`.{TOP}.delta.<uuid>.tmp`", _stray(f".{TOP}.delta.{_UUID}.tmp"))
+    yield Kind(group, "`foo`", _stray("foo"))
+    for version, what in ((TOP + 1, "delta"), (12, "snapshot")):
+        yield Kind(
+            group,
+            f"a directory named as the next {what}",
+            _directory(lambda place, v=version, w=what: place.store() / place.name(v, w)),
+            layouts=_WITHOUT_IDS,
+        )
+    yield Kind(
+        group,
+        "a directory with a file, named as the next delta",
+        _directory(lambda place: place.store() / place.name(TOP + 1, "delta"), with_file=True),
+        layouts=_WITHOUT_IDS,
+    )
+
+
+def _checksums() -> Iterator[Kind]:
+    group = "checksum files"
+    for what, at in (("newest change", _change(TOP)), ("newest snapshot", _snapshot(BASE))):
+        yield Kind(group, f"Hadoop's, of the {what}, wrong", _wrong_side(at))
+        yield Kind(group, f"Hadoop's, of the {what}, missing", lambda place, at=at: side(at(place)).unlink())
+        yield Kind(group, f"Hadoop's, of the {what}, garbled", lambda place, at=at: side(at(place)).write_bytes(b"nothing of the kind"))
+        yield Kind(group, f"Spark's, of the {what}, wrong", _wrong_sparks(at), layouts=(Layout.ROCKS_V2,))
+        yield Kind(group, f"Spark's, of the {what}, missing", lambda place, at=at: remove(sparks(at(place))), layouts=(Layout.ROCKS_V2,))
+        yield Kind(group, f"Spark's, of the {what}, garbled", lambda place, at=at: _write(sparks(at(place)), b"nothing of the kind"), layouts=(Layout.ROCKS_V2,))
+    yield Kind(group, "of a file that is missing", _orphan)
+    yield Kind(group, "Hadoop's, of the newest commit, wrong", _wrong_side(_at("commits", str(LAST))))
+
+
+def _wrong_side(at: Callable[[Place], Path]) -> Damage:
+    return lambda place: side(at(place)).write_bytes(hadoop(b"another file"))
+
+
+def _wrong_sparks(at: Callable[[Place], Path]) -> Damage:
+    def damage(place: Place) -> None:
+        _write(sparks(at(place)), sparks(place.change(1)).read_bytes())
+
+    return damage
+
+
+def _write(path: Path, content: bytes) -> None:
+    side(path).unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+def _orphan(place: Place) -> None:
+    """The oldest change goes and leaves its checksums."""
+    place.store().joinpath(f".{place.name(3, 'delta')}.old.crc").unlink(missing_ok=True)
+    lone = place.store() / f".{99}.{place.change(1).suffix[1:]}.crc"
+    lone.write_bytes(hadoop(b"another file"))
+
+
+def _schemas() -> Iterator[Kind]:
+    group = "schema and operator metadata"
+    schema = _at("state", "0", "0", "_metadata", "schema")
+    operator = _at("state", "0", "_metadata", "metadata")
+    for what, at in (("schema", schema), ("operator metadata", operator)):
+        for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
+            yield Kind(group, f"{what} {name}", _spoilt(at, how))
+    yield Kind(group, "both missing", _both(_lost(schema), _lost(operator)))
+    yield Kind(group, "schema of a join missing", _removed("state", "1", "0", JOIN, "_metadata"))
+
+
+def _nothing(_: Place) -> None:
+    return None
+
+
+KINDS = (
+    *(Kind("no damage", "as it was", _nothing, history) for history in History),
+    *_metadata(),
+    *_commits(),
+    *_offsets(),
+    *_sources(),
+    *_folders(),
+    *_changes(),
+    *_snapshots(),
+    *_tables(),
+    *_strays(),
+    *_checksums(),
+    *_schemas(),
+)

@@ -1,0 +1,217 @@
+"""A copy of the query's root that is about to be damaged: its files by version, and how to spoil."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.plan import Request
+from statemaint.storage import LocalStorage
+from tests.verdicts.query import BATCHES, Layout
+
+Spoil = Callable[[bytes], bytes | None]
+JOIN = "left-keyToNumValues"
+_CHANGE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|changelog)")
+_SNAPSHOT = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:snapshot|zip)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A query's root of its own.
+
+    Attributes:
+        root: with `input`, `output` and `checkpoint` below it.
+        layout: what its state looks like.
+    """
+
+    root: Path
+    layout: Layout
+
+    @property
+    def checkpoint(self) -> Path:
+        """Returns the checkpoint's directory."""
+        return self.root / "checkpoint"
+
+    @property
+    def storage(self) -> LocalStorage:
+        """Returns the checkpoint's storage."""
+        return LocalStorage(self.checkpoint)
+
+    def store(self, partition: int = 0, *, join: bool = False) -> Path:
+        """Returns the directory of a store of the aggregation, or of the join's first one."""
+        if join:
+            return self.checkpoint / "state" / "1" / str(partition) / JOIN
+        return self.checkpoint / "state" / "0" / str(partition)
+
+    def change(self, version: int, partition: int = 0, *, join: bool = False) -> Path:
+        """Returns the delta or changelog of a version."""
+        return self._file(self.store(partition, join=join), _CHANGE, version)
+
+    def snapshot(self, version: int, partition: int = 0, *, join: bool = False) -> Path:
+        """Returns the snapshot or zip of a version."""
+        return self._file(self.store(partition, join=join), _SNAPSHOT, version)
+
+    def snapshots(self, partition: int = 0) -> dict[int, Path]:
+        """Returns the snapshots of a store of the aggregation by version."""
+        found = ((_SNAPSHOT.fullmatch(one.name), one) for one in self.store(partition).iterdir())
+        return {int(match[1]): one for match, one in found if match}
+
+    def table(self, version: int) -> Path:
+        """Returns an SST file that only the zip of a version refers to."""
+        named = {
+            number: {one.stored for one in parse_metadata(path.read_bytes()).ssts}
+            for number, path in self.snapshots().items()
+        }
+        others = set[str]().union(*(one for number, one in named.items() if number != version))
+        return self.store() / "SSTs" / min(named[version] - others)
+
+    def name(self, version: int, kind: str) -> str:
+        """Returns the name that a version's file of a kind would have, where that is known."""
+        suffix = {"delta": "changelog", "snapshot": "zip"}
+        return f"{version}.{kind if self.layout is Layout.HDFS_BACKED else suffix[kind]}"
+
+    @property
+    def has_ids(self) -> bool:
+        """Returns whether versions have unique ids."""
+        return self.layout is Layout.ROCKS_V2
+
+    @staticmethod
+    def _file(folder: Path, pattern: re.Pattern[str], version: int) -> Path:
+        names = [(pattern.fullmatch(one.name), one) for one in folder.iterdir()]
+        (found,) = [one for match, one in names if match and int(match[1]) == version]
+        return found
+
+
+# -- changes to a file
+
+
+def spoil(path: Path, change: Spoil) -> None:
+    """Changes a file as something below Hadoop would, which then has no checksum of it."""
+    content = change(path.read_bytes())
+    side(path).unlink(missing_ok=True)
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+
+
+def side(path: Path) -> Path:
+    """Returns Hadoop's checksum file of a file."""
+    return path.with_name(f".{path.name}.crc")
+
+
+def sparks(path: Path) -> Path:
+    """Returns Spark's checksum file of a file."""
+    return path.with_name(f"{path.name}.crc")
+
+
+def gone(_: bytes) -> None:
+    """Deletes the file."""
+
+
+def empty(_: bytes) -> bytes:
+    """Empties the file."""
+    return b""
+
+
+def cut(content: bytes) -> bytes:
+    """Keeps two thirds of the file."""
+    return content[: len(content) * 2 // 3]
+
+
+def flipped(content: bytes) -> bytes:
+    """Flips a bit in the middle of the file."""
+    at = len(content) // 2
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+
+
+def garbled(content: bytes) -> bytes:
+    """Replaces the file's content by something of its length."""
+    return (b"nothing of the kind; " * (len(content) // 21 + 1))[: len(content)]
+
+
+def remove(path: Path) -> None:
+    """Deletes a file with all checksums beside it, or a directory with all that lies below."""
+    if path.is_dir():
+        shutil.rmtree(path)
+        return
+    for one in (path, side(path), sparks(path), side(sparks(path))):
+        one.unlink(missing_ok=True)
+
+
+def copy(path: Path, to: Path) -> None:
+    """Copies a file over another one, with all checksums beside it."""
+    pairs = ((of(path), of(to)) for of in (lambda one: one, side, sparks, _sparks_side))
+    for source, target in pairs:
+        target.unlink(missing_ok=True)
+        if source.exists():
+            shutil.copyfile(source, target)
+
+
+def swap(one: Path, other: Path) -> None:
+    """Exchanges two files, with all checksums beside them."""
+    between = one.with_name("between")
+    copy(one, between)
+    copy(other, one)
+    copy(between, other)
+    remove(between)
+
+
+def _sparks_side(path: Path) -> Path:
+    return side(sparks(path))
+
+
+# -- checkpoints of other histories
+
+
+def trimmed(place: Place, newest: int) -> None:
+    """Leaves what Spark's own clean-up leaves of the aggregation: nothing below a snapshot."""
+    for partition in (0, 1):
+        store = place.store(partition)
+        used: set[str] = set()
+        for version, path in place.snapshots(partition).items():
+            if version < newest:
+                remove(path)
+            elif place.layout is not Layout.HDFS_BACKED:
+                used |= {one.stored for one in parse_metadata(path.read_bytes()).ssts}
+        for version in range(1, newest):
+            remove(place.change(version, partition))
+        for table in store.glob("SSTs/*.sst"):
+            if table.name not in used:
+                remove(table)
+    purged(place, newest - 1)
+
+
+def purged(place: Place, first: int) -> None:
+    """Leaves what the query leaves of its logs: the batches from one on."""
+    for log in ("commits", "offsets"):
+        for batch in range(first):
+            remove(place.checkpoint / log / str(batch))
+
+
+def maintained(place: Place) -> None:
+    """Maintains the checkpoint up to version 8, two versions below the newest."""
+    purged(place, BATCHES - 5)
+    policy = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0, orphan_age=0)
+    assert maintain(place.storage, policy, request=Request(target=8)).exit_code == 0
+
+
+# -- entries of the logs
+
+
+def another_id(content: bytes) -> bytes:
+    """Names an attempt in a commit that nobody has made, for partition 0 of the aggregation."""
+    version, text = content.split(b"\n", 1)
+    commit = json.loads(text)
+    commit["stateUniqueIds"]["0"][0] = ["00000000-1111-2222-3333-444444444444"]
+    return version + b"\n" + json.dumps(commit).encode()
+
+
+def of_the_future(content: bytes) -> bytes:
+    """Gives an entry of a log a format that no Spark has yet."""
+    return b"v9" + content[2:]

@@ -1,0 +1,214 @@
+"""The query of the verdict matrix: a stream-stream join followed by a windowed aggregation.
+
+Operator 0 is the aggregation (one store), operator 1 the left outer join (four stores). Spark runs
+its own maintenance at the end of each task of the aggregation (`unloadOnCommit`), so that every
+batch loads its state from files and snapshots lie at known versions; it never does so for a join,
+whose stores have their whole log and no snapshot.
+
+A run ends with an event far in the future, which closes every window: what the query puts out is
+then all that its state held.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum, unique
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+_STATE = "spark.sql.streaming.stateStore"
+_CLASSES = "org.apache.spark.sql.execution.streaming.state"
+_ROCKS = {
+    f"{_STATE}.providerClass": f"{_CLASSES}.RocksDBStateStoreProvider",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.minDeltasForSnapshot": "4",
+}
+BATCHES = 10
+SNAPSHOTS = (4, 8)
+"""The versions of the aggregation that have a snapshot after all batches."""
+
+
+@unique
+class Layout(StrEnum):
+    """What the state looks like on disk."""
+
+    HDFS_BACKED = "HDFS-backed"
+    ROCKS_V1 = "RocksDB V1"
+    ROCKS_V2 = "RocksDB V2"
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """Returns the settings of a query whose state looks like this."""
+        match self:
+            case Layout.HDFS_BACKED:  # it snapshots one delta later than RocksDB
+                return {f"{_STATE}.minDeltasForSnapshot": "3"}
+            case Layout.ROCKS_V1:
+                return _ROCKS
+            case Layout.ROCKS_V2:
+                return {**_ROCKS, f"{_STATE}.checkpointFormatVersion": "2"}
+
+
+SESSION = {
+    "spark.sql.adaptive.enabled": "false",
+    # Compiling code for a few rows would be most of the work.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.minBatchesToRetain": "100",
+    f"{_STATE}.coordinatorReportSnapshotUploadLag": "false",
+    f"{_STATE}.forceSnapshotUploadOnLag": "false",
+    f"{_STATE}.maintenanceInterval": "24h",
+    f"{_STATE}.unloadOnCommit": "true",
+}
+_BUILDING = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+
+_ORDERS = "order_id STRING, region STRING, cents LONG, ordered_at TIMESTAMP"
+_PAYMENTS = "paid_order_id STRING, paid_cents LONG, paid_at TIMESTAMP"
+_PAID_IN_TIME = """
+    paid_order_id = order_id
+    AND paid_at BETWEEN ordered_at AND ordered_at + INTERVAL 2 HOURS
+"""
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_PER_HOUR = 6
+_FAR = 24 * 365
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_EXCEPTION = re.compile(r"\b(?:[a-z]+\.)+([A-Z]\w*(?:Exception|Error))\b:? ?([^\n]{0,80})")
+_WRAPPERS = ("STREAM_FAILED", "FAILED_EXECUTE_UDF")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run of the query ended.
+
+    Attributes:
+        error: what Spark refused with; `None` where the run came to its end.
+        text: all that Spark said with it.
+    """
+
+    error: str | None = None
+    text: str = ""
+
+
+def build(spark: SparkSession, root: Path, layout: Layout) -> None:
+    """Runs the query for `BATCHES` batches below a root."""
+    _write_hours(root / "input", range(BATCHES))
+    _run(spark, root, {**layout.conf, **_BUILDING}, {"maxFilesPerTrigger": "1"})
+
+
+def go_on(
+    spark: SparkSession, root: Path, layout: Layout, conf: Mapping[str, str] | None = None
+) -> Run:
+    """Restarts the query on one more file of input, which also closes all windows."""
+    _write_hours(root / "input", [BATCHES], last=True)
+    try:
+        _run(spark, root, {**layout.conf, **(conf or {})})
+    except (PySparkException, Py4JJavaError) as error:
+        return Run(_named(str(error)), str(error))
+    finally:
+        _stop_stores(spark)
+    return Run()
+
+
+def output(root: Path) -> Counter[str]:
+    """Returns all rows that the query has put out."""
+    files = (root / "output").glob("*.json")
+    return Counter(row for file in files for row in json.loads(file.read_text()))
+
+
+def _named(text: str) -> str:
+    conditions = [one for one in _CONDITION.findall(text) if one not in _WRAPPERS]
+    if conditions:
+        return str(conditions[-1])
+    exceptions = [one for one in _EXCEPTION.findall(text) if one[0] != "SparkException"]
+    return ": ".join(exceptions[-1]).rstrip(": ") if exceptions else text[:120]
+
+
+def _run(
+    spark: SparkSession,
+    root: Path,
+    conf: Mapping[str, str],
+    options: Mapping[str, str] | None = None,
+) -> None:
+    session = spark.newSession()
+    for key, value in {**SESSION, **conf}.items():
+        session.conf.set(key, value)
+    writer = _query(session, root, options or {}).writeStream.outputMode("append")
+    writer = writer.foreachBatch(partial(_put_out, root / "output"))
+    writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def _query(session: SparkSession, root: Path, options: Mapping[str, str]) -> DataFrame:
+    read = partial(_read, session.readStream.options(**options))
+    orders = read(root / "input" / "orders", _ORDERS).withWatermark("ordered_at", "1 hour")
+    payments = read(root / "input" / "payments", _PAYMENTS).withWatermark("paid_at", "1 hour")
+    joined = orders.join(payments, f.expr(_PAID_IN_TIME), "leftOuter")
+    hours = joined.groupBy(f.window("ordered_at", "1 hour"), "region")
+    return hours.agg(f.count("*").alias("orders"), f.sum("cents"), f.sum("paid_cents"))
+
+
+def _read(reader: DataStreamReader, directory: Path, schema: str) -> DataFrame:
+    # The source's log holds absolute paths; by name alone a file counts as seen in a copy as well.
+    return reader.schema(schema).option("fileNameOnly", "true").json(str(directory / "*.json"))
+
+
+def _put_out(folder: Path, rows: DataFrame, batch: int) -> None:
+    found = sorted(row[0] for row in rows.select(f.to_json(f.struct("*"))).collect())
+    folder.mkdir(exist_ok=True)
+    (folder / f"{batch}.json").write_text(json.dumps(found))
+
+
+def _write_hours(folder: Path, hours: Iterable[int], *, last: bool = False) -> None:
+    for hour in hours:
+        numbers = range(_PER_HOUR)
+        orders = [_order(hour, number) for number in numbers]
+        # Half of the payments come an hour later than their orders, and some never.
+        payments = [_payment(hour, number) for number in numbers if number % 3]
+        if last:
+            orders.append(_order(_FAR, 0))
+            payments.append(_payment(_FAR, 0))
+        _write(folder / "orders" / f"hour-{hour:04d}.json", orders)
+        _write(folder / "payments" / f"hour-{hour:04d}.json", payments)
+
+
+def _order(hour: int, number: int) -> dict[str, Any]:
+    return {
+        "order_id": f"{hour}-{number}",
+        "region": f"region {number % 3}",
+        "cents": 100 * hour + number,
+        "ordered_at": _time(hour, number),
+    }
+
+
+def _payment(hour: int, number: int) -> dict[str, Any]:
+    return {
+        "paid_order_id": f"{hour - number % 2}-{number}",
+        "paid_cents": 1000 * hour + number,
+        "paid_at": _time(hour, number),
+    }
+
+
+def _time(hour: int, number: int) -> str:
+    at = _START + timedelta(hours=hour, minutes=60 // _PER_HOUR * number)
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def _stop_stores(spark: SparkSession) -> None:
+    """Unloads every state store, those of a task that failed among them."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
