@@ -22,17 +22,17 @@ class ConfigError(StatemaintError):
 
 
 class NotACheckpointError(ConfigError):
-    """The given place holds no `offsets/` or no `commits/`."""
+    """The given place holds nothing that a streaming query has written."""
 
     code = "NOT_A_CHECKPOINT"
 
-    def __init__(self, root: str, missing: str) -> None:
-        super().__init__(root, missing)
-        self.root, self.missing = root, missing
+    def __init__(self, root: str, detail: str) -> None:
+        super().__init__(root, detail)
+        self.root, self.detail = root, detail
 
     def __str__(self) -> str:
         return (
-            f"{self.root}: not a streaming checkpoint, there is no {self.missing!r} in it; "
+            f"{self.root}: not a streaming checkpoint, {self.detail}; "
             "give the query's checkpointLocation"
         )
 
@@ -88,6 +88,20 @@ class CodecError(CheckpointError):
     def at(self, path: str) -> "CodecError":
         """Returns the same error, naming the file it was found in."""
         return CodecError(self.detail, offset=self.offset, path=path)
+
+
+class WrongKindError(CodecError):
+    """A directory where Spark has a file, or a file where it has a directory."""
+
+    def __init__(self, detail: str, *, path: str = "") -> None:
+        super().__init__(detail, offset=0, path=path)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}"
+
+    def at(self, path: str) -> "WrongKindError":
+        """Returns the same error, naming the file or directory."""
+        return WrongKindError(self.detail, path=path)
 
 
 class StaleChecksumError(CheckpointError):

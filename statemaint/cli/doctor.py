@@ -1,4 +1,4 @@
-"""A diagnosis as the program prints it: ten lines, or JSON."""
+"""A diagnosis as the program prints it: a dozen lines, or JSON."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from rich.filesize import decimal
 
 from statemaint.maintain import Diagnosis
 from statemaint.model.findings import Finding
-from statemaint.model.ids import version_of
+from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
 
 _SHOWN = 3
@@ -17,11 +17,15 @@ def doctor_json(found: Diagnosis) -> dict[str, Any]:
     """Returns what `doctor --json` prints."""
     return {
         "restarts": found.restarts,
+        "restarts_since": found.restarts_since,
+        "passed_over": list(found.passed_over),
         "last_committed_batch": found.checkpoint.committed,
         "loadable_batches": list(found.loadable),
         "goes_back_to": found.goes_back_to,
         "longest_chain": _chain_json(found),
         "restart_estimate": _estimate_json(found),
+        "looked_at": "rows" if found.deep else "files",
+        "unseen": list(found.unseen),
         "damage": {code.value: number for code, number in sorted(found.counts.items())},
         "next": list(found.next),
         "findings": findings_json(found.findings),
@@ -58,6 +62,7 @@ def lines(found: Diagnosis) -> Iterator[str]:
     yield f"chain:    {_chain(found)}"
     if found.restarts and found.at_least is not None:
         yield f"time:     {_time(found.at_least, found)}"
+    yield f"looked:   {_looked(found)}"
     counts = ", ".join(f"{code} ({number})" for code, number in sorted(found.counts.items()))
     yield f"damage:   {counts or 'none'}"
     for one in _first(found.findings):
@@ -67,16 +72,34 @@ def lines(found: Diagnosis) -> Iterator[str]:
 
 
 def _restart(found: Diagnosis) -> str:
-    newest = found.checkpoint.committed
-    if found.restarts:
-        if newest is None:
-            return "yes, from the beginning: nothing is committed yet"
-        where = f"behind batch {newest} (state version {version_of(newest)})"
-        return f"yes, {where}{', but with rows out of place' if found.misplaced else ''}"
-    blocker = next(found.blockers, None)
-    if blocker:
-        return f"NO: {blocker.code}"
-    return f"NO: the state of batch {newest}, the last committed one, does not load"
+    if not found.restarts:
+        return f"NO: {_why_not(found)}"
+    version = found.checkpoint.resumes
+    if version is None:
+        return "yes, from the beginning: nothing is committed yet"
+    where = f"behind batch {batch_of(version)} (state version {version})"
+    if found.passed_over:
+        more = f" and {len(found.passed_over) - 1} more" if len(found.passed_over) > 1 else ""
+        return (
+            f"yes with Spark {found.restarts_since} and later, {where}, passing over "
+            f"{found.passed_over[0]}{more}; NO with older ones"
+        )
+    return f"yes, {where}{', but with rows out of place' if found.misplaced else ''}"
+
+
+def _why_not(found: Diagnosis) -> str:
+    if blocker := next(found.blockers, None):
+        return blocker.code
+    batch = batch_of(found.checkpoint.resumes or 0)
+    if batch == found.checkpoint.committed:
+        return f"the state of batch {batch}, the last committed one, does not load"
+    return f"the state of batch {batch}, which the next one reads, does not load"
+
+
+def _looked(found: Diagnosis) -> str:
+    depth = "every file and every row of the newest version" if found.deep else "every needed file"
+    unseen = f"; unseen: {'; '.join(found.unseen)}" if found.unseen else ""
+    return f"{depth}{unseen}"
 
 
 def _batches(found: Diagnosis) -> str:

@@ -201,7 +201,7 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
 )
 @as_json
 def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> None:
-    """Say in ten lines whether the query can restart, from where, and what to do.
+    """Say in a dozen lines whether the query can restart, from where, and what to do.
 
     Every file of a retained version is decoded. Exit code 3 where anything is damaged, as `verify`
     has it.

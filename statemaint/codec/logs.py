@@ -112,12 +112,47 @@ def _typed(found: object, kind: type[_T]) -> _T:
     return found
 
 
-def parse_conf(content: bytes) -> Mapping[str, str]:
-    """Returns the settings that an offset log entry pins for the life of the query."""
-    conf = _body(content, known=(1, 2)).get("conf", {})
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """An entry of the offset log.
+
+    Attributes:
+        conf: the settings that it pins for the life of the query.
+        watermark: in milliseconds; 0 where the query has none, or had not seen any event.
+        sources: what it says of each source, as it stands there.
+    """
+
+    conf: Mapping[str, str]
+    watermark: int
+    sources: tuple[str, ...]
+
+    def file_offset(self, source: int) -> int | None:
+        """Returns the newest entry of a file source's own log; `None` for another source.
+
+        Mirrors `FileStreamSourceOffset`.
+        """
+        found = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', self.sources[source])
+        return int(found[1]) if found else None
+
+
+def parse_offsets(content: bytes) -> Offsets:
+    """Returns an entry of the offset log.
+
+    Raises:
+        CodecError: when it is cut, empty, or of a format this version does not know.
+    """
+    fields = _body(content, known=(1, 2))
+    conf, watermark = fields.get("conf", {}), fields.get("batchWatermarkMs", 0)
     if not isinstance(conf, dict):
         raise CodecError("its conf is not a map", offset=0)
-    return MappingProxyType({str(key): str(value) for key, value in conf.items()})
+    settings = MappingProxyType({str(key): str(value) for key, value in conf.items()})
+    sources = tuple(_text(content).splitlines()[2:])
+    return Offsets(settings, watermark if isinstance(watermark, int) else 0, sources)
+
+
+def parse_conf(content: bytes) -> Mapping[str, str]:
+    """Returns the settings that an offset log entry pins for the life of the query."""
+    return parse_offsets(content).conf
 
 
 def parse_operator(content: bytes) -> OperatorMetadata:

@@ -35,6 +35,13 @@ class StateSchema:
     key: dict[str, Any]
     value: dict[str, Any]
 
+    @property
+    def has_key(self) -> bool:
+        """Returns whether keys tell rows apart: a global aggregation and `limit` have no key."""
+        fields = self.key.get("fields")
+        columns = fields if isinstance(fields, list) else [fields]
+        return any(not isinstance(one, dict) or one.get("type") != "void" for one in columns)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnFamily:

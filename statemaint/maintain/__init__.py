@@ -3,7 +3,8 @@
 from statemaint.execute import Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.diff import DiffSelection, StateDiff, diff_state
-from statemaint.maintain.doctor import Diagnosis, doctor
+from statemaint.maintain.diagnosis import Diagnosis
+from statemaint.maintain.doctor import doctor
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.maintain import end_run, maintain, new_run_id
 from statemaint.maintain.mend_file import MendFile, apply_mend, parse_mend

@@ -1,180 +1,27 @@
 """What whoever is on call asks first: can the query restart, from where, and what is to be done."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
+from statemaint.maintain.diagnosis import OF_ROWS, Diagnosis, Reading
 from statemaint.maintain.invariants import newest_right
 from statemaint.maintain.rebuild import Depth
-from statemaint.maintain.verify import verify_at
+from statemaint.maintain.verify import Verification, verify_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import SideFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import version_of
-from statemaint.model.policy import PRESETS
-from statemaint.plan import judge, newest_to_go_back_to
-from statemaint.storage import ReadOnly, Storage
+from statemaint.model.ids import batch_of, version_of
+from statemaint.plan import judge
+from statemaint.storage import ReadOnly, Storage, Without
 
-_LONG = PRESETS["safe"].min_deltas_for_snapshot
-# A restart reads the newest entries of the logs only.
-_OF_AN_ENTRY = frozenset({FindingCode.UNREADABLE_COMMIT, FindingCode.MISSING_OFFSET})
-# The last one does not fail: Spark takes the snapshot for the state, and is silently wrong.
-_BLOCKING = _OF_AN_ENTRY | {
-    FindingCode.UNREADABLE_OFFSET,
-    FindingCode.UNREADABLE_METADATA,
-    FindingCode.UNFINISHED_REPARTITION,
-    FindingCode.SNAPSHOT_ABOVE_TARGET,
-}
-_ADVICE = {
-    FindingCode.BROKEN_CHAIN: "put the missing files back from a copy or a bucket's old versions",
-    FindingCode.LINEAGE_BROKEN: "put the missing files back from a copy or a bucket's old versions",
-    FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
-    FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
-    FindingCode.SNAPSHOT_MISMATCH: "tell which is right, the snapshot or the log below it",
-    FindingCode.STALE_SNAPSHOT: (
-        "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
-    ),
-    FindingCode.LOG_REPLACED: "put the files of the log that were replaced back from a copy",
-    FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
-    FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
-    FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
-    FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
-    FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
-}
-_ELSE = "see the runbook"
-_OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
-_MENDABLE = frozenset(
-    {
-        FindingCode.CORRUPT_FILE,
-        FindingCode.MISSING_SST,
-        FindingCode.SNAPSHOT_ABOVE_TARGET,
-        FindingCode.SNAPSHOT_MISMATCH,
-        FindingCode.STALE_CHECKSUM,
-    }
+_MOST_CHANGES = 500
+"""What a repaired load replays at most: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
+_OF_SNAPSHOTS = frozenset(
+    {FindingCode.CORRUPT_FILE, FindingCode.MISSING_SST, FindingCode.STALE_CHECKSUM}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One chain, read here by our own code.
-
-    Attributes:
-        size: its bytes, those of the tables that its zip refers to among them.
-        seconds: what that took.
-    """
-
-    size: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What was found.
-
-    Attributes:
-        checkpoint: what was read.
-        findings: what is wrong, and what is only worth knowing.
-        loadable: the batches of the commit log that load in every store, ascending.
-        longest: the store with the longest chain at the newest committed version, if any loads.
-        chain: that chain.
-        took: how long reading it took here, `None` when nobody could.
-        largest: the same of the chain with the most bytes, on which fixed costs weigh least.
-        total: bytes of all stores at that version, `None` when one of them does not load.
-        slots: how many stores the query's executors read at once.
-        right: the newest loadable batch whose rows are all right, if any; looked for where those
-            of the newest version are not.
-        disputed: what was replaced in logs that snapshots disagree with, by snapshot.
-    """
-
-    checkpoint: Checkpoint
-    findings: tuple[Finding, ...]
-    loadable: tuple[int, ...]
-    longest: Store | None = None
-    chain: Chain | None = None
-    took: Reading | None = None
-    largest: Reading | None = None
-    total: int | None = None
-    slots: int = 1
-    right: tuple[int, ...] = ()
-    disputed: tuple[str, ...] = ()
-
-    @property
-    def speed(self) -> float | None:
-        """Returns the stored bytes that are read here in a second."""
-        measured = self.largest and self.largest.seconds
-        return self.largest.size / measured if self.largest and measured else None
-
-    @property
-    def at_least(self) -> float | None:
-        """Returns the seconds that a restart takes at least if it reads at that speed.
-
-        Slots share the stores, and a single store is read by one of them alone.
-        """
-        if self.largest is None or self.speed is None or self.total is None:
-            return None
-        return max(self.largest.seconds, self.total / self.speed / self.slots)
-
-    @property
-    def restarts(self) -> bool:
-        """Tells whether the query can be started again as it is."""
-        newest = self.checkpoint.committed
-        return not any(self.blockers) and (newest is None or newest in self.loadable)
-
-    @property
-    def blockers(self) -> Iterator[Finding]:
-        """Yields what stops a restart, or makes it wrong, before any state is read."""
-        newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
-        offsets = {f"offsets/{newest}", f"offsets/{newest - 1}"}
-        needed = {*offsets, f"commits/{self.checkpoint.committed}"}
-        for one in self.findings:
-            older = one.code in _OF_AN_ENTRY and one.path not in needed
-            if one.code in _BLOCKING and not older:
-                yield one
-
-    @property
-    def counts(self) -> Counter[FindingCode]:
-        """Returns how many findings of each kind are damage."""
-        return Counter(one.code for one in self.findings if one.damage)
-
-    @property
-    def goes_back_to(self) -> int | None:
-        """Returns the newest batch that is worth a rollback, `None` where there is none.
-
-        That is the newest one where the query restarts from there as it is. Where rows of that
-        are wrong, which only a deep look sees, it is one whose rows are right. Where a log that
-        was replaced disagrees with a snapshot there is none: going back would move the snapshot
-        away, which may be all that is left of the right state.
-        """
-        if self.disputed:
-            return None
-        right = [one for one in self.loadable if not self.misplaced or one in self.right]
-        return newest_to_go_back_to(self.checkpoint, self.findings, right)
-
-    @property
-    def misplaced(self) -> bool:
-        """Tells whether rows of the newest version are known to be wrong."""
-        return any(one.code in _OF_ROWS for one in self.findings)
-
-    @property
-    def next(self) -> tuple[str, ...]:
-        """Returns what to do, the most urgent first."""
-        found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
-        if _MENDABLE & self.counts.keys():
-            found.insert(0, "see what `statemaint repair` can mend from the log")
-        found = [*self.disputed, *found]
-        batch = self.goes_back_to
-        if batch is not None and (self.misplaced or not self.restarts):
-            right = " with all rows in their place" if self.misplaced else ""
-            found.append(
-                f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
-                f"loads in every store{right}"
-            )
-        if not found and self.chain and len(self.chain.deltas) > _LONG:
-            found.append("run `statemaint maintain`: a restart reads more files than it needs to")
-        return tuple(dict.fromkeys(found)) or ("nothing",)
 
 
 def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis:
@@ -190,9 +37,10 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    reading = ReadOnly(storage)
-    found = verify_at(reading, Depth.ROWS if deep else Depth.CHAINS)
+    reading, depth = ReadOnly(storage), Depth.ROWS if deep else Depth.CHAINS
+    found = verify_at(reading, depth)
     checkpoint = found.checkpoint
+    resumable = _resumes(found)
     chains = _newest(checkpoint)
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
@@ -210,7 +58,64 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
         slots=slots,
         disputed=tuple(_disputed(checkpoint, found.findings)),
         right=tuple(_right(reading, checkpoint, found.findings, loadable)),
+        deep=deep,
+        resumable=resumable,
+        passed_over=() if resumable else _passed_over(reading, found, depth),
     )
+
+
+def _resumes(found: Verification) -> bool:
+    """Returns whether the version that a restart reads loads in every store."""
+    version = found.checkpoint.resumes
+    if version is None:
+        return True
+    if batch_of(version) in _spoiled(found.findings):
+        return False
+    return all(
+        version in store.versions.loadable(version, version) for store in found.checkpoint.stores
+    )
+
+
+def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[str, ...]:
+    """Returns the bad snapshots without which a restart succeeds, as Spark 4.2 and later do it.
+
+    Mirrors `AutoSnapshotLoader.loadSnapshot`: where the newest snapshot does not load, the one
+    below is tried, and at last the empty state, each with the changes above it.
+    """
+    bad = frozenset(_bad_snapshots(found))
+    if not bad:
+        return ()
+    stores = found.checkpoint.stores
+    sides = {
+        file.entry.path
+        for store in stores
+        for file in store.files
+        if isinstance(file, SideFile) and file.owner in bad
+    }
+    without = verify_at(Without(storage, bad | sides), depth, lineages=False)
+    version = found.checkpoint.resumes or 0
+    chains = (store.versions.chain(version) for store in without.checkpoint.stores)
+    short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
+    return tuple(sorted(bad)) if short and _resumes(without) else ()
+
+
+def _bad_snapshots(found: Verification) -> Iterator[str]:
+    """Yields the snapshots that Spark cannot load."""
+    stores = {store.id: store for store in found.checkpoint.stores}
+    for one in found.findings:
+        if one.code in _OF_SNAPSHOTS and one.store in stores:
+            yield from _snapshots_of(stores[one.store], one.path)
+
+
+def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
+    """Yields the snapshots that a bad file is, belongs to, or is referred to by."""
+    sides = {file.entry.path: file.owner for file in store.files if isinstance(file, SideFile)}
+    bad = sides.get(path or "", path)
+    parts = store.rocks.parts if store.rocks else {}
+    for file in store.files:
+        own = file.entry.path
+        if isinstance(file, Snapshot) and (own == bad or bad in parts.get(own, ())):
+            yield own
 
 
 def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
@@ -229,7 +134,7 @@ def _right(
     loadable: tuple[int, ...],
 ) -> Iterator[int]:
     """Yields the newest batch whose rows are right, where those of the newest version are not."""
-    if any(one.code in _OF_ROWS for one in findings):
+    if any(one.code in OF_ROWS for one in findings):
         found = newest_right(storage, checkpoint, loadable)
         yield from () if found is None else (found,)
 
@@ -238,13 +143,17 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None:
         return
-    # Rows out of place load all the same; `misplaced` tells them.
-    damage = (one for one in findings if one.damage and one.code not in _OF_ROWS)
-    spoiled = {batch for one in damage for batch in one.batches}
+    spoiled = _spoiled(findings)
     loads = [store.versions.loadable(required, target) for store in checkpoint.stores]
     for batch in checkpoint.batches:
         if batch not in spoiled and all(version_of(batch) in one for one in loads):
             yield batch
+
+
+def _spoiled(findings: tuple[Finding, ...]) -> set[int]:
+    # Rows out of place load all the same; `misplaced` tells them.
+    damage = (one for one in findings if one.damage and one.code not in OF_ROWS)
+    return {batch for one in damage for batch in one.batches}
 
 
 _Chains = list[tuple[Store, Chain]]
@@ -252,10 +161,10 @@ _Chains = list[tuple[Store, Chain]]
 
 def _newest(checkpoint: Checkpoint) -> _Chains:
     """Returns what a restart reads of each store that loads."""
-    target = checkpoint.target
-    if target is None:
+    version = checkpoint.resumes
+    if version is None:
         return []
-    chains = ((store, store.versions.chain(target)) for store in checkpoint.stores)
+    chains = ((store, store.versions.chain(version)) for store in checkpoint.stores)
     return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
 
 

@@ -60,9 +60,9 @@ def rebuild(
     Raises:
         StorageError: when anything could not be read.
     """
-    first, last = checkpoint.required, checkpoint.target
-    if first is None or last is None:
+    if checkpoint.span is None:
         return 0, []
+    first, last = checkpoint.span
     versions = store.versions
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
@@ -242,10 +242,10 @@ def finding_of(
 
 def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:
     """Yields the batches of the commit log that are loaded from a file."""
-    required, target = checkpoint.required, checkpoint.target
-    if required is None or target is None:
+    if checkpoint.span is None:
         return
+    first, last = checkpoint.span
     parts = store.rocks.parts if store.rocks else {}
     through = {path, *(snapshot for snapshot, named in parts.items() if path in named)}
-    batches = (batches_through(store.versions, one, required, target) for one in through)
+    batches = (batches_through(store.versions, one, first, last) for one in through)
     yield from sorted({batch for found in batches for batch in found})

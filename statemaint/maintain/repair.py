@@ -232,7 +232,8 @@ class _Search:
     def made(self) -> Iterator[Cure]:
         """Yields the cures, with what is to be written in place of what goes."""
         before = self._before.checkpoint
-        window = range(before.required or 0, (before.target or 0) + 1)
+        first, last = before.span or (0, 0)
+        window = range(first, last + 1)
         for cure in self.accepted:
             listed, store = _store(before, cure), _store(self.after.checkpoint, cure)
             yield replace(cure, rebuild=rebuilt(cure, listed, store, window))
@@ -245,7 +246,8 @@ def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
         CheckpointError: when the log does not give it.
     """
     store = _store(checkpoint, cure)
-    version = min(cure.version or checkpoint.target or 0, checkpoint.target or 0)
+    last = checkpoint.span[1] if checkpoint.span else 0
+    version = min(cure.version or last, last)
     chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
     if not isinstance(chain, Chain) or not chain.paths:
         raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")

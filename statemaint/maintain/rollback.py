@@ -13,7 +13,8 @@ from statemaint.errors import (
 )
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
-from statemaint.maintain.doctor import Diagnosis, doctor
+from statemaint.maintain.diagnosis import Diagnosis
+from statemaint.maintain.doctor import doctor
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.maintain.suspects import check_suspects
@@ -160,7 +161,7 @@ def _reads(storage: Storage, batch: int) -> str | None:
 
 def _must_restart(found: Diagnosis, batch: int) -> None:
     """Raises what is in the way of a restart behind a batch."""
-    if found.restarts and found.checkpoint.committed == batch:
+    if found.restarts and found.resumable and found.checkpoint.committed == batch:
         return
     version = version_of(batch)
     damage = [one for one in found.findings if one.damage]

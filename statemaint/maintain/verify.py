@@ -18,6 +18,7 @@ from statemaint.listing import Entry
 from statemaint.maintain.invariants import check_rows
 from statemaint.maintain.planning import scan_checkpoint
 from statemaint.maintain.rebuild import Depth, finding_of, rebuild, spoiled
+from statemaint.maintain.restart_logs import restart_logs
 from statemaint.maintain.suspects import check_suspects
 from statemaint.maintain.versions import chain_of, committed_version
 from statemaint.model.chain import Chain, lone_side_files
@@ -98,7 +99,7 @@ def verify_at(
     checkpoint = scan_checkpoint(reading, only)
     engine = cache(partial(_engine, checkpoint))
     checked = 0
-    findings = [*checkpoint.findings, *_logs(reading, checkpoint)]
+    findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
     for store in checkpoint.stores:
         source = Source.of(reading, store, checkpoint)
         findings += _diagnosed(store, checkpoint)
@@ -126,12 +127,17 @@ def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
     return lambda store: (store.operator + store.partition) % total == number - 1
 
 
-def _logs(reading: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields what a second look at the logs finds missing as well: a query goes on meanwhile."""
-    if found := diagnose_logs(checkpoint):
+def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
+    """Yields what a second look at the logs finds as well: a query goes on meanwhile."""
+    if found := list(_look_at_logs(reading, checkpoint, whole=whole)):
         names = scan_checkpoint(reading, lambda _: False)
-        again = {one.path for one in diagnose_logs(names)}
+        again = {one.path for one in _look_at_logs(reading, names, whole=whole)}
         yield from (one for one in found if one.path in again)
+
+
+def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
+    yield from diagnose_logs(checkpoint)
+    yield from restart_logs(reading, checkpoint, whole=whole)
 
 
 def _engine(checkpoint: Checkpoint) -> Engine:
@@ -141,10 +147,10 @@ def _engine(checkpoint: Checkpoint) -> Engine:
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields which batches of the commit log Spark's own clean-up has left without state."""
-    required, target = checkpoint.required, checkpoint.target
-    if required is None or target is None:
+    if checkpoint.span is None:
         return
-    oldest = store.oldest(required, target)
+    required, last = checkpoint.span
+    oldest = store.oldest(required, last)
     if oldest == required:
         return
     detail = (

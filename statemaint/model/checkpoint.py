@@ -166,12 +166,14 @@ class Operator:
         name: Spark's name for its kind, such as `stateStoreSave`.
         stores: the names of its stores.
         partitions: how many partitions its metadata declares.
+        declared_id: the number that its metadata give it, which a copied folder brings along.
     """
 
     id: int
     name: str
     stores: tuple[str, ...]
     partitions: int
+    declared_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ class Checkpoint:
         stores: every store, ascending by id.
         findings: what concerns the whole checkpoint.
         unclassified: files under `state/` that belong to no store: kept, never touched.
+        directories: those in a store's own directory that have the name of a state file.
         left_out: how many more stores there are, which nobody asked for.
         partitions: how many partitions each operator has, by its number.
         commit_times: the storage's time of each entry of the commit log, by batch.
@@ -210,6 +213,7 @@ class Checkpoint:
     stores: tuple[Store, ...] = ()
     findings: tuple[Finding, ...] = ()
     unclassified: tuple[Entry, ...] = field(default=())
+    directories: tuple[str, ...] = ()
     left_out: int = 0
     partitions: Mapping[int, int] = field(default_factory=dict)
     offsets: tuple[int, ...] = ()
@@ -233,3 +237,21 @@ class Checkpoint:
     def required(self) -> int | None:
         """Returns the oldest version that somebody can still ask for by its batch (S3)."""
         return version_of(self.batches[0]) if self.batches else None
+
+    @property
+    def resumes(self) -> int | None:
+        """Returns the version that a restart reads, `None` where it begins with empty state.
+
+        Mirrors `MicroBatchExecution.populateStartOffsets`: the newest batch in the offset log runs
+        again unless it is the newest committed one, whichever other commits are missing.
+        """
+        newest = self.offsets[-1] if self.offsets else -1
+        if self.committed is not None and self.committed >= newest:
+            return self.target
+        return max(newest, 0) or None
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Returns the oldest and the newest version that a restart or a rollback may ask for."""
+        asked = [one for one in (self.required, self.target, self.resumes) if one is not None]
+        return (min(asked), max(asked)) if asked else None

@@ -38,6 +38,12 @@ class FindingCode(StrEnum):
     MISSING_COMMIT = "MISSING_COMMIT"
     MISSING_OFFSET = "MISSING_OFFSET"
     MISSING_SCHEMA = "MISSING_SCHEMA"
+    MISSING_METADATA = "MISSING_METADATA"
+    MISSING_SOURCE_LOG = "MISSING_SOURCE_LOG"
+    NO_STATE = "NO_STATE"
+    UNUSED_STORE = "UNUSED_STORE"
+    UNLOADABLE_NAME = "UNLOADABLE_NAME"
+    BLOCKED_NAME = "BLOCKED_NAME"
 
 
 _NOTICES = frozenset(
@@ -51,9 +57,11 @@ _NOTICES = frozenset(
         FindingCode.SUPERSEDED,
         FindingCode.FOREIGN_MAINTAINER,
         FindingCode.CLOCK_SKEW,
+        FindingCode.NO_STATE,
+        FindingCode.UNUSED_STORE,
     }
 )
-_IF_LOADED = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
+_IF_LOADED = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED, FindingCode.NO_STATE)
 
 
 @dataclass(frozen=True, slots=True, order=True)

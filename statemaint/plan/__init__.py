@@ -26,6 +26,7 @@ from statemaint.plan.cures import (
 from statemaint.plan.health import batches_through, diagnose
 from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
+from statemaint.plan.name_health import blocks_batch
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.stale_findings import (
@@ -61,6 +62,7 @@ __all__ = [
     "Suspect",
     "WriteSnapshot",
     "batches_through",
+    "blocks_batch",
     "cures",
     "diagnose",
     "diagnose_logs",

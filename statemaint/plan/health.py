@@ -5,50 +5,86 @@ from itertools import count
 
 from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Snapshot, UnknownFile, disables_spark
+from statemaint.model.files import Delta, Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
+from statemaint.plan.name_health import name_findings, unloadable
 from statemaint.plan.stale_findings import stale_findings
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     """Returns the findings of a store: what the scan found, then what its file names say.
 
-    Only versions from the required floor to the target can be damaged: what Spark has cleaned
+    Only versions that a restart or a rollback may ask for can be damaged: what Spark has cleaned
     away below, or not committed yet above, is in order.
     """
-    found = [*store.findings, *_unknown(store)]
-    required, target = checkpoint.required, checkpoint.target
-    if required is not None and target is not None:
-        oldest = store.oldest(required, target)
-        found += tuple(_unsound(store, required, target)) or _broken(
-            store, checkpoint, oldest, target
-        )
-        found += _above(store, checkpoint, required, target)
+    found = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
+    if checkpoint.span is None and checkpoint.offsets:
+        found += _above(store, checkpoint, 0, 0)
+    if checkpoint.span:
+        first, last = checkpoint.span
+        oldest = store.oldest(first, last)
+        found += tuple(_unsound(store, first, last)) or _broken(store, checkpoint, oldest, last)
+        found += _above(store, checkpoint, first, last)
         found += stale_findings(store, checkpoint)
     return tuple(found)
 
 
-def _broken(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
+def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
     versions = store.versions
-    loads = versions.loadable(required, target)
-    broken = target - required + 1 - len(loads)
+    loads = versions.loadable(first, last)
+    broken = last - first + 1 - len(loads)
     if not broken:
         return
-    version = next(number for number in count(required) if number not in loads)
+    lost = tuple(batch_of(one) for one in _asked(checkpoint, first, last) if one not in loads)
+    if not any(isinstance(file, Delta | Snapshot) for file in store.files):
+        yield _missing(store, checkpoint, first, lost)
+        return
+    version = next(number for number in count(first) if number not in loads)
     gap = versions.chain(version)
     if not isinstance(gap, Gap):  # pragma: no cover -- loadable and chain are the same rule
         raise TypeError(gap)
     more = f" and {broken - 1} later ones do" if broken > 1 else " does"
     detail = (
-        f"{_named(store, gap)} is missing ({gap.count} in all), so version {version}"
-        f" (batch {batch_of(version)}){more} not load; restore it, nothing is deleted until then"
+        f"{_why(store, gap)}, so version {version} (batch {batch_of(version)}){more} not load; "
+        "restore it, nothing is deleted until then"
     )
-    asked = (one for one in checkpoint.batches if version_of(one) >= required)
-    lost = tuple(one for one in asked if version_of(one) not in loads)
     by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
     code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
     yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)
+
+
+def _asked(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
+    """Returns the versions that somebody may ask for: by a commit, or to start again."""
+    versions = {version_of(batch) for batch in checkpoint.batches} | {checkpoint.resumes or last}
+    return sorted(version for version in versions if first <= version <= last)
+
+
+def _missing(
+    store: Store, checkpoint: Checkpoint, first: int, batches: tuple[int, ...]
+) -> Finding:
+    """Returns the finding of a store of which nothing is left."""
+    number = store.id.operator
+    partitions = checkpoint.partitions.get(number, 0)
+    has = f"operator {number} has {partitions} partition{'s' if partitions != 1 else ''}"
+    detail = (
+        f"{store.id.directory} is missing or empty, and the query reads it ({has}): no batch loads;"
+        " put the folder back from a copy, nothing is deleted until then"
+    )
+    by_id = store.rocks is not None and bool(store.rocks.ids)
+    code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
+    return Finding(code, detail, store.id, first, path=store.id.directory, batches=batches)
+
+
+def _why(store: Store, gap: Gap) -> str:
+    """Returns what a version lacks: a file, or the commit that tells which one counts."""
+    listed = (file for file in store.files if isinstance(file, Delta | Snapshot))
+    if any(file.version == gap.first and file.id for file in listed):
+        return (
+            f"commits/{batch_of(gap.first)}, which names the attempt that counts at version "
+            f"{gap.first}, is missing or unreadable"
+        )
+    return f"{_named(store, gap)} is missing ({gap.count} in all)"
 
 
 def _named(store: Store, gap: Gap) -> str:
@@ -59,26 +95,26 @@ def _named(store: Store, gap: Gap) -> str:
     return f"{store.id.directory}/{gap.first}{f'_{unique}' if unique else ''}.changelog"
 
 
-def _unsound(store: Store, required: int, target: int) -> Iterator[Finding]:
+def _unsound(store: Store, first: int, last: int) -> Iterator[Finding]:
     """Yields what is wrong with the zips that a retained version would be loaded from."""
     if store.rocks is None:
         return
     listed = Versions.of(store.rocks.loaded(store.files))
-    base = listed.base(required)
-    first = base.version if base else 1
-    for version in sorted(number for number in listed.snapshots if first <= number <= target):
+    base = listed.base(first)
+    lowest = base.version if base else 1
+    for version in sorted(number for number in listed.snapshots if lowest <= number <= last):
         path = listed.snapshots[version].entry.path
         if path in store.rocks.unsound:
             unreadable = path in store.rocks.unreadable
             code = FindingCode.CORRUPT_FILE if unreadable else FindingCode.MISSING_SST
             detail = f"{store.rocks.unsound[path]}; nothing is deleted until it is whole again"
-            batches = tuple(batches_through(listed, path, required, target))
+            batches = tuple(batches_through(listed, path, first, last))
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
-def batches_through(versions: Versions, path: str, required: int, target: int) -> Iterator[int]:
+def batches_through(versions: Versions, path: str, first: int, last: int) -> Iterator[int]:
     """Yields each batch whose version is loaded from a file, of a closed range of versions."""
-    for version in sorted(versions.loadable(required, target)):
+    for version in sorted(versions.loadable(first, last)):
         chain = versions.chain(version)
         if isinstance(chain, Chain) and path in chain.paths:
             yield batch_of(version)
@@ -117,7 +153,7 @@ def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> 
 
 def _unknown(store: Store) -> Iterator[Finding]:
     for file in store.files:
-        if isinstance(file, UnknownFile):
+        if isinstance(file, UnknownFile) and not unloadable(store, file.entry.name):
             stops = store.rocks is None and disables_spark(file.entry)
             harm = "; it stops Spark's own maintenance" if stops else ""
             detail = f"{file.entry.path}: no file that Spark writes{harm}; it is kept"

@@ -22,6 +22,7 @@ def diagnose_logs(checkpoint: Checkpoint) -> tuple[Finding, ...]:
 def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
     commits, offsets = checkpoint.batches, checkpoint.offsets
     if not commits:
+        yield from _no_commits(offsets)
         return
     # The newest batch may be running; the one before it was committed before that began.
     last = max(commits[-1], offsets[-1] - 1 if offsets else 0)
@@ -32,6 +33,17 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
         )
         path, lost = f"commits/{batches[0]}", tuple(batches[:_NAMED])
         yield Finding(FindingCode.MISSING_COMMIT, detail, path=path, batches=lost)
+
+
+def _no_commits(offsets: tuple[int, ...]) -> Iterator[Finding]:
+    """Yields that the whole commit log is missing: only the first batch has none before it."""
+    if offsets and offsets[-1] > 0:
+        detail = (
+            f"commits/ is missing or empty although batch {offsets[-1]} was planned: a restart runs"
+            " it again on the state before it, and fails where versions have unique ids; put the "
+            "folder back from a copy"
+        )
+        yield Finding(FindingCode.MISSING_COMMIT, detail, path="commits")
 
 
 def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:

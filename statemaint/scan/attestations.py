@@ -10,6 +10,7 @@ once, by their place below the store's directory:
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -20,6 +21,9 @@ from statemaint.model.proof import RECORDS, Attestation, FileRecord
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 
 FOLDER = "_statemaint/attestations"
+_OF_STORE = re.compile(
+    rf"{FOLDER}/(0|[1-9][0-9]{{0,8}})/(0|[1-9][0-9]{{0,8}})/([A-Za-z][A-Za-z0-9-]*)\.json"
+)
 # 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
@@ -47,6 +51,12 @@ class Known:
 def attestation_path(store: StoreId) -> str:
     """Returns the path of a store's attestations, relative to the checkpoint."""
     return f"{FOLDER}/{store.operator}/{store.partition}/{store.store}.json"
+
+
+def store_of(path: str) -> StoreId | None:
+    """Returns the store whose attestations lie at a path; `None` for any other path."""
+    found = _OF_STORE.fullmatch(path)
+    return StoreId(int(found[1]), int(found[2]), found[3]) if found else None
 
 
 def render_attestations(

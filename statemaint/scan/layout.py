@@ -35,6 +35,9 @@ _ROCKS_FILE = re.compile(
 _OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/(?:metadata|v2/{_NUMBER})")
 _SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
 _FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/([A-Za-z][A-Za-z0-9-]*)/[^/.][^/]*")
+_DIRECTORY = re.compile(
+    rf"(state/{_NUMBER}/{_NUMBER}(?:/[A-Za-z][A-Za-z0-9-]*)?/[^/]+\.(?:delta|snapshot|changelog|zip))/.*"
+)
 _KNOWN = re.compile(
     rf"state/{_NUMBER}/(?:_metadata|_stateSchema|0/_metadata|0/[A-Za-z][A-Za-z0-9-]*/_metadata)/.*"
 )
@@ -134,29 +137,7 @@ def _store(found: re.Match[str]) -> StoreId:
     return StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
 
 
-def expected_stores(
-    layout: Layout, operators: Iterable[Operator], partitions: int | None
-) -> tuple[StoreId, ...]:
-    """Returns every store that must be there: what is listed, and what a sibling implies.
-
-    Operators without a key (a global aggregation, `limit`) run in one task, so an operator of
-    which partition 0 alone is listed is taken to have only that one.
-
-    Args:
-        layout: what is listed.
-        operators: what the operators' metadata declare, where there are any.
-        partitions: the shuffle partitions that the offset log pins, for operators without metadata.
-    """
-    declared = {operator.id: operator for operator in operators}
-    expected = set(layout.stores)
-    for number in {store.operator for store in layout.stores} | set(declared):
-        siblings = {store for store in layout.stores if store.operator == number}
-        names = {store.store for store in siblings}
-        parts = {store.partition for store in siblings} or {0}
-        operator = declared.get(number)
-        if operator:
-            names |= set(operator.stores)
-        if parts != {0}:
-            parts |= set(range(operator.partitions if operator else partitions or 0))
-        expected |= {StoreId(number, part, name) for part in parts for name in names}
-    return tuple(sorted(expected))
+def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
+    """Returns the directories in a store's own that have the name of a state file, ascending."""
+    found = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
+    return tuple(sorted({one[1] for one in found if one}))

@@ -13,9 +13,21 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
-from statemaint.scan.attestations import FOLDER, Known, attestation_path, parse_attestations
-from statemaint.scan.layout import Layout, expected_stores, schemas_lacking, sort_out
+from statemaint.scan.attestations import (
+    FOLDER,
+    Known,
+    attestation_path,
+    parse_attestations,
+    store_of,
+)
+from statemaint.scan.layout import (
+    Layout,
+    directories_named_as_files,
+    schemas_lacking,
+    sort_out,
+)
 from statemaint.scan.proofs import with_proofs
+from statemaint.scan.required import Evidence, required_stores, unused_stores
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
@@ -48,8 +60,16 @@ def must_be_checkpoint(storage: Storage) -> None:
         NotACheckpointError: when it does not.
         StorageError: when the storage fails.
     """
-    if not _has_metadata(storage) and not any(True for _ in storage.list("offsets")):
-        raise NotACheckpointError(storage.root, "offsets/")
+    folders = ("offsets", "commits", "state")
+    if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
+        return
+    empty = "it is empty or does not exist: a query that is started here begins with its first batch"
+    other = "it has neither offsets/ nor commits/ nor state/ nor the file metadata"
+    raise NotACheckpointError(storage.root, other if _has_files(storage, "") else empty)
+
+
+def _has_files(storage: Storage, folder: str) -> bool:
+    return any(True for _ in storage.list(folder))
 
 
 def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
@@ -63,35 +83,48 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         only: tells which stores to read; all of them by default.
 
     Raises:
-        NotACheckpointError: when there is no offset log or commit log.
+        NotACheckpointError: when a query has written nothing there.
         UnsupportedError: for a provider, codec or option that cannot be maintained.
         StorageError: when anything could not be listed or read (S10).
     """
     notes = _Notes()
     offsets = dict(_numbered(storage, "offsets"))
     commits = dict(_numbered(storage, "commits"))
-    _must_be_checkpoint(storage, offsets, commits)
-    conf = _newest_conf(storage, offsets, notes)
-    if commits and not offsets:
-        detail = "offsets/ is empty although batches are committed; codec and provider are unknown"
-        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
+    if not offsets and not commits:
+        must_be_checkpoint(storage)
+    newest = _newest_offsets(storage, offsets, notes)
+    conf = newest.conf
     _check_repartition(storage, offsets, commits, conf, notes)
     provider, codec = _provider(storage.root, conf), _codec(storage.root, conf)
     row_checksums = _row_checksums(conf, notes)
     ids = _committed(storage, commits, notes)
     listed = storage.now()
     layout = sort_out(storage.list("state"), provider)
+    _check_offsets(offsets, commits, layout, notes)
+    attested = _attested(storage)
     operators = tuple(_operators(storage, layout, notes))
-    _check_schemas(storage, layout, notes)
-    expected = expected_stores(layout, operators, _partitions(conf, notes))
+    batch = max(offsets, default=None)
+    known = Evidence(
+        listed=frozenset(layout.stores),
+        operators={one.id: one for one in operators},
+        pinned=_pinned(conf, batch, notes),
+        named=_named_by(ids[max(ids)]) if ids else {},
+        keyed=_keyed(storage, layout, operators, notes),
+        copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
+        noted=frozenset(attested),
+    )
+    expected = required_stores(known, batch)
     asked = tuple(one for one in expected if only is None or only(one))
-    stores = tuple(_stores(storage, layout, asked, listed))
+    stores = tuple(_stores(storage, layout, asked, attested, listed))
     if provider is Provider.ROCKSDB:
         named = _Named(ids, expected)
         stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
+    unused = unused_stores(known, expected)
+    if not expected:
+        _check_state(offsets, commits, newest, notes)
     return Checkpoint(
         root=storage.root,
-        query_id=_query_id(storage, notes),
+        query_id=_query_id(storage, notes, begun=bool(offsets or commits)),
         batches=tuple(sorted(commits)),
         provider=provider,
         codec=codec,
@@ -106,8 +139,9 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         commit_times={batch: entry.modified for batch, entry in commits.items()},
         commit=commits[max(commits)] if commits else None,
         running=offsets.get(max(commits, default=-1) + 1),
-        findings=tuple(notes.findings) + tuple(_unknown(layout)),
-        unclassified=tuple(entry for entry, _ in layout.unclassified),
+        findings=(*notes.findings, *_unknown(layout), *_unused(unused)),
+        unclassified=tuple(sorted(_unclassified(layout, unused))),
+        directories=tuple(directories_named_as_files(layout)),
     )
 
 
@@ -119,15 +153,6 @@ def _numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
             yield int(name), entry
 
 
-def _must_be_checkpoint(
-    storage: Storage, offsets: Mapping[int, Entry], commits: Mapping[int, Entry]
-) -> None:
-    if offsets or commits:
-        return
-    if not any(True for _ in storage.list("offsets")) and not _has_metadata(storage):
-        raise NotACheckpointError(storage.root, "offsets/")
-
-
 def _has_metadata(storage: Storage) -> bool:
     try:
         return bool(logs.parse_query_id(storage.read("metadata")))
@@ -135,26 +160,69 @@ def _has_metadata(storage: Storage) -> bool:
         return False
 
 
-def _newest_conf(
+_NOTHING_PINNED = logs.Offsets({}, 0, ())
+
+
+def _newest_offsets(
     storage: Storage, offsets: Mapping[int, Entry], notes: _Notes
-) -> Mapping[str, str]:
+) -> logs.Offsets:
     if not offsets:
-        return {}
+        return _NOTHING_PINNED
     newest = offsets[max(offsets)].path
     try:
-        return logs.parse_conf(storage.read(newest))
+        return logs.parse_offsets(storage.read(newest))
     except CodecError as error:
         detail = f"{error.at(newest)}; codec and provider are uncertain, so nothing is touched"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail, path=newest, offset=error.offset)
-    return _older_conf(storage, [offsets[one].path for one in sorted(offsets, reverse=True)[1:]])
+    return _older_offsets(storage, [offsets[one].path for one in sorted(offsets, reverse=True)[1:]])
 
 
-def _older_conf(storage: Storage, paths: Iterable[str]) -> Mapping[str, str]:
-    """Returns the newest settings that can be read: all that is left to name the files by."""
+def _older_offsets(storage: Storage, paths: Iterable[str]) -> logs.Offsets:
+    """Returns the newest entry that can be read: all that is left to name the files by."""
     for path in paths:
         with suppress(CodecError, NotFoundError):
-            return logs.parse_conf(storage.read(path))
-    return {}
+            return logs.parse_offsets(storage.read(path))
+    return _NOTHING_PINNED
+
+
+def _check_offsets(
+    offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: _Notes
+) -> None:
+    """Notes that there is no offset log although batches have run.
+
+    A restart begins with batch 0 then. Spark 4.3 refuses to do so where the state or the commit of
+    another query lies; older versions mix the two.
+    """
+    if offsets or not (commits or layout.stores):
+        return
+    what = "offsets/ is" if commits else "offsets/ and commits/ are"
+    why = "batches are committed" if commits else "there is state"
+    detail = (
+        f"{what} missing or empty although {why}: a restart would begin with batch 0 and fail, or "
+        "mix old state into the new; provider and codec are unknown. Put the logs back from a copy"
+    )
+    notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
+
+
+def _check_state(
+    offsets: Mapping[int, Entry], commits: Mapping[int, Entry], newest: logs.Offsets, notes: _Notes
+) -> None:
+    """Notes that there is no state at all, which only a query without stateful operators lacks.
+
+    Nobody sets a watermark for a query that has no state.
+    """
+    lost = tuple(sorted(commits)) or tuple(sorted(offsets))
+    if max(offsets, default=0) == 0 or not lost:
+        return
+    if newest.watermark:
+        detail = (
+            "state/ is missing or empty although the query has a watermark: it does not restart "
+            "without its state; put the folder back from a copy"
+        )
+        notes.add(FindingCode.NO_STATE, detail, path="state", batches=lost)
+    else:
+        detail = "state/ is missing or empty: a query restarts only if no operator of it has state"
+        notes.add(FindingCode.NO_STATE, detail, path="state")
 
 
 def _check_repartition(
@@ -215,15 +283,22 @@ def _row_checksums(conf: Mapping[str, str], notes: _Notes) -> bool:
     return value == "true"
 
 
-def _partitions(conf: Mapping[str, str], notes: _Notes) -> int | None:
+def _pinned(conf: Mapping[str, str], batch: int | None, notes: _Notes) -> dict[int, int]:
+    """Returns how many shuffle partitions a batch has, where its offsets pin a number."""
     pinned = conf.get("spark.sql.shuffle.partitions")
+    if pinned is None or batch is None:
+        return {}
     try:
-        return None if pinned is None else logs.check_partitions(int(pinned))
+        return {batch: logs.check_partitions(int(pinned))}
     except (ValueError, CodecError):
         notes.add(
             FindingCode.UNREADABLE_OFFSET, f"offsets/: {pinned!r} shuffle partitions cannot be"
         )
-        return None
+        return {}
+
+
+def _named_by(ids: logs.UniqueIds) -> dict[int, tuple[int, ...]]:
+    return {operator: tuple(len(stores) for stores in found) for operator, found in ids.items()}
 
 
 def _committed(
@@ -273,10 +348,17 @@ def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
     return stores[place] if place < len(stores) else "unknown"
 
 
-def _query_id(storage: Storage, notes: _Notes) -> str:
+def _query_id(storage: Storage, notes: _Notes, *, begun: bool) -> str:
     try:
         return logs.parse_query_id(storage.read("metadata"))
     except NotFoundError:
+        if begun:
+            detail = (
+                "metadata, which has the query's id, is missing: Spark 4.2 and later refuse to "
+                "start a query that has batches without it, older ones give it a new id; put the "
+                "file back from a copy"
+            )
+            notes.add(FindingCode.MISSING_METADATA, detail, path="metadata")
         return ""
     except CodecError as error:
         notes.add(FindingCode.UNREADABLE_METADATA, str(error.at("metadata")))
@@ -291,25 +373,44 @@ def _operators(storage: Storage, layout: Layout, notes: _Notes) -> Iterator[Oper
             detail, at = str(error.at(entry.path)), error.offset
             notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
             continue
-        yield Operator(number, found.name, found.stores, found.partitions)
+        yield Operator(number, found.name, found.stores, found.partitions, found.id)
 
 
-def _check_schemas(storage: Storage, layout: Layout, notes: _Notes) -> None:
-    for _, entry in sorted(layout.schemas.items()):
+def _keyed(
+    storage: Storage, layout: Layout, operators: Iterable[Operator], notes: _Notes
+) -> frozenset[int]:
+    """Returns the operators whose state has a key; notes each schema that cannot be read.
+
+    An operator that declares its stores has schemas; where one is missing it may have had a key.
+    """
+    found = {store.operator for store in layout.families}
+    found |= {one.id for one in operators} - {store.operator for store in layout.schemas}
+    for store, entry in sorted(layout.schemas.items()):
         try:
-            schema.parse_schema(storage.read(entry.path))
+            if schema.parse_schema(storage.read(entry.path)).has_key:
+                found.add(store.operator)
         except CodecError as error:
             detail, at = str(error.at(entry.path)), error.offset
             notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
+            found.add(store.operator)
+    return frozenset(found)
+
+
+def _attested(storage: Storage) -> dict[StoreId, str]:
+    """Returns the ledger's file of each store that it knows."""
+    paths = (entry.path for entry in storage.list(FOLDER))
+    return {store: path for path in paths if (store := store_of(path))}
 
 
 def _stores(
-    storage: Storage, layout: Layout, asked: tuple[StoreId, ...], listed: float
+    storage: Storage,
+    layout: Layout,
+    asked: tuple[StoreId, ...],
+    attested: Mapping[StoreId, str],
+    listed: float,
 ) -> Iterator[Store]:
-    attested = {entry.path for entry in storage.list(FOLDER)}
     for store in asked:
-        path = attestation_path(store)
-        known = _known(storage, path) if path in attested else Known()
+        known = _known(storage, attested[store]) if store in attested else Known()
         files = layout.stores.get(store, ())
         found = Store(
             store, files, written=known.written, since=known.since,
@@ -323,6 +424,20 @@ def _known(storage: Storage, path: str) -> Known:
         return parse_attestations(storage.read(path))
     except (NotFoundError, CodecError):
         return Known()
+
+
+def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
+    yield from (entry for entry, _ in layout.unclassified)
+    yield from (file.entry for store in unused for file in layout.stores[store])
+
+
+def _unused(stores: Iterable[StoreId]) -> Iterator[Finding]:
+    for store in stores:
+        detail = (
+            f"{store.directory} belongs to no partition of an operator that the query has: no "
+            "restart reads it, and it is kept"
+        )
+        yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """The contract of a storage; `tests/storage` checks every implementation against it."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
@@ -11,10 +12,18 @@ from statemaint.listing import Entry
 MOST_READ = 128 * 1024 * 1024
 # 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
+NO_DIRECTORY = "it is a file where Spark has a directory"
+NO_FILE = "it is a directory where Spark has a file"
+_STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
 
 
 def nothing() -> None:
     """Does nothing."""
+
+
+def named_as_file(name: str) -> bool:
+    """Returns whether a directory has the name of a state file, which cannot be written then."""
+    return _STATE_FILE.fullmatch(name) is not None
 
 
 def file_time(seconds: float) -> float | None:
@@ -60,7 +69,11 @@ class Storage(Protocol):
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory, at any depth; nothing when it does not exist.
 
-        A file that vanishes while the listing runs may be left out; nothing else may.
+        A file that vanishes while the listing runs may be left out; nothing else may. A directory
+        that is `named_as_file` is an entry as well, with a slash at the end of its path.
+
+        Raises:
+            WrongKindError: when it is a file.
         """
         ...
 

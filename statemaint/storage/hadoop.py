@@ -57,7 +57,10 @@ class HadoopStorage:
         top = f"{files.root}/{prefix}".rstrip("/") or "/"
         for status in walk(top, files.list):
             path = status.path[len(files.root) + 1 :]
-            yield Entry(path, status.size, file_time(status.modified))
+            if status.is_directory:
+                yield Entry(f"{path}/", 0, None)
+            else:
+                yield Entry(path, status.size, file_time(status.modified))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""

@@ -16,7 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from statemaint.errors import NotFoundError, StorageError
+from statemaint.errors import NotFoundError, StorageError, WrongKindError
+from statemaint.storage.base import NO_DIRECTORY, named_as_file
 from statemaint.storage.hadoop_errors import local_stream, on_this_machine, translated
 from statemaint.storage.hadoop_jvm import Jvm
 
@@ -43,8 +44,11 @@ Lister = Callable[[Sequence[str]], list[Status]]
 def walk(top: str, lister: Lister) -> Iterator[Status]:
     """Yields every file below a directory; a directory that is not there holds none.
 
+    A directory that is `named_as_file` is yielded as well.
+
     Raises:
-        StorageError: when the top is a file, or anything could not be listed.
+        WrongKindError: when the top is a file.
+        StorageError: when anything could not be listed.
     """
     level = [top]
     while level:
@@ -53,7 +57,7 @@ def walk(top: str, lister: Lister) -> Iterator[Status]:
             for status in _list(level[first : first + _DIRECTORIES], lister):
                 if status.is_directory:
                     below.append(status.path)
-                else:
+                if not status.is_directory or named_as_file(status.path.rpartition("/")[2]):
                     yield status
         level = below
 
@@ -68,7 +72,7 @@ def _list(directories: Sequence[str], lister: Lister) -> Iterable[Status]:
         return [status for one in directories for status in _list([one], lister)]
     for status in found:
         if status.path in directories:  # Hadoop lists a file as itself
-            raise StorageError(status.path, "Not a directory")
+            raise WrongKindError(NO_DIRECTORY, path=status.path)
     return found
 
 

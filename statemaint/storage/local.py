@@ -12,9 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, CodecError, NotFoundError, StorageError
+from statemaint.errors import (
+    AlreadyExistsError,
+    CodecError,
+    NotFoundError,
+    StorageError,
+    WrongKindError,
+)
 from statemaint.listing import Entry
-from statemaint.storage.base import file_time, nothing, read_small
+from statemaint.storage.base import NO_DIRECTORY, NO_FILE, file_time, nothing, read_small
 from statemaint.storage.local_walk import Walk
 
 _OURS = "_statemaint"
@@ -49,6 +55,9 @@ class LocalStorage:
                 found = os.scandir(top)
             except FileNotFoundError:  # only this error means that nothing is there
                 return
+            except NotADirectoryError as error:
+                what = prefix if self._root.is_dir() else ""
+                raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
             yield from Walk(self._root, self._entry).below(found, os.path.realpath(top))
 
     def stat(self, path: str) -> Entry:
@@ -193,10 +202,12 @@ def _regular(path: str, place: str, flags: int) -> int:
     # Opening a pipe waits for a writer otherwise; for a regular file it means nothing.
     handle = os.open(place, flags | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` refuses a directory by itself
-        os.close(handle)
-        raise CodecError("it is no regular file", offset=0, path=path)
-    return handle
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(mode):
+        raise WrongKindError(NO_FILE, path=path)
+    raise CodecError("it is no regular file", offset=0, path=path)
 
 
 def _fill(temp: Path, chunks: Iterable[bytes]) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from statemaint.listing import Entry
+from statemaint.storage.base import named_as_file
 
 _MOST_FOLLOWED = 1000
 
@@ -37,6 +38,7 @@ class Walk:
         with directory as found:
             for item in found:
                 if item.is_dir(follow_symlinks=False):
+                    yield from self._directory(item)
                     yield from self.below(os.scandir(item.path), *left, f"{here}/{item.name}")
                 elif item.is_symlink():
                     yield from self._linked(item, real)
@@ -51,6 +53,7 @@ class Walk:
         if any(f"{one}/".startswith(f"{target.rstrip('/')}/") for one in way):
             yield from self._broken(item)
             return
+        yield from self._directory(item)
         self._followed += 1
         if self._followed > _MOST_FOLLOWED:
             raise OSError(
@@ -61,6 +64,10 @@ class Walk:
     def _file(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
         with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact
             yield self._entry(Path(item.path))
+
+    def _directory(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
+        if named_as_file(item.name):
+            yield Entry(f"{Path(item.path).relative_to(self._root).as_posix()}/", 0, None)
 
     def _broken(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
         yield Entry(Path(item.path).relative_to(self._root).as_posix(), 0, None)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
-from statemaint.storage.base import file_time, nothing
+from statemaint.storage.base import file_time, named_as_file, nothing
 from statemaint.storage.s3_bucket import Bucket
 from statemaint.storage.s3_delete import delete_all
 from statemaint.storage.s3_errors import S3Error
@@ -66,10 +66,11 @@ class S3Storage:
         where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         for page in self._pages(self._bucket.key(where), where or self.root):
             for found in page.get("Contents", []):
-                marker = found["Key"].endswith("/") and not found["Size"]
-                if not marker:  # an empty object that stands for a directory is no file
-                    path = self._bucket.path(found["Key"])
+                path = self._bucket.path(found["Key"])
+                if not found["Key"].endswith("/") or found["Size"]:
                     yield _entry(path, found["Size"], found)
+                elif named_as_file(path.rstrip("/").rpartition("/")[2]):
+                    yield Entry(path, 0, None)  # an empty object that stands for a directory
 
     def _pages(self, prefix: str, where: str) -> Iterator[dict[str, Any]]:
         more: dict[str, str] = {}

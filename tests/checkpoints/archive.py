@@ -40,7 +40,22 @@ def contents(version: str) -> Mapping[str, Mapping[str, bytes]]:
             kind, _, path = member.name.partition("/")
             if content := archive.extractfile(member):
                 kinds.setdefault(kind, {})[path] = content.read()
-    return kinds
+    return {kind: {**files, **_sources(files)} for kind, files in kinds.items()}
+
+
+def _sources(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Returns logs of the file sources that would do, which a restart needs."""
+    newest = max((path for path in files if path.startswith("offsets/")), key=_batch)
+    _, _, *sources = files[newest].decode().splitlines()
+    return {
+        f"sources/{number}/{entry}": b'v1\n{"path":"file:///input","timestamp":0,"batchId":0}'
+        for number, text in enumerate(sources)
+        for entry in range(json.loads(text)["logOffset"] + 1 if text != "-" else 0)
+    }
+
+
+def _batch(path: str) -> int:
+    return int(path.rpartition("/")[2])
 
 
 @cache

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError, StorageError
+from statemaint.errors import (
+    AlreadyExistsError,
+    ConfigError,
+    NotFoundError,
+    StorageError,
+    WrongKindError,
+)
 from statemaint.listing import Entry
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop_errors import local_stream
@@ -124,8 +130,15 @@ def test_a_directory_is_no_file(storage: HadoopStorage) -> None:
 
 def test_a_file_where_a_folder_should_be_is_an_error(storage: HadoopStorage) -> None:
     storage.write("state", [b""])
-    with pytest.raises(StorageError, match="Not a directory"):
+    with pytest.raises(WrongKindError, match="state: it is a file where Spark has a directory"):
         list(storage.list("state"))
+
+
+def test_a_directory_with_the_name_of_a_state_file_is_listed_itself(
+    storage: HadoopStorage,
+) -> None:
+    storage.write("state/0/0/11.delta/file", [b"x"])
+    assert paths(storage) == ["state/0/0/11.delta/", "state/0/0/11.delta/file"]
 
 
 def test_names_stand_for_themselves(storage: HadoopStorage) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError, UnsupportedError
+from statemaint.errors import (
+    CodecError,
+    ConfigError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    WrongKindError,
+)
 from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
@@ -114,7 +121,7 @@ class TestLocal(StorageContract):
 
     def test_a_directory_in_the_place_of_a_file_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "metadata").mkdir()
-        with pytest.raises(StorageError, match="metadata: Is a directory"):
+        with pytest.raises(WrongKindError, match="metadata: it is a directory where Spark has a f"):
             LocalStorage(tmp_path).read("metadata")
 
     def test_a_file_of_gigabytes_is_not_read_whole(self, tmp_path: Path) -> None:
@@ -128,8 +135,22 @@ class TestLocal(StorageContract):
 
     def test_a_file_where_a_folder_should_be_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "state").write_bytes(b"")
-        with pytest.raises(StorageError, match="Not a directory"):
+        with pytest.raises(WrongKindError, match="^state: it is a file where Spark has a directory"):
             list(LocalStorage(tmp_path).list("state"))
+
+    def test_a_root_that_is_a_file_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "checkpoint").write_bytes(b"")
+        with pytest.raises(WrongKindError, match="/checkpoint: it is a file"):
+            list(LocalStorage(tmp_path / "checkpoint").list("offsets"))
+
+    def test_a_directory_with_the_name_of_a_state_file_is_listed_itself(
+        self, tmp_path: Path
+    ) -> None:
+        for name in ("11.delta", "left", "12.snapshot/below", "v1.5"):
+            (tmp_path / name).mkdir(parents=True)
+        (tmp_path / "12.snapshot" / "file").write_bytes(b"x")
+        found = sorted(entry.path for entry in LocalStorage(tmp_path).list(""))
+        assert found == ["11.delta/", "12.snapshot/", "12.snapshot/file"]
 
     def test_never_makes_the_root(self, tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):

@@ -151,7 +151,8 @@ def write_checkpoint(  # noqa: PLR0913 -- what a test says of its checkpoint, al
     `batches` are those still in the commit log; the last nine by default.
     """
     committed = tuple(range(last - 9, last) if batches is None else batches)
-    pinned = offsets_bytes(codec=codec, row_checksums=row_checksums)
+    conf = {"shuffle.partitions": str(partitions)}
+    pinned = offsets_bytes(conf, codec=codec, row_checksums=row_checksums)
     storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])
     for batch in committed:
         storage.write(f"commits/{batch}", [COMMIT])

@@ -10,7 +10,7 @@ from statemaint.cli.doctor import doctor_json, lines
 from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import SstFile, parse_metadata
 from statemaint.maintain import Diagnosis, doctor, maintain, scan_checkpoint, verify
-from statemaint.maintain.doctor import Reading
+from statemaint.maintain.diagnosis import Reading
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
@@ -70,7 +70,7 @@ def test_a_restart_takes_at_least_what_the_slots_share_or_the_largest_store() ->
         "time:     at least 3.00 s for the 1.8 MB of all stores in 2 slots, by reading 300.0 kB a "
         "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
     )
-    stuck = replace(read, loadable=())
+    stuck = replace(read, resumable=False)
     assert not any(line.startswith("time:") for line in lines(stuck)), "there is no restart"
 
 
@@ -203,12 +203,24 @@ def test_a_restart_that_would_be_silently_wrong_is_none(storage: MemoryStorage) 
     assert said(storage)["restart"] == "NO: SNAPSHOT_ABOVE_TARGET"
 
 
-def test_before_the_first_commit_there_is_nothing_to_lose(storage: MemoryStorage) -> None:
-    for batch in range(16, 25):
-        storage.delete(f"commits/{batch}")
+def test_before_the_first_commit_there_is_nothing_to_lose() -> None:
+    storage = written(last=1)
+    storage.delete("commits/0")
     text = said(storage)
     assert text["restart"] == "yes, from the beginning: nothing is committed yet"
     assert text["chain"] == "none to read"
+
+
+def test_without_any_commit_the_newest_planned_batch_runs_again(storage: MemoryStorage) -> None:
+    for batch in range(16, 25):
+        storage.delete(f"commits/{batch}")
+    text = said(storage)
+    assert text["restart"] == "yes, behind batch 23 (state version 24)"
+    assert text["damage"] == "MISSING_COMMIT (1)"
+    storage.delete("state/0/1/24.delta")
+    assert said(storage)["restart"] == (
+        "NO: the state of batch 23, which the next one reads, does not load"
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].name}, {case[1]}")
@@ -221,7 +233,7 @@ def test_it_has_an_answer_to_every_damage(case: tuple[Damage, str]) -> None:
     assert found.counts
     assert set(found.loadable) <= set(healthy.loadable)
     assert found.next != ("nothing",)
-    assert 4 < len(list(lines(found))) <= 10
+    assert 5 < len(list(lines(found))) <= 12
     assert json.loads(json.dumps(doctor_json(found)))["restarts"] is found.restarts
 
 

@@ -100,11 +100,11 @@ def test_a_named_store_has_tables_of_its_own() -> None:
     write_rocks_checkpoint(storage, last=2, batches=range(2), partitions=1)
     for path, content in list(storage.files.items()):
         if path.startswith("state/0/0/"):
-            storage.write(path.replace("0/0/", "0/0/left-keyToNumValues/"), [content])
+            storage.write(path.replace("0/0/", "0/0/special/"), [content])
             storage.delete(path)
-    storage.write(f"state/0/0/left-keyToNumValues/SSTs/{SST}", [b"x"])
+    storage.write(f"state/0/0/special/SSTs/{SST}", [b"x"])
     (store,) = scan(storage).stores
-    assert store.id == StoreId(0, 0, "left-keyToNumValues")
+    assert store.id == StoreId(0, 0, "special")
     assert len(store.files) == 3
 
 

@@ -79,8 +79,14 @@ def test_a_file_at_a_place_that_spark_does_not_use_is_named(storage: MemoryStora
 
 
 def test_a_partition_that_is_not_there_is_still_a_store(storage: MemoryStorage) -> None:
-    storage.write("state/0/_metadata/metadata", [OPERATOR.replace(b'tions":2', b'tions":3')])
+    storage.write("offsets/4", [offsets_bytes({"shuffle.partitions": "3"})], overwrite=True)
     assert scan(storage).stores[2].files == ()
+
+
+def test_without_a_pinned_number_the_declared_partitions_count(storage: MemoryStorage) -> None:
+    storage.write("state/0/_metadata/metadata", [OPERATOR.replace(b'tions":2', b'tions":3')])
+    storage.write("offsets/4", [b'v1\n{"conf":{}}'], overwrite=True)
+    assert [one.id.partition for one in scan(storage).stores] == [0, 1, 2]
 
 
 def test_without_metadata_the_pinned_partitions_count(storage: MemoryStorage) -> None:
@@ -103,7 +109,12 @@ def test_a_number_of_partitions_that_cannot_be_is_a_finding(
 
 def test_a_stray_partition_does_not_invent_others(storage: MemoryStorage) -> None:
     storage.write("state/0/99999999/1.delta", [b""])
-    assert [one.id.partition for one in scan(storage).stores] == [0, 1, 99999999]
+    found = scan(storage)
+    assert [one.id.partition for one in found.stores] == [0, 1]
+    assert [(one.code, one.path) for one in found.findings] == [
+        (FindingCode.UNUSED_STORE, "state/0/99999999")
+    ]
+    assert [one.path for one in found.unclassified] == ["state/0/99999999/1.delta"]
 
 
 def test_an_operator_without_a_key_has_one_partition() -> None:
@@ -115,9 +126,15 @@ def test_an_operator_without_a_key_has_one_partition() -> None:
 
 def test_a_store_that_a_sibling_has_is_expected_everywhere() -> None:
     storage = MemoryStorage()
-    write_checkpoint(storage, last=1, stores=JOIN[:2])
-    storage.write(f"state/0/1/{JOIN[3]}/1.delta", [b""])
+    write_checkpoint(storage, last=1, stores=["one", "other"])
+    storage.write("state/0/1/third/1.delta", [b""])
     assert len(scan(storage).stores) == 6
+
+
+def test_a_join_has_four_stores_in_each_partition() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=1, stores=JOIN[1:])
+    assert [one.id.store for one in scan(storage).stores if not one.files] == [JOIN[0]] * 2
 
 
 @pytest.mark.parametrize("content", [b"", b"v1\n{", b"garbage", b"\xff"])
@@ -220,9 +237,16 @@ def test_the_newest_offset_entry_decides(storage: MemoryStorage) -> None:
     assert (found.codec, found.row_checksums) == ("zstd", True)
 
 
-@pytest.mark.parametrize("files", [{}, {"state/0/0/1.delta": b""}, {"metadata": b"no"}])
-def test_another_folder_is_no_checkpoint(files: dict[str, bytes]) -> None:
-    with pytest.raises(NotACheckpointError, match="offsets"):
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({}, "it is empty or does not exist: a query that is started here begins with its first"),
+        ({"data/part-0.parquet": b""}, "it has neither offsets/ nor commits/ nor state/ nor the f"),
+        ({"metadata": b"no"}, "it has neither"),
+    ],
+)
+def test_another_folder_is_no_checkpoint(files: dict[str, bytes], why: str) -> None:
+    with pytest.raises(NotACheckpointError, match=why):
         scan(MemoryStorage(files))
 
 

@@ -15,7 +15,7 @@ import click
 from statemaint.demo.session import local_session
 from tests.verdicts.judge import Court, Verdict
 from tests.verdicts.kinds import KINDS
-from tests.verdicts.query import Layout
+from tests.verdicts.query import Layout, Query, Shape
 
 _ROOT = Path(__file__).parents[2]
 _PLACE = _ROOT / ".run" / "verdicts"
@@ -32,10 +32,13 @@ def main(layouts: tuple[str, ...], only: str) -> None:
         for layout in Layout:
             if layouts and layout.name not in layouts:
                 continue
-            court = Court(spark, _PLACE, layout)
+            courts = dict[Shape, Court]()
             for kind in KINDS:
-                if layout not in kind.layouts or only not in f"{kind.group} {kind.name}":
+                if layout not in kind.layouts or only not in kind.title:
                     continue
+                if kind.shape not in courts:
+                    courts[kind.shape] = Court(Query(spark, layout, kind.shape), _PLACE)
+                court = courts[kind.shape]
                 began = time.monotonic()
                 verdict = court.try_kind(kind)
                 found.append(verdict)

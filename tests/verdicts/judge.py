@@ -8,8 +8,6 @@ from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from statemaint.errors import StatemaintError
 from statemaint.maintain import (
     Diagnosis,
@@ -28,7 +26,7 @@ from statemaint.plan import Delete
 from statemaint.storage import Storage
 from tests.verdicts.kinds import History, Kind
 from tests.verdicts.place import Place, maintained, trimmed
-from tests.verdicts.query import Layout, Run, build, go_on, output
+from tests.verdicts.query import Query, Run, output
 
 MONTH = 30 * 86_400.0
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
@@ -105,36 +103,39 @@ class Verdict:
 
 
 class Court:
-    """The checkpoints of one layout, and what the query comes to when nothing disturbs it."""
+    """The checkpoints of one query, and what it comes to when nothing disturbs it."""
 
-    def __init__(self, spark: SparkSession, folder: Path, layout: Layout) -> None:
+    def __init__(self, query: Query, folder: Path) -> None:
         """Builds the query once."""
-        self._spark, self._folder, self.layout = spark, folder / layout.name.lower(), layout
+        self._query, self._folder = query, folder / f"{query.layout.name}-{query.shape.name}".lower()
         shutil.rmtree(self._folder, ignore_errors=True)
         for history in History:
             self._make(history)
         twin = self._copy(History.WHOLE, "twin")
-        run = go_on(spark, twin.root, layout)
+        run = query.go_on(twin.root)
         assert run.error is None, run.text
         self.expected = output(twin.root)
         assert sum(self.expected.values()) > 0
 
     def _make(self, history: History) -> None:
-        place = Place(self._folder / history.name.lower(), self.layout)
+        root = self._folder / history.name.lower()
         if history is History.WHOLE:
-            build(self._spark, place.root, self.layout)
+            self._query.build(root)
             return
-        shutil.copytree(self._folder / History.WHOLE.name.lower(), place.root)
+        shutil.copytree(self._folder / History.WHOLE.name.lower(), root)
         if history is History.TRIMMED:
-            trimmed(place, newest=8)
+            trimmed(self._place(root), newest=8)
         else:
-            maintained(place)
+            maintained(self._place(root))
 
     def _copy(self, history: History, name: str) -> Place:
         root = self._folder / name
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(self._folder / history.name.lower(), root)
-        return Place(root, self.layout)
+        return self._place(root)
+
+    def _place(self, root: Path) -> Place:
+        return Place(root, self._query.layout, self._query.shape)
 
     def try_kind(self, kind: Kind) -> Verdict:
         """Damages two copies; restarts one as it is, and the other one after our advice."""
@@ -147,18 +148,18 @@ class Court:
             "repair": _say(lambda: _repair(storage)),
             "plan": _say(lambda: _plan(storage)),
         }
-        run = go_on(self._spark, place.root, self.layout)
+        run = self._query.go_on(place.root)
         spark = self._judge(place, run, exact=True)
         cured = self._damaged(kind, "cured")
         steps = list(_follow(cured.storage))
         final = _say(lambda: _doctor(cured.storage, deep=True))
         after, then = Outcome.NOT_TRIED, Run()
         if final.good:
-            then = go_on(self._spark, cured.root, self.layout)
+            then = self._query.go_on(cured.root)
             exact = not any(one.startswith("rollback") for one in steps)
             after = self._judge(cured, then, exact=exact)
         verdict = Verdict(
-            kind.group, kind.name, kind.history.value, self.layout.value,
+            kind.group, kind.name, kind.history.value, self._query.layout.value,
             spark.value, run.error or "", *(str(one) for one in said.values()),
             tuple(steps), after.value, then.error or "", _advice(cured.storage),
         )  # fmt: skip

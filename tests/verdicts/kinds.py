@@ -25,7 +25,7 @@ from tests.verdicts.place import (
     spoil,
     swap,
 )
-from tests.verdicts.query import BATCHES, Layout
+from tests.verdicts.query import BATCHES, Layout, Shape
 
 Damage = Callable[[Place], object]
 LAST = BATCHES - 1
@@ -62,6 +62,7 @@ class Kind:
         damage: does it.
         history: what happened before.
         layouts: what kinds of state it can be done to.
+        shape: what kind of query it is done to.
     """
 
     group: str
@@ -69,6 +70,13 @@ class Kind:
     damage: Damage
     history: History = History.WHOLE
     layouts: tuple[Layout, ...] = _ALL
+    shape: Shape = Shape.DEDUPLICATION
+
+    @property
+    def title(self) -> str:
+        """Returns what tells it from every other kind."""
+        where = "" if self.history is History.WHOLE else f", {self.history}"
+        return f"{self.group}: {self.name}{where}"
 
 
 def _spoilt(at: Callable[[Place], Path], how: Spoil) -> Damage:
@@ -83,12 +91,12 @@ def _at(*parts: str) -> Callable[[Place], Path]:
     return lambda place: place.checkpoint.joinpath(*parts)
 
 
-def _change(version: int, *, join: bool = False) -> Callable[[Place], Path]:
-    return lambda place: place.change(version, join=join)
+def _change(version: int, operator: int = 0) -> Callable[[Place], Path]:
+    return lambda place: place.change(version, operator=operator)
 
 
-def _snapshot(version: int, *, join: bool = False) -> Callable[[Place], Path]:
-    return lambda place: place.snapshot(version, join=join)
+def _snapshot(version: int, operator: int = 0) -> Callable[[Place], Path]:
+    return lambda place: place.snapshot(version, operator=operator)
 
 
 def _table(place: Place) -> Path:
@@ -206,13 +214,13 @@ def _offsets() -> Iterator[Kind]:
 def _sources() -> Iterator[Kind]:
     group = "`sources/`"
     yield Kind(group, "folder missing", _removed("sources"))
-    yield Kind(group, "log of one source missing", _removed("sources", "0"))
-    newest = _at("sources", "0", str(LAST))
+    yield Kind(
+        group, "log of one source of two missing", _removed("sources", "0"), shape=Shape.JOIN
+    )
     compact = f"{LAST}.compact"
     yield Kind(group, "newest entry missing", _removed("sources", "0", compact))
     yield Kind(group, "newest entry garbled", _spoilt(_at("sources", "0", compact), garbled))
     yield Kind(group, "an older entry missing", _removed("sources", "0", str(LAST - 4)))
-    del newest
 
 
 def _folders() -> Iterator[Kind]:
@@ -225,21 +233,27 @@ def _folders() -> Iterator[Kind]:
     yield Kind(group, "a file instead of `state/`", _file_instead("state"))
     yield Kind(group, "partition 0 missing", _removed("state", "0", "0"))
     yield Kind(group, "partition 1 missing", _removed("state", "0", "1"))
-    yield Kind(group, "partition 1 of a join missing", _removed("state", "1", "1"))
+    yield Kind(
+        group, "partition 1 of a join missing", _removed("state", "1", "1"), shape=Shape.JOIN
+    )
     yield Kind(group, "partition 1 empty", _directory(_at("state", "0", "1")))
     yield Kind(group, "operator 0 missing", _removed("state", "0"))
     yield Kind(group, "operator 1 missing", _removed("state", "1"))
     yield Kind(group, "operator 1 missing", _removed("state", "1"), History.MAINTAINED)
-    yield Kind(group, "one store of a join missing", _removed("state", "1", "0", JOIN))
+    one = _removed("state", "1", "0", JOIN)
+    yield Kind(group, "one store of a join missing", one, shape=Shape.JOIN)
     yield Kind(
         group,
         "one store of a join missing in all partitions",
         _both(*(_removed("state", "1", str(n), JOIN) for n in (0, 1))),
+        shape=Shape.JOIN,
     )
     yield Kind(group, "a copy of partition 0 as partition 7", _copied_partition(7, whole=True))
     yield Kind(group, "a broken partition 7", _copied_partition(7, whole=False))
     yield Kind(group, "a copy of operator 0 as operator 2", _copied_operator(2, whole=True))
     yield Kind(group, "a broken operator 2", _copied_operator(2, whole=False))
+    yield Kind(group, "an operator 2 with metadata of its own", _foreign_operator)
+    yield Kind(group, "the very first batch never committed", _at_the_beginning)
     yield Kind(group, "partition 0 copied over partition 1", _partition_over)
     yield Kind(group, "partitions 0 and 1 exchanged", _partitions_exchanged)
 
@@ -261,6 +275,20 @@ def _copied_operator(number: int, *, whole: bool) -> Damage:
             remove(other / "0" / place.change(TOP - 1).name)
 
     return damage
+
+
+def _foreign_operator(place: Place) -> None:
+    """Puts an operator there that the query does not have."""
+    _copied_operator(2, whole=True)(place)
+    metadata = place.checkpoint / "state" / "2" / "_metadata" / "metadata"
+    spoil(metadata, lambda content: content.replace(b'"operatorId":0', b'"operatorId":2'))
+
+
+def _at_the_beginning(place: Place) -> None:
+    """Takes the query back to its first batch, and leaves the state."""
+    _removed("commits")(place)
+    for batch in range(1, BATCHES):
+        remove(place.checkpoint / "offsets" / str(batch))
 
 
 def _partition_over(place: Place) -> None:
@@ -290,8 +318,10 @@ def _changes() -> Iterator[Kind]:
     for name, how in (ways[0], ways[3]):
         yield Kind(group, f"one between snapshots {name}", _spoilt(_change(BASE - 2), how))
         yield Kind(group, f"oldest {name}", _spoilt(_change(1), how))
-        yield Kind(group, f"one of a join in the middle {name}", _spoilt(_change(5, join=True), how))
-    yield Kind(group, "one of a join oldest cut", _spoilt(_change(1, join=True), cut))
+        middle = _spoilt(_change(5, 1), how)
+        yield Kind(group, f"one of a join in the middle {name}", middle, shape=Shape.JOIN)
+    oldest = _spoilt(_change(1, 1), cut)
+    yield Kind(group, "oldest of a join cut", oldest, shape=Shape.JOIN)
     yield Kind(group, "newest flipped, checksums left", _flipped_under(_change(TOP)))
     yield Kind(group, "newest of another partition", _of_another_partition)
     yield Kind(group, "newest exchanged with the one before", _exchanged)
@@ -325,8 +355,14 @@ def _snapshots() -> Iterator[Kind]:
     for name, how in (ways[0], ways[1], ways[3]):
         yield Kind(group, f"older {name}", _spoilt(_snapshot(4), how))
     for name, how in (ways[0], ways[3]):
-        yield Kind(group, f"newest of ours {name}", _spoilt(_snapshot(BASE, join=True), how), History.MAINTAINED)
-        yield Kind(group, f"oldest of ours {name}", _spoilt(_snapshot(4, join=True), how), History.MAINTAINED)
+        for what, version in (("newest", BASE), ("oldest", 6)):
+            yield Kind(
+                group,
+                f"{what} of ours {name}",
+                _spoilt(_snapshot(version, 1), how),
+                History.MAINTAINED,
+                shape=Shape.JOIN,
+            )
     yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)))
     yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)), History.TRIMMED)
     yield Kind(group, "newest of another partition", _snapshot_of_another_partition)
@@ -429,15 +465,18 @@ def _schemas() -> Iterator[Kind]:
         for name, how in (("missing", gone), ("empty", empty), ("garbled", garbled), ("cut", cut)):
             yield Kind(group, f"{what} {name}", _spoilt(at, how))
     yield Kind(group, "both missing", _both(_lost(schema), _lost(operator)))
-    yield Kind(group, "schema of a join missing", _removed("state", "1", "0", JOIN, "_metadata"))
+    missing = _removed("state", "1", "0", JOIN, "_metadata")
+    yield Kind(group, "schema of a join missing", missing, shape=Shape.JOIN)
 
 
-def _nothing(_: Place) -> None:
-    return None
+def _intact() -> Iterator[Kind]:
+    for history in History:
+        yield Kind("no damage", "as it was", lambda _: None, history)
+    yield Kind("no damage", "a join as it was", lambda _: None, shape=Shape.JOIN)
 
 
 KINDS = (
-    *(Kind("no damage", "as it was", _nothing, history) for history in History),
+    *_intact(),
     *_metadata(),
     *_commits(),
     *_offsets(),

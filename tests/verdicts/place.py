@@ -12,7 +12,7 @@ from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import LocalStorage
-from tests.verdicts.query import BATCHES, Layout
+from tests.verdicts.query import BATCHES, Layout, Shape
 
 Spoil = Callable[[bytes], bytes | None]
 JOIN = "left-keyToNumValues"
@@ -27,10 +27,12 @@ class Place:
     Attributes:
         root: with `input`, `output` and `checkpoint` below it.
         layout: what its state looks like.
+        shape: what its operator 1 is.
     """
 
     root: Path
     layout: Layout
+    shape: Shape
 
     @property
     def checkpoint(self) -> Path:
@@ -42,24 +44,22 @@ class Place:
         """Returns the checkpoint's storage."""
         return LocalStorage(self.checkpoint)
 
-    def store(self, partition: int = 0, *, join: bool = False) -> Path:
-        """Returns the directory of a store of the aggregation, or of the join's first one."""
-        if join:
-            return self.checkpoint / "state" / "1" / str(partition) / JOIN
-        return self.checkpoint / "state" / "0" / str(partition)
+    def store(self, partition: int = 0, operator: int = 0) -> Path:
+        """Returns the directory of a partition's store, the first one of a join."""
+        folder = self.checkpoint / "state" / str(operator) / str(partition)
+        return folder / JOIN if operator and self.shape is Shape.JOIN else folder
 
-    def change(self, version: int, partition: int = 0, *, join: bool = False) -> Path:
+    def change(self, version: int, partition: int = 0, operator: int = 0) -> Path:
         """Returns the delta or changelog of a version."""
-        return self._file(self.store(partition, join=join), _CHANGE, version)
+        return _by_version(self.store(partition, operator), _CHANGE)[version]
 
-    def snapshot(self, version: int, partition: int = 0, *, join: bool = False) -> Path:
+    def snapshot(self, version: int, partition: int = 0, operator: int = 0) -> Path:
         """Returns the snapshot or zip of a version."""
-        return self._file(self.store(partition, join=join), _SNAPSHOT, version)
+        return self.snapshots(partition, operator)[version]
 
-    def snapshots(self, partition: int = 0) -> dict[int, Path]:
-        """Returns the snapshots of a store of the aggregation by version."""
-        found = ((_SNAPSHOT.fullmatch(one.name), one) for one in self.store(partition).iterdir())
-        return {int(match[1]): one for match, one in found if match}
+    def snapshots(self, partition: int = 0, operator: int = 0) -> dict[int, Path]:
+        """Returns the snapshots or zips of a store by version."""
+        return _by_version(self.store(partition, operator), _SNAPSHOT)
 
     def table(self, version: int) -> Path:
         """Returns an SST file that only the zip of a version refers to."""
@@ -80,11 +80,10 @@ class Place:
         """Returns whether versions have unique ids."""
         return self.layout is Layout.ROCKS_V2
 
-    @staticmethod
-    def _file(folder: Path, pattern: re.Pattern[str], version: int) -> Path:
-        names = [(pattern.fullmatch(one.name), one) for one in folder.iterdir()]
-        (found,) = [one for match, one in names if match and int(match[1]) == version]
-        return found
+
+def _by_version(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    found = ((pattern.fullmatch(one.name), one) for one in folder.iterdir())
+    return {int(match[1]): one for match, one in found if match}
 
 
 # -- changes to a file
@@ -170,21 +169,26 @@ def _sparks_side(path: Path) -> Path:
 
 
 def trimmed(place: Place, newest: int) -> None:
-    """Leaves what Spark's own clean-up leaves of the aggregation: nothing below a snapshot."""
-    for partition in (0, 1):
-        store = place.store(partition)
-        used: set[str] = set()
-        for version, path in place.snapshots(partition).items():
-            if version < newest:
-                remove(path)
-            elif place.layout is not Layout.HDFS_BACKED:
-                used |= {one.stored for one in parse_metadata(path.read_bytes()).ssts}
-        for version in range(1, newest):
-            remove(place.change(version, partition))
-        for table in store.glob("SSTs/*.sst"):
-            if table.name not in used:
-                remove(table)
+    """Leaves what Spark's own clean-up leaves: nothing below a snapshot."""
+    for operator in (0, 1):
+        for partition in (0, 1):
+            if newest in place.snapshots(partition, operator):
+                _trim(place, newest, partition, operator)
     purged(place, newest - 1)
+
+
+def _trim(place: Place, newest: int, partition: int, operator: int) -> None:
+    used: set[str] = set()
+    for version, path in place.snapshots(partition, operator).items():
+        if version < newest:
+            remove(path)
+        elif place.layout is not Layout.HDFS_BACKED:
+            used |= {one.stored for one in parse_metadata(path.read_bytes()).ssts}
+    for version in range(1, newest):
+        remove(place.change(version, partition, operator))
+    for table in place.store(partition, operator).glob("SSTs/*.sst"):
+        if table.name not in used:
+            remove(table)
 
 
 def purged(place: Place, first: int) -> None:

@@ -1,9 +1,9 @@
-"""The query of the verdict matrix: a stream-stream join followed by a windowed aggregation.
+"""The queries of the verdict matrix: two stateful operators, the second a windowed aggregation.
 
-Operator 0 is the aggregation (one store), operator 1 the left outer join (four stores). Spark runs
-its own maintenance at the end of each task of the aggregation (`unloadOnCommit`), so that every
-batch loads its state from files and snapshots lie at known versions; it never does so for a join,
-whose stores have their whole log and no snapshot.
+Operator 0 is the aggregation, operator 1 a deduplication (one store) or a left outer join (four).
+Spark runs its own maintenance at the end of each task (`unloadOnCommit`), so that every batch loads
+its state from files and snapshots lie at known versions; it never does so for a join, whose stores
+have their whole log and no snapshot.
 
 A run ends with an event far in the future, which closes every window: what the query puts out is
 then all that its state held.
@@ -58,6 +58,14 @@ class Layout(StrEnum):
                 return {**_ROCKS, f"{_STATE}.checkpointFormatVersion": "2"}
 
 
+@unique
+class Shape(StrEnum):
+    """What the query's operator 1 is; a join costs more than twice the time."""
+
+    DEDUPLICATION = "deduplication"
+    JOIN = "join"
+
+
 SESSION = {
     "spark.sql.adaptive.enabled": "false",
     # Compiling code for a few rows would be most of the work.
@@ -99,24 +107,52 @@ class Run:
     text: str = ""
 
 
-def build(spark: SparkSession, root: Path, layout: Layout) -> None:
-    """Runs the query for `BATCHES` batches below a root."""
-    _write_hours(root / "input", range(BATCHES))
-    _run(spark, root, {**layout.conf, **_BUILDING}, {"maxFilesPerTrigger": "1"})
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of one layout and one shape.
 
+    Attributes:
+        spark: the session of all of them.
+        layout: what its state looks like.
+        shape: what its operator 1 is.
+    """
 
-def go_on(
-    spark: SparkSession, root: Path, layout: Layout, conf: Mapping[str, str] | None = None
-) -> Run:
-    """Restarts the query on one more file of input, which also closes all windows."""
-    _write_hours(root / "input", [BATCHES], last=True)
-    try:
-        _run(spark, root, {**layout.conf, **(conf or {})})
-    except (PySparkException, Py4JJavaError) as error:
-        return Run(_named(str(error)), str(error))
-    finally:
-        _stop_stores(spark)
-    return Run()
+    spark: SparkSession
+    layout: Layout
+    shape: Shape
+
+    def build(self, root: Path) -> None:
+        """Runs for `BATCHES` batches below a root."""
+        _write_hours(root / "input", range(BATCHES))
+        self._run(root, _BUILDING, {"maxFilesPerTrigger": "1"})
+
+    def go_on(self, root: Path) -> Run:
+        """Restarts on one more file of input, which also closes all windows."""
+        _write_hours(root / "input", [BATCHES], last=True)
+        try:
+            self._run(root, {}, {})
+        except (PySparkException, Py4JJavaError) as error:
+            return Run(_named(str(error)), str(error))
+        finally:
+            _stop_stores(self.spark)
+        return Run()
+
+    def _run(self, root: Path, conf: Mapping[str, str], options: Mapping[str, str]) -> None:
+        session = self.spark.newSession()
+        for key, value in {**SESSION, **self.layout.conf, **conf}.items():
+            session.conf.set(key, value)
+        read = partial(_read, session.readStream.options(**options))
+        orders = read(root / "input" / "orders", _ORDERS).withWatermark("ordered_at", "1 hour")
+        if self.shape is Shape.JOIN:
+            payments = read(root / "input" / "payments", _PAYMENTS)
+            payments = payments.withWatermark("paid_at", "1 hour")
+            rows = orders.join(payments, f.expr(_PAID_IN_TIME), "leftOuter")
+        else:
+            rows = orders.dropDuplicates(["order_id", "ordered_at"])
+        writer = _hours(rows).writeStream.outputMode("append")
+        writer = writer.foreachBatch(partial(_put_out, root / "output"))
+        writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def output(root: Path) -> Counter[str]:
@@ -133,28 +169,10 @@ def _named(text: str) -> str:
     return ": ".join(exceptions[-1]).rstrip(": ") if exceptions else text[:120]
 
 
-def _run(
-    spark: SparkSession,
-    root: Path,
-    conf: Mapping[str, str],
-    options: Mapping[str, str] | None = None,
-) -> None:
-    session = spark.newSession()
-    for key, value in {**SESSION, **conf}.items():
-        session.conf.set(key, value)
-    writer = _query(session, root, options or {}).writeStream.outputMode("append")
-    writer = writer.foreachBatch(partial(_put_out, root / "output"))
-    writer = writer.option("checkpointLocation", str(root / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
-
-
-def _query(session: SparkSession, root: Path, options: Mapping[str, str]) -> DataFrame:
-    read = partial(_read, session.readStream.options(**options))
-    orders = read(root / "input" / "orders", _ORDERS).withWatermark("ordered_at", "1 hour")
-    payments = read(root / "input" / "payments", _PAYMENTS).withWatermark("paid_at", "1 hour")
-    joined = orders.join(payments, f.expr(_PAID_IN_TIME), "leftOuter")
-    hours = joined.groupBy(f.window("ordered_at", "1 hour"), "region")
-    return hours.agg(f.count("*").alias("orders"), f.sum("cents"), f.sum("paid_cents"))
+def _hours(rows: DataFrame) -> DataFrame:
+    paid = [f.sum("paid_cents")] if "paid_cents" in rows.columns else []
+    hours = rows.groupBy(f.window("ordered_at", "1 hour"), "region")
+    return hours.agg(f.count("*").alias("orders"), f.sum("cents"), *paid)
 
 
 def _read(reader: DataStreamReader, directory: Path, schema: str) -> DataFrame:
@@ -171,7 +189,8 @@ def _put_out(folder: Path, rows: DataFrame, batch: int) -> None:
 def _write_hours(folder: Path, hours: Iterable[int], *, last: bool = False) -> None:
     for hour in hours:
         numbers = range(_PER_HOUR)
-        orders = [_order(hour, number) for number in numbers]
+        # One order of the hour before comes once more.
+        orders = [_order(hour - 1, _PER_HOUR - 1), *(_order(hour, number) for number in numbers)]
         # Half of the payments come an hour later than their orders, and some never.
         payments = [_payment(hour, number) for number in numbers if number % 3]
         if last:

@@ -1,0 +1,247 @@
+"""What a look at a checkpoint comes to: whether the query restarts, from where, and what to do."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.policy import PRESETS
+from statemaint.plan import blocks_batch, newest_to_go_back_to
+
+PASSES_OVER = "4.2"
+"""The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
+OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
+"""What is wrong with rows that load all the same."""
+
+_LONG = PRESETS["safe"].min_deltas_for_snapshot
+_SHOWN = 3
+# A restart reads the newest entries of the logs only.
+_OF_AN_ENTRY = frozenset(
+    {FindingCode.UNREADABLE_COMMIT, FindingCode.MISSING_OFFSET, FindingCode.UNREADABLE_OFFSET}
+)
+# What no rollback ends: it stands in the way of every batch.
+_OF_ALL_BATCHES = frozenset(
+    {
+        FindingCode.MISSING_METADATA,
+        FindingCode.MISSING_SOURCE_LOG,
+        FindingCode.UNLOADABLE_NAME,
+        FindingCode.UNREADABLE_METADATA,
+    }
+)
+# The last one does not fail: Spark takes the snapshot for the state, and is silently wrong.
+_BLOCKING = (
+    _OF_AN_ENTRY
+    | _OF_ALL_BATCHES
+    | {FindingCode.UNFINISHED_REPARTITION, FindingCode.SNAPSHOT_ABOVE_TARGET}
+)
+_COPY = "put the missing files back from a copy or a bucket's old versions"
+_ENTRIES = "put these entries of the logs back from a copy"
+_ASIDE = "move the files and directories that are named out of the stores' directories"
+_ADVICE = {
+    FindingCode.BROKEN_CHAIN: _COPY,
+    FindingCode.LINEAGE_BROKEN: _COPY,
+    FindingCode.MISSING_SST: "put the missing tables back from a copy or a bucket's old versions",
+    FindingCode.CORRUPT_FILE: "put the damaged files back from a copy",
+    FindingCode.SNAPSHOT_MISMATCH: "tell which is right, the snapshot or the log below it",
+    FindingCode.STALE_SNAPSHOT: (
+        "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
+    ),
+    FindingCode.LOG_REPLACED: "put the files of the log that were replaced back from a copy",
+    FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
+    FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
+    FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
+    FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
+    FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
+    FindingCode.MISSING_COMMIT: _ENTRIES,
+    FindingCode.UNREADABLE_COMMIT: _ENTRIES,
+    FindingCode.MISSING_OFFSET: _ENTRIES,
+    FindingCode.UNREADABLE_OFFSET: _ENTRIES,
+    FindingCode.MISSING_SCHEMA: "put the schema files back from a copy",
+    FindingCode.UNREADABLE_METADATA: "put the metadata files back from a copy",
+    FindingCode.MISSING_METADATA: (
+        "put `metadata` back from a copy; without one see the runbook: the query gets a new id"
+    ),
+    FindingCode.MISSING_SOURCE_LOG: "put the source's log back from a copy",
+    FindingCode.NO_STATE: "put the folder `state` back from a copy",
+    FindingCode.UNLOADABLE_NAME: _ASIDE,
+    FindingCode.BLOCKED_NAME: _ASIDE,
+}
+_ELSE = "see the runbook"
+_MENDABLE = frozenset(
+    {
+        FindingCode.CORRUPT_FILE,
+        FindingCode.MISSING_SST,
+        FindingCode.SNAPSHOT_ABOVE_TARGET,
+        FindingCode.SNAPSHOT_MISMATCH,
+        FindingCode.STALE_CHECKSUM,
+        FindingCode.UNREADABLE_METADATA,
+    }
+)
+_BY_HAND = frozenset({FindingCode.UNLOADABLE_NAME, FindingCode.BLOCKED_NAME})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One chain, read here by our own code.
+
+    Attributes:
+        size: its bytes, those of the tables that its zip refers to among them.
+        seconds: what that took.
+    """
+
+    size: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        checkpoint: what was read.
+        findings: what is wrong, and what is only worth knowing.
+        loadable: the batches of the commit log that load in every store, ascending.
+        longest: the store with the longest chain at the newest committed version, if any loads.
+        chain: that chain.
+        took: how long reading it took here, `None` when nobody could.
+        largest: the same of the chain with the most bytes, on which fixed costs weigh least.
+        total: bytes of all stores at that version, `None` when one of them does not load.
+        slots: how many stores the query's executors read at once.
+        right: the newest loadable batch whose rows are all right, if any; looked for where those
+            of the newest version are not.
+        disputed: what was replaced in logs that snapshots disagree with, by snapshot.
+        deep: whether rows were looked at, and what no retained version needs.
+        resumable: whether the version that a restart reads loads in every store.
+        passed_over: the bad snapshots that Spark 4.2 and later pass over, where a restart succeeds
+            with these alone.
+    """
+
+    checkpoint: Checkpoint
+    findings: tuple[Finding, ...]
+    loadable: tuple[int, ...]
+    longest: Store | None = None
+    chain: Chain | None = None
+    took: Reading | None = None
+    largest: Reading | None = None
+    total: int | None = None
+    slots: int = 1
+    right: tuple[int, ...] = ()
+    disputed: tuple[str, ...] = ()
+    deep: bool = False
+    resumable: bool = True
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def speed(self) -> float | None:
+        """Returns the stored bytes that are read here in a second."""
+        measured = self.largest and self.largest.seconds
+        return self.largest.size / measured if self.largest and measured else None
+
+    @property
+    def at_least(self) -> float | None:
+        """Returns the seconds that a restart takes at least if it reads at that speed.
+
+        Slots share the stores, and a single store is read by one of them alone.
+        """
+        if self.largest is None or self.speed is None or self.total is None:
+            return None
+        return max(self.largest.seconds, self.total / self.speed / self.slots)
+
+    @property
+    def restarts(self) -> bool:
+        """Returns whether the query can be started again as it is, with Spark 4.2 and later."""
+        return not any(self.blockers) and (self.resumable or bool(self.passed_over))
+
+    @property
+    def restarts_since(self) -> str | None:
+        """Returns the first Spark that restarts the query; `None` where every one does, or none."""
+        return PASSES_OVER if self.restarts and self.passed_over else None
+
+    @property
+    def blockers(self) -> Iterator[Finding]:
+        """Yields what stops a restart, or makes it wrong, before any state is read."""
+        newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
+        needed = {f"offsets/{newest}", f"offsets/{newest - 1}", "offsets", None}
+        needed |= {f"commits/{self.checkpoint.committed}"}
+        writes = (self.checkpoint.resumes or 0) + 1
+        for one in self.findings:
+            older = one.code in _OF_AN_ENTRY and one.path not in needed
+            if blocks_batch(one, writes) or (one.code in _BLOCKING and not older):
+                yield one
+
+    @property
+    def counts(self) -> Counter[FindingCode]:
+        """Returns how many findings of each kind are damage."""
+        return Counter(one.code for one in self.findings if one.damage)
+
+    @property
+    def goes_back_to(self) -> int | None:
+        """Returns the newest batch that is worth a rollback, `None` where there is none.
+
+        That is the newest one where the query restarts from there as it is. Where rows of that
+        are wrong, which only a deep look sees, it is one whose rows are right. Where a log that
+        was replaced disagrees with a snapshot there is none: going back would move the snapshot
+        away, which may be all that is left of the right state. Nor is there one while something
+        stands in the way of every batch.
+        """
+        if self.disputed or self._in_the_way:
+            return None
+        right = [one for one in self.loadable if not self.misplaced or one in self.right]
+        return newest_to_go_back_to(self.checkpoint, self.findings, right)
+
+    @property
+    def _in_the_way(self) -> bool:
+        taken = (one.code is FindingCode.BLOCKED_NAME for one in self.findings)
+        return any(taken) or any(one.code in _OF_ALL_BATCHES for one in self.blockers)
+
+    @property
+    def misplaced(self) -> bool:
+        """Returns whether rows of the newest version are known to be wrong."""
+        return any(one.code in OF_ROWS for one in self.findings)
+
+    @property
+    def next(self) -> tuple[str, ...]:
+        """Returns what to do, the most urgent first."""
+        found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
+        if _MENDABLE & self.counts.keys():
+            found.insert(0, "see what `statemaint repair` can mend from the log")
+        found = [*self.disputed, *found, *self._way_out()]
+        if not found and self.chain and len(self.chain.deltas) > _LONG:
+            found.append("run `statemaint maintain`: a restart reads more files than it needs to")
+        return tuple(dict.fromkeys(found)) or ("nothing",)
+
+    def _way_out(self) -> Iterator[str]:
+        """Yields where to go back to where the query does not restart, or that there is no way."""
+        if self.restarts and not self.misplaced:
+            return
+        batch = self.goes_back_to
+        if batch is not None:
+            right = " with all rows in their place" if self.misplaced else ""
+            yield (
+                f"or go back: `statemaint rollback --to-batch {batch}`, the newest batch that "
+                f"loads in every store{right}"
+            )
+        elif not _BY_HAND & self.counts.keys():
+            first = "what repair leaves" if _MENDABLE & self.counts.keys() else "this"
+            yield f"{first} cannot be mended from what is left: it takes {self._needed} from a copy"
+
+    @property
+    def _needed(self) -> str:
+        paths = sorted({one.path for one in self.findings if one.damage and one.path})
+        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+        return f"{', '.join(paths[:_SHOWN])}{more}" if paths else "the checkpoint"
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Returns what nobody has looked at, or nobody can."""
+        found = []
+        if not self.deep:
+            found.append("rows in a wrong partition or a join's stores that disagree (see --deep)")
+        rocks = [store.rocks for store in self.checkpoint.stores]
+        if any(one is None or not one.ids for one in rocks):
+            found.append("a whole change in another one's place above the newest snapshot")
+            if not any(store.attestations for store in self.checkpoint.stores):
+                found.append("further operators whose folders are missing")
+        return tuple(found)

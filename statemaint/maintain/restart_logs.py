@@ -1,0 +1,165 @@
+"""What a restart reads of the logs before any state: the newest two offsets, and sources' own logs.
+
+    offsets/<b>, offsets/<b - 1>   of the newest batch b
+    sources/<i>/<n>[.compact]      the files that source i has seen: v1, then a JSON line for each;
+                                   a compact entry stands for all before it as well
+
+Mirrors `MicroBatchExecution.populateStartOffsets`, `FileStreamSource.getBatch` and
+`CompactibleFileStreamLog.allFiles`. Only file sources need their own log to start again.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from statemaint.codec import logs
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.storage import Storage
+
+_PIECE = 1024 * 1024
+_ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
+_ADVICE = (
+    "the file source knows by it which files it has read: a restart fails, or reads files again or "
+    "never; put it back from a copy"
+)
+
+
+def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
+    """Yields what is wrong with the logs that a restart reads, beside the commits.
+
+    Args:
+        storage: where the checkpoint lives.
+        checkpoint: as it was scanned.
+        whole: read every entry of the sources' logs, and not only their names.
+
+    Raises:
+        StorageError: when anything could not be listed or read.
+    """
+    if not checkpoint.offsets:
+        return
+    newest = checkpoint.offsets[-1]
+    end, start = _offsets(storage, newest), _offsets(storage, newest - 1) if newest else None
+    if isinstance(start, CodecError):
+        detail = f"{start}; a restart reads the newest two entries; put the file back from a copy"
+        code, path = FindingCode.UNREADABLE_OFFSET, f"offsets/{newest - 1}"
+        yield Finding(code, detail, path=path, offset=start.offset)
+    if isinstance(end, logs.Offsets):  # else the scan says so
+        before = start if isinstance(start, logs.Offsets) else None
+        yield from _sources(storage, newest, end, before, whole=whole)
+
+
+def _offsets(storage: Storage, batch: int) -> logs.Offsets | CodecError | None:
+    path = f"offsets/{batch}"
+    try:
+        return logs.parse_offsets(storage.read(path))
+    except NotFoundError:
+        return None
+    except CodecError as error:
+        return error.at(path)
+
+
+def _sources(
+    storage: Storage,
+    batch: int,
+    end: logs.Offsets,
+    start: logs.Offsets | None,
+    *,
+    whole: bool,
+) -> Iterator[Finding]:
+    if start and len(start.sources) != len(end.sources):
+        detail = (
+            f"offsets/{batch} has {len(end.sources)} sources and offsets/{batch - 1} has "
+            f"{len(start.sources)}: one of them is cut, and a restart fails; put it back from a copy"
+        )
+        yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
+        return
+    for number in range(len(end.sources)):
+        last = end.file_offset(number)
+        first = start.file_offset(number) if start else None
+        if last is not None:
+            log = _SourceLog.listed(storage, number)
+            yield from log.findings(storage, -1 if first is None else first, last, whole=whole)
+        elif first is not None:
+            detail = (
+                f"offsets/{batch}: what it says of source {number} is cut, and a restart fails; put"
+                " the file back from a copy"
+            )
+            yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceLog:
+    """The log of one file source.
+
+    Attributes:
+        folder: where it lies.
+        entries: the name of each entry by its number.
+        base: the number of the newest compact entry; 0 where there is none.
+    """
+
+    folder: str
+    entries: dict[int, str]
+    base: int
+
+    @classmethod
+    def listed(cls, storage: Storage, source: int) -> "_SourceLog":
+        """Returns the log of a source as it is listed."""
+        folder = f"sources/{source}"
+        names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
+        found = {int(one[1]): one for name in names if (one := _ENTRY.fullmatch(name))}
+        base = max((number for number, one in found.items() if one[2]), default=0)
+        return cls(folder, {number: one[0] for number, one in found.items()}, base)
+
+    def findings(
+        self, storage: Storage, first: int, last: int, *, whole: bool
+    ) -> Iterator[Finding]:
+        """Yields what a restart lacks that reads the entries behind `first` up to `last`."""
+        newest = max(self.entries, default=-1)
+        missing = self._absent(min(self.base, first + 1), max(newest, last))
+        if missing is not None:
+            what = self.folder if not self.entries else f"{self.folder}/{missing}"
+            yield Finding(
+                FindingCode.MISSING_SOURCE_LOG, f"{what} is missing: {_ADVICE}", path=what
+            )
+        elif whole:
+            needed = (name for number, name in self.entries.items() if number >= self.base)
+            for path in sorted(f"{self.folder}/{name}" for name in needed):
+                yield from _unreadable(storage, path)
+
+    def _absent(self, first: int, last: int) -> int | None:
+        """Returns the highest number of a closed range that is missing, if any is."""
+        there = sorted((one for one in self.entries if first <= one <= last), reverse=True)
+        expected = last
+        for number in there:
+            if number != expected:
+                break
+            expected -= 1
+        return expected if expected >= first else None
+
+
+def _unreadable(storage: Storage, path: str) -> Iterator[Finding]:
+    try:
+        with storage.open(path) as stream:
+            lines = _lines(stream)
+            if (header := next(lines)) != b"v1":
+                raise CodecError(f"log format {header[:20]!r} is unknown", offset=0, path=path)
+            for line in lines:
+                json.loads(line)
+    except NotFoundError:
+        return  # compacted since it was listed
+    except (ValueError, RecursionError, CodecError) as error:
+        detail = f"{path} cannot be read ({error}): {_ADVICE}"
+        yield Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yields the lines of a stream without their ends, and what follows the last one."""
+    rest = b""
+    while piece := stream.read(_PIECE):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+    yield rest

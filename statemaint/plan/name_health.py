@@ -1,0 +1,60 @@
+"""Names in a store's directory that stop Spark: by parsing every snapshot's, or by being taken."""
+
+import re
+from collections.abc import Iterator
+
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import UnknownFile
+from statemaint.model.findings import Finding, FindingCode
+
+_MOST = 2**63 - 1  # a Java long
+_CHANGES = (".delta", ".changelog")
+
+
+def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Yields the names in a store's directory that stop Spark, or will stop it."""
+    files = (file.entry.name for file in store.files if isinstance(file, UnknownFile))
+    inside = f"{store.id.directory}/"
+    folders = [one for one in checkpoint.directories if one.rpartition("/")[0] == inside[:-1]]
+    names = [*files, *(one.removeprefix(inside) for one in folders)]
+    for name in sorted(name for name in names if unloadable(store, name)):
+        detail = (
+            f"{inside}{name}: Spark takes every name that ends so for a snapshot's and fails to "
+            "load the store, of HDFS-backed ones from 4.2 on; move it out of the directory, it is "
+            "kept"
+        )
+        path = f"{inside}{name}"
+        yield Finding(FindingCode.UNLOADABLE_NAME, detail, store.id, path=path)
+    for path in folders:
+        if not unloadable(store, path.removeprefix(inside)):
+            detail = (
+                f"{path} is a directory: whoever must write the file of that name, a batch or "
+                "maintenance, fails; move it out of the directory"
+            )
+            yield Finding(FindingCode.BLOCKED_NAME, detail, store.id, _version(path), path=path)
+
+
+def unloadable(store: Store, name: str) -> bool:
+    """Returns whether Spark fails to load a store because of a name in its directory.
+
+    Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
+    name that ends like a snapshot's as a number.
+    """
+    suffix = ".snapshot" if store.rocks is None else ".zip"
+    return name.endswith(suffix) and not _is_long(name.removesuffix(suffix))
+
+
+def blocks_batch(found: Finding, version: int) -> bool:
+    """Returns whether a batch cannot write a version because its change's name is taken."""
+    taken = found.code is FindingCode.BLOCKED_NAME and found.version == version
+    return taken and (found.path or "").endswith(_CHANGES)
+
+
+def _is_long(text: str) -> bool:
+    number = re.fullmatch(r"[+-]?[0-9]{1,19}", text)
+    return number is not None and -_MOST - 1 <= int(text) <= _MOST
+
+
+def _version(path: str) -> int | None:
+    found = re.match(r"[0-9]{1,18}(?=[._])", path.rpartition("/")[2])
+    return int(found[0]) if found else None

@@ -1,0 +1,100 @@
+"""Which stores a query has, from everything that the checkpoint says of them together. Pure.
+
+A whole folder may be missing, so what is listed is not enough: the offset log pins the number of
+shuffle partitions, commits with unique ids name every store, the operators' metadata declare
+theirs, the ledger knows what was maintained once, and Spark numbers operators from 0 on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from statemaint.model.checkpoint import Operator
+from statemaint.model.ids import DEFAULT_STORE, StoreId
+
+_OF_A_JOIN = frozenset(
+    {
+        "left-keyToNumValues",
+        "left-keyWithIndexToValue",
+        "right-keyToNumValues",
+        "right-keyWithIndexToValue",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a query's stores.
+
+    Attributes:
+        listed: the stores that have files.
+        operators: what the operators' metadata declare, by operator.
+        pinned: the shuffle partitions that the offset log pins, by batch.
+        named: how many stores each partition of an operator has by the ids of the newest commit.
+        keyed: the operators whose state has a key, as far as a schema says.
+        copied: the folders whose metadata are those of another operator.
+        noted: the stores that the ledger knows.
+    """
+
+    listed: frozenset[StoreId]
+    operators: Mapping[int, Operator] = field(default_factory=dict)
+    pinned: Mapping[int, int] = field(default_factory=dict)
+    named: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    keyed: frozenset[int] = frozenset()
+    copied: frozenset[int] = frozenset()
+    noted: frozenset[StoreId] = frozenset()
+
+    def stores(self, operator: int) -> frozenset[StoreId]:
+        """Returns the stores of an operator that were seen, now or by an earlier run."""
+        return frozenset(one for one in self.listed | self.noted if one.operator == operator)
+
+
+def required_stores(known: Evidence, batch: int | None) -> tuple[StoreId, ...]:
+    """Returns the stores that a restart after a batch reads, ascending."""
+    return tuple(
+        StoreId(operator, partition, name)
+        for operator in sorted(required_operators(known))
+        for partition in required_partitions(known, operator, batch)
+        for name in sorted(store_names(known, operator))
+    )
+
+
+def required_operators(known: Evidence) -> frozenset[int]:
+    """Returns the stateful operators that the query has as far as anything says.
+
+    Spark gives them the numbers from 0 on, so a number that is missing below another is one too.
+    """
+    if known.named:
+        return frozenset(known.named)
+    seen = {one.operator for one in known.listed | known.noted} | known.operators.keys()
+    return frozenset(range(max(seen - known.copied, default=-1) + 1))
+
+
+def required_partitions(known: Evidence, operator: int, batch: int | None) -> range:
+    """Returns the partitions that an operator has at a batch.
+
+    Operators without a key (a global aggregation, `limit`) run in one task, whatever their
+    metadata declare. Mirrors `IncrementalExecution.nextStatefulOperationStateInfo`, which takes
+    the number of shuffle partitions that the batch's offsets pin.
+    """
+    seen = {one.partition for one in known.stores(operator)}
+    named = len(known.named.get(operator, ()))
+    if operator not in known.keyed and seen <= {0} and named <= 1:
+        return range(1)
+    declared = known.operators.get(operator)
+    pinned = known.pinned.get(-1 if batch is None else batch)
+    count = pinned or (declared.partitions if declared else 0)
+    return range(max(named, count) or max(seen, default=0) + 1)
+
+
+def store_names(known: Evidence, operator: int) -> frozenset[str]:
+    """Returns the names of an operator's stores in each partition."""
+    declared = known.operators.get(operator)
+    names = {one.store for one in known.stores(operator)} | set(declared.stores if declared else ())
+    if names & _OF_A_JOIN or len(_OF_A_JOIN) in known.named.get(operator, ()):
+        names |= _OF_A_JOIN
+    return frozenset(names or {DEFAULT_STORE})
+
+
+def unused_stores(known: Evidence, required: Iterable[StoreId]) -> tuple[StoreId, ...]:
+    """Returns the listed stores that no restart reads, ascending."""
+    return tuple(sorted(known.listed - set(required)))
