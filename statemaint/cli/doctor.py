@@ -78,12 +78,10 @@ def _restart(found: Diagnosis) -> str:
     if version is None:
         return "yes, from the beginning: nothing is committed yet"
     where = f"behind batch {batch_of(version)} (state version {version})"
-    if found.passed_over:
+    if found.restarts_since:
         more = f" and {len(found.passed_over) - 1} more" if len(found.passed_over) > 1 else ""
-        return (
-            f"yes with Spark {found.restarts_since} and later, {where}, passing over "
-            f"{found.passed_over[0]}{more}; NO with older ones"
-        )
+        over = f", passing over {found.passed_over[0]}{more}" if found.passed_over else ""
+        return f"yes with Spark {found.restarts_since} and later, {where}{over}; NO with older ones"
     return f"yes, {where}{', but with rows out of place' if found.misplaced else ''}"
 
 

@@ -10,7 +10,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import PRESETS
 from statemaint.plan import blocks_batch, newest_to_go_back_to
 
-PASSES_OVER = "4.2"
+REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
 OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
 """What is wrong with rows that load all the same."""
@@ -114,8 +114,9 @@ class Diagnosis:
         disputed: what was replaced in logs that snapshots disagree with, by snapshot.
         deep: whether rows were looked at, and what no retained version needs.
         resumable: whether the version that a restart reads loads in every store.
-        passed_over: the bad snapshots that Spark 4.2 and later pass over, where a restart succeeds
-            with these alone.
+        self_repairing: whether Spark 4.2 and later load that version all the same: they pass over
+            a bad snapshot, and look further down where one is missing.
+        passed_over: the bad snapshots that they pass over then.
     """
 
     checkpoint: Checkpoint
@@ -131,6 +132,7 @@ class Diagnosis:
     disputed: tuple[str, ...] = ()
     deep: bool = False
     resumable: bool = True
+    self_repairing: bool = False
     passed_over: tuple[str, ...] = ()
 
     @property
@@ -152,12 +154,12 @@ class Diagnosis:
     @property
     def restarts(self) -> bool:
         """Returns whether the query can be started again as it is, with Spark 4.2 and later."""
-        return not any(self.blockers) and (self.resumable or bool(self.passed_over))
+        return not any(self.blockers) and (self.resumable or self.self_repairing)
 
     @property
     def restarts_since(self) -> str | None:
         """Returns the first Spark that restarts the query; `None` where every one does, or none."""
-        return PASSES_OVER if self.restarts and self.passed_over else None
+        return REPAIRS_ITSELF if self.restarts and not self.resumable else None
 
     @property
     def blockers(self) -> Iterator[Finding]:

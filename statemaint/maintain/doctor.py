@@ -41,6 +41,7 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
     found = verify_at(reading, depth)
     checkpoint = found.checkpoint
     resumable = _resumes(found)
+    passed_over = None if resumable else _passed_over(reading, found, depth)
     chains = _newest(checkpoint)
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
@@ -60,7 +61,8 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
         right=tuple(_right(reading, checkpoint, found.findings, loadable)),
         deep=deep,
         resumable=resumable,
-        passed_over=() if resumable else _passed_over(reading, found, depth),
+        self_repairing=passed_over is not None,
+        passed_over=passed_over or (),
     )
 
 
@@ -76,15 +78,13 @@ def _resumes(found: Verification) -> bool:
     )
 
 
-def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[str, ...]:
-    """Returns the bad snapshots without which a restart succeeds, as Spark 4.2 and later do it.
+def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[str, ...] | None:
+    """Returns the bad snapshots without which a restart succeeds, `None` where it does not.
 
-    Mirrors `AutoSnapshotLoader.loadSnapshot`: where the newest snapshot does not load, the one
-    below is tried, and at last the empty state, each with the changes above it.
+    Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
+    not load, the one below is tried, and at last the empty state, each with the changes above it.
     """
     bad = frozenset(_bad_snapshots(found))
-    if not bad:
-        return ()
     stores = found.checkpoint.stores
     sides = {
         file.entry.path
@@ -96,7 +96,7 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
     version = found.checkpoint.resumes or 0
     chains = (store.versions.chain(version) for store in without.checkpoint.stores)
     short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
-    return tuple(sorted(bad)) if short and _resumes(without) else ()
+    return tuple(sorted(bad)) if short and _resumes(without) else None
 
 
 def _bad_snapshots(found: Verification) -> Iterator[str]:

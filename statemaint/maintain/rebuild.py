@@ -67,8 +67,8 @@ def rebuild(
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
-    asked = range(first, last + 1) if lineages else range(0)
-    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, asked)
+    asked = range(first, last + 1)
+    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, asked, lineages)
     findings: list[Finding] = []
     checked = 0
     for version in sorted(one_by_one.loads):
@@ -101,6 +101,7 @@ class _Rebuild:
     depth: Depth
     suspects: Mapping[str, Suspect]  # they are compared by themselves
     asked: range  # the versions that Spark may be asked for, where it asks by lineage
+    by_zips: bool  # whether the zips must be there that lineages name
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
@@ -158,7 +159,7 @@ class _Rebuild:
     def _must_lead(self, delta: Delta, lineage: Lineage) -> None:
         ids = self.store.rocks.ids if self.store.rocks else {}
         item = delta.version, delta.id or ""
-        if why := leads_nowhere(item, lineage, ids, self.zips):
+        if why := leads_nowhere(item, lineage, ids, self.zips if self.by_zips else None):
             code = FindingCode.LINEAGE_BROKEN.value
             raise DamagedError(delta.entry.path, f"Spark cannot load it: {why}", code=code)
 

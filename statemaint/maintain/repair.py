@@ -93,7 +93,7 @@ def _proved(storage: Storage) -> Proved:
         checkpoint.committed,
         cures=tuple(search.made()),
         findings=search.findings,
-        unmended=tuple(search.unmended),
+        unmended=search.unmended,
         versions_checked=search.after.versions_checked,
     )
     return Proved(plan, checkpoint, entries)
@@ -104,7 +104,8 @@ class _Search:
 
     def __init__(self, storage: Storage, before: Verification) -> None:
         self._storage, self._before = storage, before
-        self.after, self.unmended, self.accepted = before, list[str](), list[Cure]()
+        self.after, self.accepted = before, list[Cure]()
+        self._stays: dict[str, str] = {}
 
     def consider(self, cure: Cure) -> None:
         """Takes a cure with its proof, unless something speaks against it."""
@@ -122,15 +123,19 @@ class _Search:
         except (CheckpointError, UnsupportedError) as error:
             must, proof = f"the log does not give version {cure.version}: {error}", None
         if must or proof is None:
-            self.unmended.append(f"{cure.removes[-1].path} stays: {must}")
+            self._stays.setdefault(cure.removes[-1].path, f"{must}")
             return
         self.accepted.append(replace(cure, proof=proof))
         self.after = without
 
     def _settled(self, finding: Finding) -> bool:
-        """Returns whether it was the snapshot below, which goes, that another one differs from."""
-        differs = finding.code is FindingCode.SNAPSHOT_MISMATCH
-        return differs and _key(finding) not in _damage(self.after)
+        """Returns whether a finding has ended with another one's cure.
+
+        That may be the snapshot below, which goes, that another one differs from; and a checksum
+        that does not fit has two cures.
+        """
+        twofold = finding.code in (FindingCode.SNAPSHOT_MISMATCH, FindingCode.STALE_CHECKSUM)
+        return twofold and _key(finding) not in _damage(self.after)
 
     def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
         """Yields why a cure is none."""
@@ -143,7 +148,7 @@ class _Search:
             yield from self._in_doubt(cure, before)
         if cure.reason is RemoveReason.STALE_CHECKSUM:
             yield from self._against_checksum(cure, before, without)
-        elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH:
+        elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(cure, before):
             yield from self._against_log(cure, before, after)
         if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
             yield "no zip is left that says which column families there are"
@@ -195,6 +200,21 @@ class _Search:
         except (CheckpointError, UnsupportedError):
             return False
 
+    def _decodes(self, cure: Cure, store: Store) -> bool:
+        """Returns whether a snapshot that goes for its checksum can be read without that.
+
+        It may be right then, and the log wrong that it would be made from again.
+        """
+        if cure.finding.code is not FindingCode.STALE_CHECKSUM:
+            return False
+        entry = cure.removes[-1].entry
+        source = replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
+        try:
+            engine_for(entry.size, self._before.checkpoint.provider).digest(source, entry.path)
+        except (CheckpointError, UnsupportedError):
+            return False
+        return True
+
     def _against_log(self, cure: Cure, before: Store, after: Store) -> Iterator[str]:
         """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
         path = cure.removes[-1].path
@@ -217,6 +237,14 @@ class _Search:
                 f"what it differs from begins with {chain.base.entry.path}, which nobody has "
                 "proved; one of the two is wrong"
             )
+
+    @property
+    def unmended(self) -> tuple[str, ...]:
+        """Returns why each file stays that might have been the cure of something."""
+        gone = {path for one in self.accepted for path in one.paths}
+        return tuple(
+            f"{path} stays: {why}" for path, why in self._stays.items() if path not in gone
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -139,7 +139,7 @@ def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
 
 
 def leads_nowhere(
-    item: Item, lineage: Iterable[Item], ids: Mapping[int, str], zips: Collection[int]
+    item: Item, lineage: Iterable[Item], ids: Mapping[int, str], zips: Collection[int] | None
 ) -> str | None:
     """Returns why Spark cannot load an attempt by the lineage in its own changelog, if it cannot.
 
@@ -149,13 +149,16 @@ def leads_nowhere(
         item: the attempt.
         lineage: what its changelog says came before.
         ids: the id that counts at each version.
-        zips: the versions of which the zip that counts is there.
+        zips: the versions of which the zip that counts is there; `None` to leave them out: from
+            Spark 4.2 on other changelogs are asked where no zip of the lineage loads.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):
         return "its lineage has a gap"
     if other := next((one for one in whole if ids.get(one[0], one[1]) != one[1]), None):
         return f"its lineage names {other[1]} at version {other[0]}, which does not count"
+    if zips is None:
+        return None
     if whole[0][0] > 1 and not any(version in zips for version, _ in whole):
         return f"its lineage begins with version {whole[0][0]}, and none in it has a zip"
     return None

@@ -32,10 +32,12 @@ def cures(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[Cure, ..
 
 def _order(cure: Cure) -> tuple[int, StoreId, int]:
     # A bad snapshot takes its checksum with it, which then needs no cure of its own. What several
-    # share goes once none of them is left.
+    # share goes once none of them is left. A snapshot goes for its checksum where the checksum
+    # cannot.
     store = cure.removes[-1].store or StoreId(0, 0)
-    rank = 2 * (cure.reason is RemoveReason.STALE_CHECKSUM) + (cure.version == 0)
-    return rank, store, cure.version
+    last = cure.finding.code is FindingCode.STALE_CHECKSUM
+    alone = cure.reason is RemoveReason.STALE_CHECKSUM
+    return 4 * last + 2 * (last and not alone) + (cure.version == 0), store, cure.version
 
 
 _OF_SNAPSHOTS = frozenset(
@@ -52,6 +54,8 @@ def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
     for file in store.files:
         if isinstance(file, SideFile) and file.entry.path == finding.path:
             yield Cure(finding, _checksums(store, file), file.version)
+            for snapshot in _snapshots_of(store, file.owner):
+                yield _without(store, finding, snapshot, RemoveReason.BAD_SNAPSHOT)
         elif isinstance(file, SharedFile) and file.entry.path == finding.path:
             yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
         elif isinstance(file, Snapshot):
@@ -60,6 +64,13 @@ def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
                     yield _without(store, finding, file, RemoveReason.ABOVE_TARGET)
             elif finding.code in _OF_SNAPSHOTS and _spoils(store, file, finding.path):
                 yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
+
+
+def _snapshots_of(store: Store, path: str) -> Iterator[Snapshot]:
+    """Yields the snapshots that a file is, or that refer to it."""
+    for file in store.files:
+        if isinstance(file, Snapshot) and _spoils(store, file, path):
+            yield file
 
 
 def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:

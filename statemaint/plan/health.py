@@ -60,9 +60,7 @@ def _asked(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
     return sorted(version for version in versions if first <= version <= last)
 
 
-def _missing(
-    store: Store, checkpoint: Checkpoint, first: int, batches: tuple[int, ...]
-) -> Finding:
+def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[int, ...]) -> Finding:
     """Returns the finding of a store of which nothing is left."""
     number = store.id.operator
     partitions = checkpoint.partitions.get(number, 0)

@@ -63,7 +63,9 @@ def must_be_checkpoint(storage: Storage) -> None:
     folders = ("offsets", "commits", "state")
     if _has_metadata(storage) or any(_has_files(storage, one) for one in folders):
         return
-    empty = "it is empty or does not exist: a query that is started here begins with its first batch"
+    empty = (
+        "it is empty or does not exist: a query that is started here begins with its first batch"
+    )
     other = "it has neither offsets/ nor commits/ nor state/ nor the file metadata"
     raise NotACheckpointError(storage.root, other if _has_files(storage, "") else empty)
 
@@ -163,9 +165,7 @@ def _has_metadata(storage: Storage) -> bool:
 _NOTHING_PINNED = logs.Offsets({}, 0, ())
 
 
-def _newest_offsets(
-    storage: Storage, offsets: Mapping[int, Entry], notes: _Notes
-) -> logs.Offsets:
+def _newest_offsets(storage: Storage, offsets: Mapping[int, Entry], notes: _Notes) -> logs.Offsets:
     if not offsets:
         return _NOTHING_PINNED
     newest = offsets[max(offsets)].path

@@ -107,7 +107,10 @@ class Court:
 
     def __init__(self, query: Query, folder: Path) -> None:
         """Builds the query once."""
-        self._query, self._folder = query, folder / f"{query.layout.name}-{query.shape.name}".lower()
+        self._query, self._folder = (
+            query,
+            folder / f"{query.layout.name}-{query.shape.name}".lower(),
+        )
         shutil.rmtree(self._folder, ignore_errors=True)
         for history in History:
             self._make(history)

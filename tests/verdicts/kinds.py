@@ -179,7 +179,9 @@ def _commits() -> Iterator[Kind]:
     yield Kind(group, "newest of a future format", _spoilt(newest, of_the_future))
     yield Kind(group, "newest missing", _spoilt(newest, gone), History.TRIMMED)
     yield Kind(group, "the one before missing", _lost(_at("commits", str(LAST - 1))))
-    yield Kind(group, "newest two missing", _both(*(_lost(_at("commits", str(LAST - n))) for n in (0, 1))))
+    yield Kind(
+        group, "newest two missing", _both(*(_lost(_at("commits", str(LAST - n))) for n in (0, 1)))
+    )
     yield Kind(group, "an older one missing", _lost(_at("commits", str(LAST - 4))))
     yield Kind(group, "an older one garbled", _spoilt(_at("commits", str(LAST - 4)), garbled))
     yield Kind(group, "folder missing", _removed("commits"))
@@ -225,9 +227,15 @@ def _sources() -> Iterator[Kind]:
 
 def _folders() -> Iterator[Kind]:
     group = "whole trees"
-    yield Kind(group, "`commits/` and `offsets/` missing", _both(_removed("commits"), _removed("offsets")))
+    yield Kind(
+        group, "`commits/` and `offsets/` missing", _both(_removed("commits"), _removed("offsets"))
+    )
     yield Kind(group, "all but `state/` missing", _only_state)
-    yield Kind(group, "all but `metadata` missing", _both(*(_removed(n) for n in ("commits", "offsets", "sources", "state"))))
+    yield Kind(
+        group,
+        "all but `metadata` missing",
+        _both(*(_removed(n) for n in ("commits", "offsets", "sources", "state"))),
+    )
     yield Kind(group, "everything missing", _emptied)
     yield Kind(group, "`state/` missing", _removed("state"))
     yield Kind(group, "a file instead of `state/`", _file_instead("state"))
@@ -314,7 +322,9 @@ def _changes() -> Iterator[Kind]:
     for name, how in ways:
         yield Kind(group, f"newest {name}", _spoilt(_change(TOP), how))
     for name, how in (ways[0], ways[1], ways[3]):
-        yield Kind(group, f"the one above the newest snapshot {name}", _spoilt(_change(BASE + 1), how))
+        yield Kind(
+            group, f"the one above the newest snapshot {name}", _spoilt(_change(BASE + 1), how)
+        )
     for name, how in (ways[0], ways[3]):
         yield Kind(group, f"one between snapshots {name}", _spoilt(_change(BASE - 2), how))
         yield Kind(group, f"oldest {name}", _spoilt(_change(1), how))
@@ -364,7 +374,9 @@ def _snapshots() -> Iterator[Kind]:
                 shape=Shape.JOIN,
             )
     yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)))
-    yield Kind(group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)), History.TRIMMED)
+    yield Kind(
+        group, "newest flipped, checksums left", _flipped_under(_snapshot(BASE)), History.TRIMMED
+    )
     yield Kind(group, "newest of another partition", _snapshot_of_another_partition)
     yield Kind(group, "newest a directory", _directory(_snapshot(BASE)))
     yield Kind(group, "an old one above the log", _above(TOP + 1), layouts=_WITHOUT_IDS)
@@ -397,7 +409,9 @@ def _tables() -> Iterator[Kind]:
         yield Kind(group, f"of the newest zip {name}", _spoilt(_table, how), layouts=_ROCKS)
     yield Kind(group, "of the newest zip missing", _lost(_table), History.TRIMMED, _ROCKS)
     yield Kind(group, "folder missing", _removed("state", "0", "0", "SSTs"), layouts=_ROCKS)
-    yield Kind(group, "one that nothing refers to", _stray(f"SSTs/000099-{_UUID}.sst"), layouts=_ROCKS)
+    yield Kind(
+        group, "one that nothing refers to", _stray(f"SSTs/000099-{_UUID}.sst"), layouts=_ROCKS
+    )
 
 
 def _strays() -> Iterator[Kind]:
@@ -425,13 +439,35 @@ def _checksums() -> Iterator[Kind]:
     group = "checksum files"
     for what, at in (("newest change", _change(TOP)), ("newest snapshot", _snapshot(BASE))):
         yield Kind(group, f"Hadoop's, of the {what}, wrong", _wrong_side(at))
-        yield Kind(group, f"Hadoop's, of the {what}, missing", lambda place, at=at: side(at(place)).unlink())
-        yield Kind(group, f"Hadoop's, of the {what}, garbled", lambda place, at=at: side(at(place)).write_bytes(b"nothing of the kind"))
-        yield Kind(group, f"Spark's, of the {what}, wrong", _wrong_sparks(at), layouts=(Layout.ROCKS_V2,))
-        yield Kind(group, f"Spark's, of the {what}, missing", lambda place, at=at: remove(sparks(at(place))), layouts=(Layout.ROCKS_V2,))
-        yield Kind(group, f"Spark's, of the {what}, garbled", lambda place, at=at: _write(sparks(at(place)), b"nothing of the kind"), layouts=(Layout.ROCKS_V2,))
+        yield Kind(
+            group,
+            f"Hadoop's, of the {what}, missing",
+            lambda place, at=at: side(at(place)).unlink(),
+        )
+        yield Kind(
+            group,
+            f"Hadoop's, of the {what}, garbled",
+            lambda place, at=at: side(at(place)).write_bytes(b"nothing of the kind"),
+        )
+        yield Kind(
+            group, f"Spark's, of the {what}, wrong", _wrong_sparks(at), layouts=(Layout.ROCKS_V2,)
+        )
+        yield Kind(
+            group,
+            f"Spark's, of the {what}, missing",
+            lambda place, at=at: remove(sparks(at(place))),
+            layouts=(Layout.ROCKS_V2,),
+        )
+        yield Kind(
+            group,
+            f"Spark's, of the {what}, garbled",
+            lambda place, at=at: _write(sparks(at(place)), b"nothing of the kind"),
+            layouts=(Layout.ROCKS_V2,),
+        )
     yield Kind(group, "of a file that is missing", _orphan)
-    yield Kind(group, "Hadoop's, of the newest commit, wrong", _wrong_side(_at("commits", str(LAST))))
+    yield Kind(
+        group, "Hadoop's, of the newest commit, wrong", _wrong_side(_at("commits", str(LAST)))
+    )
 
 
 def _wrong_side(at: Callable[[Place], Path]) -> Damage:
