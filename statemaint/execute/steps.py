@@ -85,6 +85,7 @@ class StoreRun:
         for proof in (*(one.proof for one in store.outdated), *store.attestations):
             if proof.path in listed:
                 self.known.proofs[proof.path] = proof
+        self.known.former.update({one.path: one.proof for one in store.former})
 
     @property
     def storage(self) -> Storage:
@@ -186,9 +187,10 @@ class StoreRun:
         if action.against:
             self._compare(action, found, self._state(action.against, action.snapshot))
         rocks, path, entry = self.plan.store.rocks, action.path, action.snapshot.entry
-        ours = path in rocks.ours if rocks else self._wrote(path)
+        proved = self.known.proofs.get(path)
+        ours = path in rocks.ours if rocks else proved is not None and proved.ours
         self.parts[path] = self._listed(rocks.parts.get(path, ()) if rocks else ())
-        before = self.known.proofs.get(path)
+        before = proved or self.known.former.get(path)
         proof = self._proof(action, entry, found, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
@@ -196,11 +198,6 @@ class StoreRun:
         self.fence.must_hold()
         self.ledger.proved(action, entry, proof, self.known)
         return Attested(action, proof)
-
-    def _wrote(self, path: str) -> bool:
-        """Returns whether a snapshot that was proved before is one of ours."""
-        proof = self.known.proofs.get(path)
-        return proof is not None and proof.ours
 
     def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
         try:

@@ -83,7 +83,8 @@ class Store:
         rocks: what else is known of it where it is one of RocksDB.
         since: the target version when we first wrote a snapshot here.
         outdated: the proofs that no longer count because their inputs were replaced.
-        lapsed: the snapshots that are other files than the ones that were proved, by path.
+        former: the proofs of snapshots that other files, or other tables, have taken the place of,
+            with what of their inputs was replaced.
         listed: when its files were listed, by the storage's clock.
         uploads: what was noted of executors' snapshots, which may have been deleted since.
     """
@@ -96,7 +97,7 @@ class Store:
     rocks: Rocks | None = None
     since: int | None = None
     outdated: tuple[Outdated, ...] = ()
-    lapsed: frozenset[str] = frozenset()
+    former: tuple[Outdated, ...] = ()
     listed: float = 0.0
     uploads: Uploads = NOTHING_SEEN
 
@@ -104,6 +105,11 @@ class Store:
     def versions(self) -> Versions:
         """Returns its deltas and snapshots by version: those that count, and can be loaded."""
         return Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
+
+    @property
+    def lapsed(self) -> frozenset[str]:
+        """Returns the paths of snapshots that are other files than the ones that were proved."""
+        return frozenset(one.path for one in self.former)
 
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
