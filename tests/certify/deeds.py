@@ -41,7 +41,7 @@ class Deeds:
 
     Attributes:
         named: what the ledger said would be deleted, by run and path.
-        proved: what the ledger proves of each snapshot: version, size and CRC-32C.
+        proved: what the ledger has proved of each snapshot: version, and each size and CRC-32C.
         mine: the tables that each run has uploaded.
         foreign: the paths that only an operator knows.
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
@@ -54,7 +54,7 @@ class Deeds:
     certificate: Certificate
     holder: Callable[[World], str | None] | None = None
     named: set[tuple[str, str]] = field(default_factory=set)
-    proved: dict[str, tuple[int, int, int | None]] = field(default_factory=dict)
+    proved: dict[str, tuple[int, set[tuple[int, int | None]]]] = field(default_factory=dict)
     mine: set[tuple[str, str]] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
@@ -108,7 +108,8 @@ class Deeds:
             if fields.get("action") in ("delete", "remove"):
                 self.named.add((fields["run"], fields["path"]))
             elif proof := fields.get("attestation"):
-                self.proved[proof["path"]] = (proof["version"], proof["size"], proof["sum"])
+                known = self.proved.setdefault(proof["path"], (proof["version"], set()))
+                known[1].add((proof["size"], proof["sum"]))
 
     # -- what is put
 
@@ -306,10 +307,10 @@ class Deeds:
             self._reader(reader, f"{directory}/{name}", doer)
 
     def _proof(self, directory: str, version: int, path: str, gone: File, doer: Doer) -> None:
-        for other, (base, size, crc) in self.proved.items():
+        for other, (base, known) in self.proved.items():
             file = self.world.files.get(other)
             if other.startswith(f"{directory}/") and base > version and (
-                file is None or _bytes(file) == (size, crc)
+                file is None or _bytes(file) in known  # an older copy has its own ledger
             ):  # fmt: skip
                 return
         # A stale snapshot of ours may go to the trash; every version must load without it.
