@@ -81,6 +81,13 @@ def written_by_query(
 
     It writes every version from some one up to the snapshot's again, in their order, after the
     snapshot, and commits each after that. Some of them may have the bytes that they had before.
+
+    Args:
+        one: the proof, and what of its inputs was replaced.
+        versions: of the store.
+        checkpoint: whose commits tell as well.
+        target: the newest committed version.
+        begun: when the snapshot was written; by default as it is listed.
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
     inputs = [(listed[it.path], it.modified) for it in one.proof.inputs if it.path in listed]
