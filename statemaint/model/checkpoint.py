@@ -116,14 +116,17 @@ class Store:
 
         Mirrors `RocksDBFileManager.deleteOldVersions`, which keeps as many versions as Spark keeps
         batches, while the commit log has one batch more: its oldest may be gone. Then a zip is all
-        that is left below the next version, and nothing lies beneath it.
+        that is left below the next version, and nothing lies beneath it but what a late task has
+        put there since.
         """
-        if self.rocks is None:
+        snapshots = self.versions.snapshots if self.rocks else {}
+        first = min(snapshots, default=0)
+        if not required < first <= target:
             return required
         files = (file for file in self.files if isinstance(file, Delta | Snapshot))
-        first = min((file.version for file in files), default=0)
-        gone = required < first <= target and first in self.versions.snapshots
-        return first if gone else required
+        beneath = [file for file in files if file.version < first]
+        late = all(_is_later(file, snapshots[first]) for file in beneath)
+        return first if late else required
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
@@ -161,6 +164,11 @@ class Store:
             return f"{self.id.directory}/{version}.snapshot"
         unique = self.rocks.id_at(version)
         return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.zip"
+
+
+def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
+    one, than = file.entry.modified, other.entry.modified
+    return isinstance(file, Delta) and one is not None and than is not None and one > than
 
 
 @dataclass(frozen=True, slots=True)

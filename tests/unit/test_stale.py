@@ -369,6 +369,36 @@ def test_a_snapshot_that_agrees_confirms_its_own_version_and_none_below(
     assert agreeing.wrong == []
 
 
+LEAN = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=1, grace=0, orphan_age=0)
+
+
+def test_nothing_is_made_of_a_version_in_doubt_and_nothing_below_it_goes(
+    agreeing: RewoundQuery,
+) -> None:
+    agreeing.purge(20)
+    before = agreeing.names
+    for _ in range(3):  # when it is noticed, and when it is known
+        assert maintain(agreeing.storage, LEAN).exit_code == 0
+        assert agreeing.names == before
+    assert codes(maintain(agreeing.storage, LEAN).findings) == {"LOG_REPLACED"}
+    swapped(agreeing, 20, 21)
+    assert agreeing.wrong == []
+    agreeing.run(25, 49)
+    agreeing.purge(40)
+    assert maintain(agreeing.storage, LEAN).exit_code == 0
+    assert min(agreeing.names) == "41.delta"
+    assert agreeing.wrong == []
+
+
+def test_a_snapshot_in_the_doubted_part_protects_nothing(agreeing: RewoundQuery) -> None:
+    """A run that did not know yet has put one there."""
+    agreeing.storage.write(f"{HOME}/21.snapshot", [encode(agreeing.loaded[21].items())])
+    agreeing.purge(21)
+    for _ in range(3):
+        assert maintain(agreeing.storage, LEAN).exit_code == 0
+        assert "1.delta" in agreeing.names
+
+
 def test_nothing_leaves_the_trash_while_the_log_is_in_doubt(agreeing: RewoundQuery) -> None:
     """What is in there may be all that is left of what was replaced."""
     path = "_statemaint/trash/run-1/state/0/0/20.delta"
