@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
+from itertools import pairwise
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
-from statemaint.model.ids import StoreId, version_of
+from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
@@ -209,6 +210,7 @@ class Checkpoint:
         unclassified: files under `state/` that belong to no store: kept, never touched.
         left_out: how many more stores there are, which nobody asked for.
         partitions: how many partitions each operator has, by its number.
+        counts: how many partitions each batch has, where a repartition has changed that.
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as it is listed.
         running: the entry of the offset log of the batch that comes next, if it has begun.
@@ -232,6 +234,30 @@ class Checkpoint:
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
     running: Entry | None = None
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+    def asks(self, store: StoreId, version: int | None) -> bool:
+        """Returns whether loading a version asks for a store's partition.
+
+        Spark's repartition (4.3) leaves the files of partitions that only older batches have. What
+        a batch has is in its offsets; where these are gone, every partition is asked for.
+        """
+        if not self.counts or version is None:
+            return True
+        most = max(self.counts.values())
+        return store.partition < self.counts.get(batch_of(version), most)
+
+    def moved(self, older: int, newer: int) -> bool:
+        """Returns whether rows lie in other partitions at one version than at another."""
+        counts = {self.counts.get(batch_of(one)) for one in (older, newer) if one}
+        return bool(self.counts) and (None in counts or len(counts) > 1)
+
+    @property
+    def repartitioned(self) -> frozenset[int]:
+        """Returns the versions that a repartition has written, as far as the logs say."""
+        batches = sorted(self.counts)
+        changed = (b for a, b in pairwise(batches) if self.counts[a] != self.counts[b])
+        return frozenset(version_of(batch) for batch in changed)
 
     @property
     def committed(self) -> int | None:

@@ -31,11 +31,12 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
 
 def _broken(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
     versions = store.versions
-    loads = versions.loadable(required, target)
-    broken = target - required + 1 - len(loads)
+    others = {version_of(one) for one in checkpoint.batches if not _asks(checkpoint, store, one)}
+    fine = versions.loadable(required, target) | {one for one in others if one >= required}
+    broken = target - required + 1 - len(fine)
     if not broken:
         return
-    version = next(number for number in count(required) if number not in loads)
+    version = next(number for number in count(required) if number not in fine)
     gap = versions.chain(version)
     if not isinstance(gap, Gap):  # pragma: no cover -- loadable and chain are the same rule
         raise TypeError(gap)
@@ -45,10 +46,14 @@ def _broken(store: Store, checkpoint: Checkpoint, required: int, target: int) ->
         f" (batch {batch_of(version)}){more} not load; restore it, nothing is deleted until then"
     )
     asked = (one for one in checkpoint.batches if version_of(one) >= required)
-    lost = tuple(one for one in asked if version_of(one) not in loads)
+    lost = tuple(one for one in asked if version_of(one) not in fine)
     by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
     code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
     yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)
+
+
+def _asks(checkpoint: Checkpoint, store: Store, batch: int) -> bool:
+    return checkpoint.asks(store.id, version_of(batch))
 
 
 def _named(store: Store, gap: Gap) -> str:
