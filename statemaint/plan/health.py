@@ -93,7 +93,9 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
     snapshots = store.versions.snapshots
     # Without changelogs every batch writes its zip before it is committed, and again if it is
     # tried again: one above the target is how things are then.
-    first = target + (2 if store.snapshot_per_batch(required, target) else 1)
+    # So is the zip of a repartition that is not committed: it is run again.
+    per_batch = store.snapshot_per_batch(required, target) or _repartitions(checkpoint)
+    first = target + (2 if per_batch else 1)
     for version in sorted(number for number in snapshots if number >= first):
         if version == target + 1 and _is_of_running(store, checkpoint, snapshots[version]):
             continue
@@ -104,6 +106,11 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
         )
         path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
+
+
+def _repartitions(checkpoint: Checkpoint) -> bool:
+    codes = (one.code for one in checkpoint.findings)
+    return FindingCode.UNFINISHED_REPARTITION in codes
 
 
 def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
