@@ -36,12 +36,12 @@ class Holder:
     Attributes:
         name: of the run, for a person; two attempts at one run have the same name.
         attempt: grows with each attempt at the run.
-        token: what no other holder has, in whatever process, DAG or installation it was made.
+        nonce: what no other holder has, in whatever process, DAG or installation it was made.
     """
 
     name: str
     attempt: int = 1
-    token: str = field(default_factory=lambda: token_hex(16))
+    nonce: str = field(default_factory=lambda: token_hex(16))
 
     def follows(self, other: "Holder") -> bool:
         """Returns whether this is a later attempt at the run of another holder."""
@@ -83,7 +83,7 @@ class Claim:
             "number": self.number,
             "run": self.holder.name,
             "attempt": self.holder.attempt,
-            "token": self.holder.token,
+            "nonce": self.holder.nonce,
             "owner": self.owner,
             "deadline": self.deadline,
             "ended": self.ended,
@@ -161,9 +161,9 @@ def claim_of(storage: Storage, number: int) -> Claim:
 
 
 def _parsed(number: int, found: dict[str, Any]) -> Claim:
-    # Earlier builds wrote neither attempt nor token; nobody shares a lease of theirs.
+    # Earlier builds wrote neither attempt nor nonce; nobody shares a lease of theirs.
     run, owner, deadline = str(found["run"]), str(found["owner"]), _time(found["deadline"])
-    holder = Holder(run, int(found.get("attempt", 0)), str(found.get("token", "")))
+    holder = Holder(run, int(found.get("attempt", 0)), str(found.get("nonce", "")))
     return Claim(number, holder, owner, deadline, found.get("ended") is True)
 
 

@@ -27,7 +27,7 @@ def end_work(sound: bool, storage: Seat, doer: Doer) -> None:  # noqa: FBT001
 
 def shared_by(run: str) -> Holder:
     """Returns the holder that all tasks of a run are given."""
-    return Holder(run, token=f"of {run}")
+    return Holder(run, nonce=f"of {run}")
 
 
 def undo_work(run: str, storage: Seat, _: Doer) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that live on when their run has ended: they stop before they delete or publish again (S8)."""
+"""Tasks that live on after their run: they stop before they delete or publish again (S8)."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
