@@ -12,7 +12,7 @@ from statemaint.errors import LeaseHeldError, LeaseLostError, StorageError
 from statemaint.execute import Claim, Holder, Lease, claims, leased, newest
 from statemaint.execute import lease as leases
 from statemaint.execute.claims import FOLDER, SECONDS, newest_number, path_of
-from statemaint.execute.lease import acquire
+from statemaint.execute.lease import QUIET, acquire
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
@@ -95,6 +95,46 @@ def test_the_tasks_of_one_run_share_its_lease(storage: MemoryStorage, clock: Clo
     first.must_hold()
     with pytest.raises(LeaseHeldError):
         acquire(storage, Holder("other"))
+
+
+def test_two_runs_of_one_name_are_two_holders(storage: MemoryStorage) -> None:
+    """The id of an Airflow run is the same in every DAG of its schedule."""
+    first = acquire(storage, Holder("scheduled__2026-01-01T00:00:00+00:00"))
+    before = storage.files
+    for attempt in (1, 0):
+        with pytest.raises((LeaseHeldError, LeaseLostError)) as refused:
+            acquire(storage, Holder("scheduled__2026-01-01T00:00:00+00:00", attempt=attempt))
+        assert refused.value.exit_code == 4
+    assert storage.files == before
+    first.must_hold()
+
+
+def test_a_lease_of_an_earlier_build_is_shared_with_nobody(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    content = {"number": 1, "run": "run", "owner": "a host", "deadline": clock.now + SECONDS}
+    storage.write(path_of(1), [json.dumps(content).encode()])
+    for holder in (Holder("run"), Holder("run", attempt=0), Holder("run", attempt=2)):
+        with pytest.raises(LeaseHeldError, match=r"a host \(run run\)"):
+            acquire(storage, holder)
+    clock.now += SECONDS
+    assert acquire(storage, Holder("run")).number == 2
+
+
+def test_a_claim_says_in_its_file_all_that_it_is(storage: MemoryStorage) -> None:
+    whole = Claim(3, Holder("run", 2, "nonce"), "a host", NOW + 3, ended=True)
+    storage.write(whole.path, [whole.content])
+    assert newest(storage) == whole
+
+
+def test_an_ended_lease_is_released_once_its_time_is_over(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    acquire(storage, Holder("run")).end()
+    clock.now += QUIET
+    found = newest(storage)
+    assert found is not None
+    assert (found.number, found.deadline, found.ended) == (2, 0.0, True)
 
 
 def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(

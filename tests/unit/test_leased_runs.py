@@ -57,6 +57,50 @@ def test_a_run_that_finds_the_lease_held_changes_nothing(clock: Clock) -> None:
     assert storage.files == before
 
 
+def test_a_run_of_the_same_id_is_another_run(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    maintain(storage, TIGHT, run="nightly", holder=Holder("nightly"))
+    storage.delete("state/0/0/10.snapshot")  # so that there is something to do again
+    for holder in (None, Holder("nightly")):
+        with pytest.raises(LeaseHeldError, match=r"\(run nightly\)"):
+            maintain(storage, TIGHT, run="nightly", holder=holder)
+
+
+def test_the_first_run_after_one_that_was_ended_plans_once(clock: Clock) -> None:
+    """The lease was closed until every task must have noticed: none has been at work since."""
+    storage, holder = checkpoint(clock), Holder("run")
+    end_run(storage, holder, sound=True)
+    clock.now += QUIET
+    before = storage.requests
+    maintain(storage, TIGHT)
+    after = storage.requests
+    other = checkpoint(clock)
+    maintain(other, TIGHT)
+    lists = other.requests["list"]
+    assert after["list"] - before["list"] == lists
+
+
+def test_a_run_that_began_before_the_tasks_must_have_noticed_plans_again(clock: Clock) -> None:
+    storage, holder = checkpoint(clock), Holder("run")
+    end_run(storage, holder, sound=True)
+
+    class Slow(MemoryStorage):
+        """It takes seconds to list the state."""
+
+        listings = 0
+
+        def list(self, prefix: str) -> Iterator[Entry]:
+            yield from super().list(prefix)
+            self.listings += prefix == "state"
+            if prefix == "state" and self.listings == 1:
+                clock.now += QUIET
+
+    slow = Slow(clock=clock)
+    slow._files = storage._files
+    maintain(slow, TIGHT)
+    assert slow.listings == 2
+
+
 def test_a_kept_lease_is_ended_by_the_end_of_the_run(clock: Clock) -> None:
     storage = checkpoint(clock)
     holder = Holder("run")
