@@ -1,7 +1,7 @@
 """From one fold to the files of the snapshots that it gives."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO
@@ -45,9 +45,19 @@ class Published:
 
 
 def publish(
-    storage: Storage, actions: tuple[WriteSnapshot, ...], chunks: Chunks
+    storage: Storage,
+    actions: tuple[WriteSnapshot, ...],
+    chunks: Chunks,
+    *,
+    before: Callable[[], object],
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is only written when asked for.
+
+    Args:
+        storage: where the checkpoint lives.
+        actions: the snapshots.
+        chunks: of their files, as one fold gives them.
+        before: is called ahead of each; what it raises keeps the file from appearing.
 
     Raises:
         StorageError: when the storage fails, or the temporary directory does.
@@ -56,10 +66,16 @@ def publish(
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(chunks, first.version, spool)
-        yield _published(storage, first, fold, fold)
+        yield _published(storage, first, _and_then(fold, before), fold)
         for action in later:
             spool.seek(0)
-            yield _published(storage, action, iter(lambda: spool.read(_PIECE), b""), fold)
+            pieces = iter(lambda: spool.read(_PIECE), b"")
+            yield _published(storage, action, _and_then(pieces, before), fold)
+
+
+def _and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
+    yield from chunks
+    before()  # a storage makes the file appear once its chunks have ended
 
 
 class _Split:

@@ -32,6 +32,7 @@ from statemaint.storage import Storage
 
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200
+_LOOKS = 5  # at base and lease by turns, before a deletion: a slow listing makes any look old
 # What goes to the trash whatever the policy says: it was taken for the truth once.
 _ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
 
@@ -96,7 +97,7 @@ class StoreRun:
         """Notes executors' snapshots that the ledger does not know of, before any can be deleted.
 
         Raises:
-            LeaseLostError: when another run has taken the lease.
+            LeaseLostError: when the lease is lost.
             StorageError: when the storage fails.
         """
         kinds = {type(one) for one in self.plan.actions}
@@ -119,6 +120,7 @@ class StoreRun:
             StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when what storage holds is not what was folded.
             Superseded: when a file of the chain is gone, or its base was replaced.
+            LeaseLostError: when the lease is lost; what has not appeared by then never does.
             StorageError: when the storage fails.
         """
         self._announce(actions)
@@ -130,7 +132,7 @@ class StoreRun:
             return (self._zip(action) for action in actions)
         versions = tuple(action.version for action in actions)
         chunks = self._fold(self.source, actions[0].chain, versions, write=True)
-        return publish(self.storage, actions, chunks)
+        return publish(self.storage, actions, chunks, before=self.fence.check)
 
     def _zip(self, action: WriteSnapshot) -> Published:
         with built(self.source, action) as made:
@@ -138,7 +140,7 @@ class StoreRun:
                 self._unchanged(base.entry)
             if action.reuse:  # a clean-up spares the tables of the newest zip alone
                 self._no_newcomer()
-            return publish_zip(self.storage, action, made, self.plan.store.id.directory)
+            return publish_zip(self.storage, action, made, before=self.fence.check)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
         """Notes what is about to be written: a crash must not make it look like an executor's."""
@@ -209,7 +211,7 @@ class StoreRun:
         """Deletes files page by page, each page only while the proved base is still in place.
 
         Raises:
-            LeaseLostError: when another run has taken the lease; nothing more is deleted.
+            LeaseLostError: when the lease is not held any more; nothing more is deleted.
             Superseded: when the base was replaced or is gone, or the query was rewound.
             StorageError: when the storage fails.
         """
@@ -230,8 +232,7 @@ class StoreRun:
         """
         if any(set(chain.paths) <= done for done in self.folded):
             return  # on the way to a snapshot that this run has written
-        like = self.plan.store.versions.base(chain.version)
-        self._state(chain, like)
+        self._state(chain, self.plan.store.versions.base(chain.version))
 
     def _pages(self, deletes: tuple[Delete, ...], trash: Trash | None) -> Iterator[Deleted]:
         for start in range(0, len(deletes), _PAGE):
@@ -255,11 +256,11 @@ class StoreRun:
 
     def _remove(self, page: tuple[Delete, ...], trash: Trash | None) -> None:
         def before() -> None:
-            asked = True
-            while asked:  # asking takes its time, in which the base may be replaced
+            for _ in range(_LOOKS):  # asking takes its time, in which the base may be replaced
                 self._base_must_stand(page)
                 self._no_other_snapshot(page)
-                asked = self.fence.check()
+                if not self.fence.check():
+                    return
 
         if trash:
             trash.take(page, before=before)
@@ -291,8 +292,7 @@ class StoreRun:
     def _state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
         # The chain may begin below the first zip, which says how RocksDB merges.
         source = replace(self.source, families=like) if self.plan.store.rocks else self.source
-        chunks = self._fold(source, chain, (chain.version,), write=False)
-        return digest_of(chunks, chain.version)
+        return digest_of(self._fold(source, chain, (chain.version,), write=False), chain.version)
 
     def _fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
@@ -300,9 +300,8 @@ class StoreRun:
         try:
             digests = yield from self.engine.fold(source, chain, versions, write=write)
         except NotFoundError as error:
-            raise Superseded(
-                error.path, "was there when the run was planned and is gone"
-            ) from error
+            gone = "was there when the run was planned and is gone"
+            raise Superseded(error.path, gone) from error
         if chain.base:  # what is proved of it is proved of the file that was listed
             self._unchanged(chain.base.entry)
         self.folded.append(frozenset(chain.paths))
@@ -384,8 +383,7 @@ class StoreRun:
     def _listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
         if not (wanted := tuple(paths)):
             return ()
-        there = {file.entry.path: file.entry for file in self.plan.store.files}
-        there |= {entry.path: entry for entry in new}
+        there = {one.path: one for one in (*(file.entry for file in self.plan.store.files), *new)}
         return tuple(there[path] for path in wanted)
 
     def _unchanged(self, entry: Entry) -> None:

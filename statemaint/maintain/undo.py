@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from statemaint.execute import (
+    Holder,
     Ledger,
     Restored,
     leased,
@@ -70,7 +71,7 @@ def undo(
     must_be_in_trash(storage, run)  # before anything is written for it
     mine, started = new_run_id(storage.now()), storage.now()
     found: list[Restored] = []
-    with leased(storage, mine) as lease:
+    with leased(storage, Holder(mine)) as lease:
         ledger = Ledger(storage, mine, lease)
         noted = partial(note_undo, storage, mine, lease, of=run, started=started)
 

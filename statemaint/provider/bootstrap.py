@@ -33,7 +33,7 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
-from statemaint.execute import Lease, leased
+from statemaint.execute import Holder, Lease, leased
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import spark_checksums
@@ -116,7 +116,7 @@ def bootstrap(
         StorageError: when the storage fails.
     """
     name = run or f"bootstrap-{uuid4().hex[:8]}"
-    with leased(storage, name) as lease:
+    with leased(storage, Holder(name)) as lease:
         surgery = _Surgery.on(storage, operator, lease)
         changes = surgery.sorted_out(rows)
         surgery.check_partitions()

@@ -6,6 +6,7 @@ from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
+from statemaint.storage.place import overlap, place_of
 from statemaint.storage.s3 import S3Storage
 from statemaint.storage.s3_options import S3Options
 from statemaint.storage.wrappers import ReadOnly, Without
@@ -21,4 +22,6 @@ __all__ = [
     "Without",
     "has_secret",
     "open_storage",
+    "overlap",
+    "place_of",
 ]

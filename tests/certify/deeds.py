@@ -27,7 +27,11 @@ _MOST_SKEW = 300.0
 
 
 def holder(world: World) -> str | None:
-    """Returns the run that holds the lease, as its newest file says."""
+    """Returns the run that holds the lease, as its newest file says.
+
+    One that was ended is still its run's for a few seconds, in which nobody else gets it: until
+    then its tasks may rely on their last look.
+    """
     leases = [path for path in world.files if path.startswith("_statemaint/lease/0")]
     if not leases:
         return None
@@ -270,8 +274,7 @@ class Deeds:
 
     def _fenced(self, path: str, doer: Doer) -> None:
         held = self.holder(self.world) if self.holder else doer.run
-        ended = held is None and doer.shared  # by the end of its run, and not yet another's
-        if held != doer.run and id(doer) not in self.world.late and not ended:
+        if held != doer.run and id(doer) not in self.world.late:
             raise Loss(f"S8: {doer.run} deleted {path}, the lease is held by {held}")
 
     def _temp(self, path: str, file: File, doer: Doer) -> None:

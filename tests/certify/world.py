@@ -55,7 +55,6 @@ class Doer:
         verb: what it does: `maintain`, `undo`, `repair` or `rollback`.
         floor: the oldest version that it must keep, as things were when it began.
         back: the version that a rollback goes back to.
-        shared: whether its lease is that of several tasks.
         knows: the directories where it can see that executors upload.
     """
 
@@ -66,7 +65,6 @@ class Doer:
     verb: str = "maintain"
     floor: int = 0
     back: int = 0
-    shared: bool = False
     knows: frozenset[str] = frozenset()
 
 

@@ -19,7 +19,7 @@ from statemaint.errors import (
     LeaseHeldError,
     UnsupportedError,
 )
-from statemaint.execute import leased
+from statemaint.execute import Holder, leased
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
@@ -236,7 +236,7 @@ def test_spark_checksums_are_written_where_the_query_has_them() -> None:
 
 def test_another_maintainer_is_waited_for() -> None:
     storage = MemoryStorage(checkpoint(), clock=lambda: 1000.0)
-    with leased(storage, "other"), pytest.raises(LeaseHeldError, match="other"):
+    with leased(storage, Holder("other")), pytest.raises(LeaseHeldError, match="other"):
         bootstrap(storage, ROWS)
     assert of_query(storage.files) == checkpoint()
 

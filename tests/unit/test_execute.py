@@ -16,6 +16,7 @@ import pytest
 from statemaint.codec import checksum
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute import execute, publish
+from statemaint.execute.claims import SECONDS
 from statemaint.fold import ClearEngine, Engine
 from statemaint.fold.fast import FastEngine
 from statemaint.listing import Entry
@@ -37,7 +38,7 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
-from tests.support.faults import Crash, CrashingStorage, RefusingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
 from tests.support.states import state_of
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -546,7 +547,7 @@ def test_a_target_that_was_cleaned_away_is_left_to_the_next_run(storage: MemoryS
 
 
 def converge(files: dict[str, bytes], policy: Policy) -> MemoryStorage:
-    rested = MemoryStorage(files)
+    rested = MemoryStorage(files, clock=Clock(SECONDS))  # the lease of one that crashed has ended
     maintain(rested, policy, run="the same run")
     return rested
 

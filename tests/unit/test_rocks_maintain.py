@@ -10,7 +10,7 @@ from statemaint.codec.digest import digest, digest_key
 from statemaint.errors import LeaseLostError
 from statemaint.execute import steps
 from statemaint.listing import Entry
-from statemaint.maintain import digest_stores, maintain, undo, verify
+from statemaint.maintain import Holder, digest_stores, maintain, undo, verify
 from statemaint.model.chain import Chain
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
@@ -120,7 +120,7 @@ def test_a_run_that_stood_still_for_too_long_does_not_call_its_own_zip_damaged(
                 super().write(lease.replace("1.json", "2.json"), [json.dumps(fields).encode()])
             return entry
 
-    with pytest.raises(LeaseLostError, match="another run has taken the lease over"):
+    with pytest.raises(LeaseLostError, match="another run has taken it over"):
         maintain(Overtaken(storage.files), TIGHT)
 
 
@@ -206,21 +206,21 @@ def test_in_the_next_versions_it_shares_no_table_with_what_executors_may_delete(
 
 @pytest.mark.parametrize("after", [False, True])
 def test_after_a_crash_at_any_change_the_next_run_converges(*, after: bool) -> None:
-    start = long_after().files
+    start, holder = long_after().files, Holder("the same run")
     rested = MemoryStorage(start)
     maintain(rested, TIGHT, run="the same run")
     goal, crashes, known = written(rested), 0, set[object]()
     while True:
         storage = CrashingStorage(start, at=crashes, after=after)
         try:
-            maintain(storage, TIGHT, run="the same run")
+            maintain(storage, TIGHT, run="the same run", holder=holder)
         except Crash:
             must_load(storage, known)
             assert needed(storage) <= tables(storage)
             again = MemoryStorage(storage.files)
-            assert maintain(again, TIGHT, run="the same run").exit_code == 0
+            assert maintain(again, TIGHT, run="the same run", holder=holder).exit_code == 0
             assert written(again) == goal
-            maintain(again, TIGHT)
+            maintain(again, TIGHT, holder=holder)
             assert needed(again) == tables(again)
             must_load(again, known)
             crashes += 1
