@@ -5,6 +5,7 @@ from statemaint.execute.execute import execute
 from statemaint.execute.lease import Claim, Fence, Lease, leased, newest
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.mend import mend
+from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
@@ -14,6 +15,7 @@ __all__ = [
     "Fence",
     "Lease",
     "Ledger",
+    "Neighbours",
     "Restored",
     "empty_trash",
     "execute",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
+from statemaint.execute.bases import must_be_readable, must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
@@ -134,9 +135,10 @@ class StoreRun:
     def _zip(self, action: WriteSnapshot) -> Published:
         with built(self.source, action) as made:
             if base := action.chain.base:
-                self._unchanged(base.entry)
+                must_be_unchanged(self.storage, base.entry)
             if action.reuse:  # a clean-up spares the tables of the newest zip alone
                 self._no_newcomer()
+                self._must_be_readable(base.entry.path if base else None)
             return publish_zip(self.storage, action, made, self.plan.store.id.directory)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
@@ -181,14 +183,14 @@ class StoreRun:
             Superseded: when the snapshot was replaced or is gone.
             StorageError: when the storage fails.
         """
-        self._unchanged(action.snapshot.entry)
+        must_be_unchanged(self.storage, action.snapshot.entry)
         found = self.engine.digest(self.source, action.path)
         if action.against:
             self._compare(action, found, self._state(action.against, action.snapshot))
         rocks, path, entry = self.plan.store.rocks, action.path, action.snapshot.entry
-        ours = path in rocks.ours if rocks else self._wrote(path)
-        self.parts[path] = self._listed(rocks.parts.get(path, ()) if rocks else ())
         before = self.known.proofs.get(path)
+        ours = path in rocks.ours if rocks else before is not None and before.ours
+        self.parts[path] = self._listed(rocks.parts.get(path, ()) if rocks else ())
         proof = self._proof(action, entry, found, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
@@ -196,11 +198,6 @@ class StoreRun:
         self.fence.must_hold()
         self.ledger.proved(action, entry, proof, self.known)
         return Attested(action, proof)
-
-    def _wrote(self, path: str) -> bool:
-        """Returns whether a snapshot that was proved before is one of ours."""
-        proof = self.known.proofs.get(path)
-        return proof is not None and proof.ours
 
     def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
         try:
@@ -214,15 +211,24 @@ class StoreRun:
         Raises:
             LeaseLostError: when another run has taken the lease; nothing more is deleted.
             Superseded: when the base was replaced or is gone, or the query was rewound.
+            UnreadableError: when the base is ours, and the query might not read it.
             StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for one in stale:
             if one.instead:
-                self._unchanged(one.entry)
+                must_be_unchanged(self.storage, one.entry)
                 self._must_fold(one.instead)
         yield from self._pages(stale, self.trash or self.aside)
+        if any(one.reason in RELY_ON_BASE for one in deletes):
+            self._must_be_readable(self.plan.base)
         yield from self._pages(tuple(one for one in deletes if one not in stale), self.trash)
+
+    def _must_be_readable(self, path: str | None) -> None:
+        if path in self.known.proofs and must_be_readable(
+            self.storage, self.plan.store, self.known, path
+        ):
+            self._note_known()
 
     def _must_fold(self, chain: Chain) -> None:
         """Makes sure that the log gives a version before a stale snapshot of it goes.
@@ -307,7 +313,7 @@ class StoreRun:
                 error.path, "was there when the run was planned and is gone"
             ) from error
         if chain.base:  # what is proved of it is proved of the file that was listed
-            self._unchanged(chain.base.entry)
+            must_be_unchanged(self.storage, chain.base.entry)
         self.folded.append(frozenset(chain.paths))
         return digests
 
@@ -335,6 +341,7 @@ class StoreRun:
             sum=(self.source.sums or {}).get(entry.path),
             at=self.plan.store.listed,
             ours=ours,
+            readable=ours and isinstance(action, WriteSnapshot),
             inputs=self._records(self._inputs(chain)) if chain else (),
             parts=self._records(self.parts.get(entry.path, ())),
         )
@@ -367,7 +374,7 @@ class StoreRun:
         if path is None or path not in self.known.proofs:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
         proof = self.known.proofs[path]
-        self._unchanged(proof.entry)
+        must_be_unchanged(self.storage, proof.entry)
 
     def _tables_must_stand(self, page: tuple[Delete, ...]) -> None:
         """Looks once a page whether every shared file that the base's zip names is still there.
@@ -390,11 +397,3 @@ class StoreRun:
         there = {file.entry.path: file.entry for file in self.plan.store.files}
         there |= {entry.path: entry for entry in new}
         return tuple(there[path] for path in wanted)
-
-    def _unchanged(self, entry: Entry) -> None:
-        try:
-            found = self.storage.stat(entry.path)
-        except NotFoundError as error:
-            raise Superseded(entry.path, "the snapshot is gone") from error
-        if found != entry:
-            raise Superseded(entry.path, "the snapshot was replaced after the run was planned")
