@@ -95,8 +95,10 @@ def _covers(granted: int, needed: int) -> bool:
 
 def _users(access: Access) -> Iterator[tuple[str, int]]:
     yield access.owner, access.mode >> 6 & 7
-    mask = access.mode >> 3
-    yield from ((name, bits & mask & 7) for kind, name, bits in access.named if kind == "user")
+    mask = access.mode >> 3 & 7
+    for kind, name, bits in access.named:
+        if kind == "user" and name != access.owner:  # whom no further entry matters for
+            yield name, bits & mask
 
 
 def _groups(access: Access) -> Iterator[tuple[str, int]]:

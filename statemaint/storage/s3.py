@@ -12,6 +12,7 @@ from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import file_time, nothing
 from statemaint.storage.s3_bucket import Bucket
+from statemaint.storage.s3_copy import copy
 from statemaint.storage.s3_delete import delete_all
 from statemaint.storage.s3_errors import S3Error
 from statemaint.storage.s3_options import S3Options
@@ -19,7 +20,7 @@ from statemaint.storage.s3_probe import Probe
 from statemaint.storage.s3_put import append, head, put, put_new, taken
 from statemaint.storage.s3_read import open_object, read_object
 from statemaint.storage.s3_settings import Likeness
-from statemaint.storage.s3_upload import copy, in_parts, upload
+from statemaint.storage.s3_upload import in_parts, upload
 
 SCHEMES = ("s3", "s3a", "s3n")
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
@@ -128,7 +129,7 @@ class S3Storage:
         if not overwrite and entry.size != sum(sizes):  # see what Ceph ignores in `s3_upload`
             raise taken(path)
         if like is not None:
-            self._likeness.must_be_encrypted(path, like, found)
+            self._likeness.ensure(path, like, found, in_parts=second is not None)
         return entry
 
     def append(self, path: str, lines: bytes) -> None:

@@ -62,8 +62,8 @@ class Settings:
 
     def hides(self, other: "Settings") -> str | None:
         """Returns why somebody who reads an object of these may not read one of the others."""
-        if other.sse.startswith(_BY_KEY) and other.encryption != self.encryption:
-            return f"it is encrypted with {_shown(other)}, and the other with {_shown(self)}"
+        if why := _otherwise_encrypted(self, other):
+            return why
         lost = sorted(self.readers - other.readers)
         if self.grants is not None and lost and _ALL_USERS not in other.readers:
             return f"the ACL of the other lets {lost[0]} read, and its own does not"
@@ -137,6 +137,17 @@ def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
     """
     found = _asked(bucket, "get_object_tagging", path) or {}
     return tuple(sorted((one["Key"], one["Value"]) for one in found.get("TagSet", ())))
+
+
+def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
+    """Gives an object its tags where it has lost them: Ceph forgets those of uploads in parts.
+
+    Raises:
+        S3Error: when they cannot be told, or not be set.
+    """
+    if tags and read_tags(bucket, path) != tags:
+        pairs = [{"Key": key, "Value": value} for key, value in tags]
+        bucket.call_object("put_object_tagging", path, Tagging={"TagSet": pairs})
 
 
 def _asked(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
@@ -214,16 +225,23 @@ class Likeness:
         if why := wanted.hides(found):
             raise _unreadable(path, like, why)
 
-    def must_be_encrypted(self, path: str, like: str, found: Mapping[str, Any]) -> None:
-        """Makes sure that an object was encrypted as it was to be, by what a HEAD says of it.
+    def ensure(self, path: str, like: str, found: Mapping[str, Any], *, in_parts: bool) -> None:
+        """Makes sure that a new object has what it was to have.
+
+        Args:
+            path: of it.
+            like: of the other.
+            found: what a HEAD says of it.
+            in_parts: whether it was uploaded in parts.
 
         Raises:
-            UnreadableError: when it was not.
+            UnreadableError: when it has not.
         """
         wanted, made = self.settings(path, like), encryption_of(found)
-        if made.sse.startswith(_BY_KEY) and made.encryption != wanted.encryption:
-            why = f"it is encrypted with {_shown(made)}, and the other with {_shown(wanted)}"
+        if why := _otherwise_encrypted(wanted, made):
             raise _unreadable(path, like, why)
+        if in_parts:
+            ensure_tags(self.bucket, path, wanted.tags)
 
     def _rehearsed(self, path: str, like: str, wanted: Settings) -> Params:
         params = {**wanted.encryption, **wanted.tagging}
@@ -260,6 +278,13 @@ class Likeness:
             raise _unreadable(
                 path, like, f"who may read {asked} is not told: {error.detail}"
             ) from error
+
+
+def _otherwise_encrypted(wanted: Settings, found: Settings) -> str | None:
+    """Returns why somebody may not decrypt an object who decrypts the other."""
+    if not found.sse.startswith(_BY_KEY) or found.encryption == wanted.encryption:
+        return None
+    return f"it is encrypted with {_shown(found)}, and the other with {_shown(wanted)}"
 
 
 def _differs(wanted: Settings, found: Settings) -> str | None:
