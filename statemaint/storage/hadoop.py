@@ -102,7 +102,9 @@ class HadoopStorage:
     def _publish(self, local: str, path: str, *, overwrite: bool, like: str | None) -> None:
         parent, _, name = path.rpartition("/")
         temp = f"{parent}/.{name}.{uuid.uuid4()}.tmp".lstrip("/")
-        mode = of_file(self._shared_root).mode if like is None else _PRIVATE
+        wanted = of_file(self._shared_root) if like is None else self._files.access(like)
+        # With further entries a mode says more than its group may.
+        mode = wanted.mode if wanted.group_bits is None else _PRIVATE
 
         def make() -> None:
             self._files.copy_in(local, temp, of=path, mode=mode)
@@ -110,7 +112,9 @@ class HadoopStorage:
         try:
             self._in_its_directory(temp, make, serve=like is not None)
             if like is not None:
-                self._files.serve(temp, like, of=path)
+                self._files.serve(temp, wanted, like, of=path)
+            elif mode != wanted.mode:
+                self._files.give(temp, wanted)
             self._files.rename(temp, path, overwrite=overwrite)
         except BaseException:
             with suppress(StatemaintError):  # what went wrong before is what matters
@@ -173,17 +177,15 @@ class HadoopStorage:
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets whoever reads one file read another, which keeps what it has where that will do."""
+        wanted = self._files.access(like)
         try:
-            self._compare(path, to, like)
+            must_serve(to, self._files.access(path), like, wanted)
         except UnreadableError:
-            self._files.serve(path, like, of=to)
-
-    def _compare(self, path: str, of: str, like: str) -> None:
-        must_serve(of, self._files.access(path), like, self._files.access(like))
+            self._files.serve(path, wanted, like, of=to)
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Makes sure that whoever reads one file may read another."""
-        self._compare(path, path, like)
+        must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
         """Returns this machine's clock, since Hadoop has no way to ask for the NameNode's.
@@ -221,12 +223,13 @@ class HadoopStorage:
             return
         parent = path.rpartition("/")[0]
         self._make_directory(parent, serve=serve)
-        mode = of_directory(self._files.access(parent)).mode
+        above = self._files.access(parent) if parent else self._shared_root
+        wanted = of_directory(above)
         with suppress(AlreadyExistsError):  # another thread's
-            self._files.make_directory(path, mode)
+            self._files.make_directory(path, wanted.mode)
         if serve:
             try:
-                self._files.serve(path, parent, of=path, bits=USE)
+                self._files.serve(path, wanted, parent, of=path, bits=USE)
             except UnreadableError:
                 with suppress(StatemaintError):
                     self._files.delete(path)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
-from statemaint.storage.access import READ, USE, deprived, of_directory, unreadable
+from statemaint.storage.access import READ, deprived, unreadable
 from statemaint.storage.hadoop_access import spec, with_entries
 from statemaint.storage.hadoop_errors import (
     AppendRefusedError,
@@ -155,24 +155,33 @@ class HadoopFiles:
                 return ""
             return str(found.getEntries().toString())
 
-    def serve(self, path: str, like: str, *, of: str, bits: int = READ) -> None:
+    def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
         """Lets whoever uses one file use another, as far as we may.
 
         Args:
             path: the other, a file or a directory of ours.
-            like: the one.
-            of: what errors call the other.
+            wanted: who may use the one.
+            like: what errors call the one.
+            of: what they call the other.
             bits: what using is.
 
         Raises:
             UnreadableError: when somebody still may not.
         """
-        wanted, found = self.access(like), self.access(path)
-        wanted = of_directory(wanted) if bits == USE else wanted
-        if found != wanted:
-            self._give(path, wanted, found)
-            found = self.access(path)
+        found = self.give(path, wanted)
         must_serve(of, found, like, wanted, bits=bits)
+
+    def give(self, path: str, wanted: Access) -> Access:
+        """Gives a file of ours an owner, a group, a mode and an ACL as far as we may.
+
+        Returns:
+            Who may use it then.
+        """
+        found = self.access(path)
+        if found == wanted:
+            return found
+        self._give(path, wanted, found)
+        return self.access(path)
 
     def _give(self, path: str, wanted: Access, found: Access) -> None:
         self._give_away(path, wanted, found)

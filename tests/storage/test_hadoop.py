@@ -175,15 +175,23 @@ def test_leaves_out_only_the_directory_that_vanished(storage: HadoopStorage, jvm
 def test_counts_each_request(storage: HadoopStorage) -> None:
     assert storage.requests == {}
     storage.write("a/1", [b"x"])
-    first = {"write": 2, "stat": 2, "mkdir": 1, "rename": 1}  # the directory was not there
-    assert storage.requests == first
+    # The directory was not there, and for whom the root is was not known.
+    made = {"mkdir": 1, "acl": 1}
+    assert storage.requests == {"write": 2, "stat": 4, "rename": 1, **made}
     storage.write("a/2", [b"x"])
-    assert storage.requests == {"write": 3, "stat": 3, "mkdir": 1, "rename": 2}
+    assert storage.requests == {"write": 3, "stat": 5, "rename": 2, **made}
     list(storage.list(""))
     storage.read("a/1")
     storage.delete("a/1")
     more = {"list": 2, "read": 1, "delete": 1}
-    assert storage.requests == {"write": 3, "stat": 3, "mkdir": 1, "rename": 2, **more}
+    assert storage.requests == {"write": 3, "stat": 5, "rename": 2, **made, **more}
+    storage.write("a/2", [b"x"], overwrite=True)
+    before = storage.requests
+    storage.write("a/3", [b"x"], like="a/2")
+    added = {verb: count - before[verb] for verb, count in storage.requests.items()}
+    # Two looks at modes and ACLs; the file itself is made with the mode of the other.
+    cost = {"write": 1, "rename": 1, "stat": 3, "acl": 2}
+    assert {verb: count for verb, count in added.items() if count} == cost
 
 
 def test_appends_after_a_writer_that_died(

@@ -7,8 +7,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import google_crc32c
 import pytest
 
+from statemaint.codec import checksum
 from statemaint.errors import UnreadableError
 from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.findings import FindingCode
@@ -16,6 +18,7 @@ from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
+from tests.support.rocks import parts_of, write_rocks_checkpoint
 from tests.support.users import (
     COLLEAGUE,
     MAINTAINER,
@@ -163,6 +166,50 @@ def test_another_user_writes_for_those_who_may_read_all(root: Path) -> None:
     assert report == 0
     assert who(root / SNAPSHOT) == (MAINTAINER, STAFF, 0o664)
     assert can_read(root / SNAPSHOT, uid=SPARK, gid=TEAM)
+
+
+@needs_root
+def test_a_checksum_is_as_readable_as_its_snapshot(root: Path) -> None:
+    storage = LocalStorage(root)
+    for entry in list(storage.list("state")):  # as Spark 4.1 writes them
+        content = storage.read(entry.path)
+        side = checksum.spark(google_crc32c.value(content), len(content), 0)
+        storage.write(f"{entry.path}.crc", [side])
+    hand_over(root, SPARK, TEAM, files=0o640, folders=0o750)
+    with umask(0o077):
+        assert maintain(storage, TIGHT).snapshots_written == 4
+    for path in (root / SNAPSHOT, root / f"{SNAPSHOT}.crc"):
+        assert who(path) == (SPARK, TEAM, 0o640)
+
+
+@needs_root
+def test_zip_and_tables_are_as_readable_as_the_changelogs(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    write_rocks_checkpoint(storage, last=12, batches=range(9, 12), partitions=1)
+    hand_over(tmp_path, SPARK, TEAM, files=0o640, folders=0o2750)
+    with umask(0o077):
+        assert maintain(storage, TIGHT).snapshots_written == 2
+    folder = tmp_path / "state/0/0"
+    tables = list((folder / "SSTs").iterdir())
+    assert tables
+    for path in (folder / "12.zip", *tables):
+        assert who(path) == (SPARK, TEAM, 0o640)
+    assert who(folder / "SSTs") == (SPARK, TEAM, 0o2750)
+
+
+@needs_root
+def test_a_zip_is_as_readable_as_its_least_readable_table(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    write_rocks_checkpoint(storage, last=12, batches=range(9, 12), partitions=1)
+    hand_over(tmp_path, SPARK, TEAM, files=0o644, folders=0o2755)
+    assert maintain(storage, TIGHT.override(grace=DAY)).snapshots_written == 2
+    (table,) = parts_of((tmp_path / "state/0/0/12.zip").read_bytes())
+    (tmp_path / "state/0/0/SSTs" / table).chmod(0o600)
+    report = maintain(storage, TIGHT)
+    (finding,) = report.findings
+    assert (report.exit_code, report.files_deleted) == (3, {})
+    assert (finding.code, finding.path) == (FindingCode.UNREADABLE_BY_QUERY, "state/0/0/12.zip")
+    assert f"state/0/0/SSTs/{table}: group {TEAM} may read" in finding.detail
 
 
 # -- where the query might not read it
