@@ -115,7 +115,7 @@ class S3Storage:
         sizes: list[int] = []
         parts = _measured(in_parts(chunks, self._options.part_size), sizes)
         first, second = next(parts, b""), next(parts, None)
-        if second is not None:
+        if several := second is not None:
             exclusive = not overwrite and self.exclusive
             whole = chain((first, second), parts)
             del first, second
@@ -129,7 +129,7 @@ class S3Storage:
         if not overwrite and entry.size != sum(sizes):  # see what Ceph ignores in `s3_upload`
             raise taken(path)
         if like is not None:
-            self._likeness.ensure(path, like, found, in_parts=second is not None)
+            self._likeness.ensure(path, like, found, in_parts=several)
         return entry
 
     def append(self, path: str, lines: bytes) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from statemaint.errors import UnreadableError
@@ -83,7 +83,8 @@ class Settings:
     @property
     def tagging(self) -> Params:
         """Returns the parameter that gives an object these tags."""
-        return {"Tagging": urlencode(self.tags)} if self.tags else {}
+        # Ceph takes a plus for what it is.
+        return {"Tagging": urlencode(self.tags, quote_via=quote)} if self.tags else {}
 
     def granting(self, owner: str) -> Params:
         """Returns the parameters that give an object of some account this ACL, and keep it ours."""
