@@ -153,6 +153,12 @@ class AlreadyExistsError(StorageError):
     code = "ALREADY_EXISTS"
 
 
+class UnreadableError(StorageError):
+    """Somebody who reads the files beside a file might not read that one, and may be the query."""
+
+    code = "UNREADABLE_BY_QUERY"
+
+
 class LeaseHeldError(StatemaintError):
     """Another run maintains the checkpoint; `until` is in seconds since the epoch."""
 

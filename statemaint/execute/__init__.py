@@ -6,6 +6,7 @@ from statemaint.execute.execute import execute
 from statemaint.execute.lease import Fence, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.mend import mend
+from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
@@ -16,6 +17,7 @@ __all__ = [
     "Holder",
     "Lease",
     "Ledger",
+    "Neighbours",
     "Restored",
     "empty_trash",
     "end_earlier",

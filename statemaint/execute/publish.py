@@ -10,7 +10,13 @@ import google_crc32c
 
 from statemaint.codec import checksum
 from statemaint.codec.digest import StateDigest
-from statemaint.errors import AlreadyExistsError, CheckpointError, StorageError
+from statemaint.errors import (
+    AlreadyExistsError,
+    CheckpointError,
+    NotFoundError,
+    StorageError,
+    Superseded,
+)
 from statemaint.execute.lease import Fence
 from statemaint.fold import Chunks, Engine, Source, must_equal
 from statemaint.listing import Entry
@@ -127,18 +133,37 @@ def _published(
 ) -> Published:
     summed = Summed(chunks)
     try:
-        entry = storage.write(action.path, summed)
+        entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
         return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
     beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
+def write_like(
+    storage: Storage, action: WriteSnapshot, path: str, chunks: Iterable[bytes]
+) -> Entry:
+    """Writes a file of a snapshot for whoever reads the newest change that it is made from (S22).
+
+    Raises:
+        AlreadyExistsError: when it is there.
+        Superseded: when that change is gone.
+        UnreadableError: when somebody who reads that change might not read the file.
+        StorageError: when the storage fails.
+    """
+    try:
+        return storage.write(path, chunks, like=action.like)
+    except NotFoundError as error:
+        if error.path != action.like:
+            raise
+        raise Superseded(error.path, "was there when the run was planned and is gone") from error
+
+
 def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: Entry) -> Entry:
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
     path = f"{action.path}.crc"
     try:
-        return storage.write(path, [checksum.spark(value, entry.size, storage.now())])
+        return write_like(storage, action, path, [checksum.spark(value, entry.size, storage.now())])
     except AlreadyExistsError:  # Spark's own; reading back compares it with what is there
         return storage.stat(path)
 

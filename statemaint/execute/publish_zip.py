@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.codec import rocks_zip
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
-from statemaint.execute.publish import Published, Summed, write_checksum
+from statemaint.execute.publish import Published, Summed, write_checksum, write_like
 from statemaint.fold import Source
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
@@ -65,13 +65,14 @@ def publish_zip(
     directory = action.store.directory
     before()
     parts = tuple(
-        storage.write(f"{directory}/SSTs/{one.stored}", _pieces(one.local)) for one in made.new
+        write_like(storage, action, f"{directory}/SSTs/{one.stored}", _pieces(one.local))
+        for one in made.new
     )
     refers = shared_paths(directory, made.metadata)
     before()
     summed = Summed([rocks_zip.render(made.members, made.metadata, mark=True)])
     try:
-        entry = storage.write(action.path, summed)
+        entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)

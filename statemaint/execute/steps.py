@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
+from statemaint.execute.bases import must_be_readable, must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
@@ -137,9 +138,10 @@ class StoreRun:
     def _zip(self, action: WriteSnapshot) -> Published:
         with built(self.source, action) as made:
             if base := action.chain.base:
-                self._unchanged(base.entry)
+                must_be_unchanged(self.storage, base.entry)
             if action.reuse:  # a clean-up spares the tables of the newest zip alone
                 self._no_newcomer()
+                self._must_be_readable(base.entry.path if base else None)
             return publish_zip(self.storage, action, made, before=self.fence.check)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
@@ -184,7 +186,7 @@ class StoreRun:
             Superseded: when the snapshot was replaced or is gone.
             StorageError: when the storage fails.
         """
-        self._unchanged(action.snapshot.entry)
+        must_be_unchanged(self.storage, action.snapshot.entry)
         found = self.engine.digest(self.source, action.path)
         if action.against:
             self._compare(action, found, self._state(action.against, action.snapshot))
@@ -213,15 +215,24 @@ class StoreRun:
         Raises:
             LeaseLostError: when the lease is not held any more; nothing more is deleted.
             Superseded: when the base was replaced or is gone, or the query was rewound.
+            UnreadableError: when the base is ours, and the query might not read it.
             StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for one in stale:
             if one.instead:
-                self._unchanged(one.entry)
+                must_be_unchanged(self.storage, one.entry)
                 self._must_fold(one.instead)
         yield from self._pages(stale, self.trash or self.aside)
+        if any(one.reason in RELY_ON_BASE for one in deletes):
+            self._must_be_readable(self.plan.base)
         yield from self._pages(tuple(one for one in deletes if one not in stale), self.trash)
+
+    def _must_be_readable(self, path: str | None) -> None:
+        if path in self.known.proofs and must_be_readable(
+            self.storage, self.plan.store, self.known, path
+        ):
+            self._note_known()
 
     def _must_fold(self, chain: Chain) -> None:
         """Makes sure that the log gives a version before a stale snapshot of it goes.
@@ -303,7 +314,7 @@ class StoreRun:
             gone = "was there when the run was planned and is gone"
             raise Superseded(error.path, gone) from error
         if chain.base:  # what is proved of it is proved of the file that was listed
-            self._unchanged(chain.base.entry)
+            must_be_unchanged(self.storage, chain.base.entry)
         self.folded.append(frozenset(chain.paths))
         return digests
 
@@ -331,6 +342,7 @@ class StoreRun:
             sum=(self.source.sums or {}).get(entry.path),
             at=self.plan.store.listed,
             ours=ours,
+            readable=ours and isinstance(action, WriteSnapshot),
             inputs=self._records(self._inputs(chain)) if chain else (),
             parts=self._records(self.parts.get(entry.path, ())),
         )
@@ -363,7 +375,7 @@ class StoreRun:
         if path is None or path not in self.known.proofs:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
         proof = self.known.proofs[path]
-        self._unchanged(proof.entry)
+        must_be_unchanged(self.storage, proof.entry)
 
     def _tables_must_stand(self, page: tuple[Delete, ...]) -> None:
         """Looks once a page whether every shared file that the base's zip names is still there.
@@ -385,11 +397,3 @@ class StoreRun:
             return ()
         there = {one.path: one for one in (*(file.entry for file in self.plan.store.files), *new)}
         return tuple(there[path] for path in wanted)
-
-    def _unchanged(self, entry: Entry) -> None:
-        try:
-            found = self.storage.stat(entry.path)
-        except NotFoundError as error:
-            raise Superseded(entry.path, "the snapshot is gone") from error
-        if found != entry:
-            raise Superseded(entry.path, "the snapshot was replaced after the run was planned")

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
+from statemaint.errors import (
+    AlreadyExistsError,
+    ConfigError,
+    NotFoundError,
+    Superseded,
+    UnreadableError,
+)
 from statemaint.execute.deeds import Deeds, read_deeds
 from statemaint.execute.fit import staying, units_of
 from statemaint.execute.fit_rollback import must_fit
@@ -29,6 +35,7 @@ from statemaint.execute.manifest import (
     read_lines,
     render,
 )
+from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.same import Same, equal
 from statemaint.execute.world import fingerprint, maintained
 from statemaint.listing import Entry
@@ -160,7 +167,8 @@ def restore(
 
     Safe to kill and to repeat. What does not fit any more stays in the trash: all of a rollback
     once the query has gone on, of any other run the files whose store's log was written again, a
-    file whose place is taken by another one, and a checksum without the file that it was made for.
+    file whose place is taken by another one, a checksum without the file that it was made for, and
+    what whoever reads the files beside it might not read.
 
     Args:
         storage: where the checkpoint lives.
@@ -172,6 +180,8 @@ def restore(
     Raises:
         ConfigError: when there is no trash of that run, or it was a rollback and the query has gone
             on since.
+        Superseded: when the file is gone beside which one is put.
+        UnreadableError: when the query might not read what a rollback had moved away.
         StorageError: when the storage fails.
     """
     must_be_in_trash(storage, run)
@@ -211,6 +221,7 @@ class _Undo:
     ) -> None:
         self._storage, self._found, self._reasons = storage, found, reasons
         self._same = Same(storage, found, deeds)
+        self._beside = Neighbours(storage)
         self.left = set[str]()
 
     def coming(self) -> list[dict[str, Any]]:
@@ -238,9 +249,7 @@ class _Undo:
         """Moves one file to its old place, unless it does not fit there any more."""
         path = self._found.path_of(entry)
         reason = self._reasons.get(path) or self._against_checksum(entry, path)
-        if not reason and not self._moved(entry, path):
-            reason = "another file is in its place; remove that one first if this one is right"
-        if reason:
+        if reason := reason or self._move_back(entry, path):
             self.left.add(path)
         return Restored(path, entry.size, reason or "")
 
@@ -266,16 +275,25 @@ class _Undo:
         same = self._same(note.beside, beside)
         return None if same else f"{file.owner}, which it was beside, was written again"
 
-    def _moved(self, entry: Entry, path: str) -> bool:
+    def _move_back(self, entry: Entry, path: str) -> str | None:
+        """Moves one file to its old place; returns why it stays in the trash, if it does."""
+        like = self._beside.of(path)
         try:
-            self._storage.move(entry.path, path)
+            self._storage.move(entry.path, path, like=like)
         except AlreadyExistsError:
             if not equal(self._storage, entry.path, path):
-                return False
+                return "another file is in its place; remove that one first if this one is right"
             self._storage.delete(entry.path)  # cut short between the two steps of a move
-        except NotFoundError:  # another undo was quicker
-            return True
-        return True
+        except UnreadableError as error:
+            if self._found.of_rollback:  # as a whole or not at all
+                raise
+            return error.detail
+        except NotFoundError as error:
+            if error.path == like:
+                raise Superseded(
+                    error.path, "was there when this undo began and is gone"
+                ) from error
+        return None  # or another undo was quicker
 
 
 def trashed_runs(storage: Storage) -> Mapping[str, float]:

@@ -88,6 +88,8 @@ class Store:
             with what of their inputs was replaced.
         listed: when its files were listed, by the storage's clock.
         uploads: what was noted of executors' snapshots, which may have been deleted since.
+        unreadable: the snapshots of ours that somebody who reads the log beside them cannot read,
+            by path, and why; as far as a listing tells.
     """
 
     id: StoreId
@@ -101,6 +103,7 @@ class Store:
     former: tuple[Outdated, ...] = ()
     listed: float = 0.0
     uploads: Uploads = NOTHING_SEEN
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def versions(self) -> Versions:
@@ -138,11 +141,26 @@ class Store:
         return tuple(one for one in self.theirs if one.version > since)
 
     @property
+    def ours(self) -> frozenset[str]:
+        """Returns the paths of the snapshots that we may have written."""
+        return self.rocks.ours if self.rocks else frozenset(self.written)
+
+    def beside(self, version: int) -> Entry | None:
+        """Returns the file of the query's own that tells who reads its state at a version (S22).
+
+        That is the change of that version, or of the nearest one below or above; a snapshot by
+        executors where there is no change.
+        """
+        files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
+        below = max((one for one in files if one.version <= version), key=_version, default=None)
+        nearest = below or min(files, key=_version, default=None)
+        return nearest.entry if nearest else None
+
+    @property
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as anything says, ascending."""
-        ours = self.rocks.ours if self.rocks else self.written
         files = [file for file in self.files if isinstance(file, Snapshot)]
-        theirs = [one for one in files if one.entry.path not in ours]
+        theirs = [one for one in files if one.entry.path not in self.ours]
         return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:
@@ -170,6 +188,10 @@ class Store:
 def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
     one, than = file.entry.modified, other.entry.modified
     return isinstance(file, Delta) and one is not None and than is not None and one > than
+
+
+def _version(file: Delta | Snapshot) -> int:
+    return file.version
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,11 @@ class WriteSnapshot:
         """Returns the version that the snapshot holds."""
         return self.chain.version
 
+    @property
+    def like(self) -> str:
+        """Returns the newest change that it is made from: who reads that reads the snapshot."""
+        return self.chain.deltas[-1].entry.path
+
 
 @dataclass(frozen=True, slots=True)
 class Attest:

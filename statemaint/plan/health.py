@@ -24,6 +24,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         found += tuple(_unsound(store, required, target)) or _broken(
             store, checkpoint, oldest, target
         )
+        found += _unreadable(store, required, target)
         found += _above(store, checkpoint, required, target)
         found += stale_findings(store, checkpoint)
     return tuple(found)
@@ -78,6 +79,17 @@ def _unsound(store: Store, required: int, target: int) -> Iterator[Finding]:
             code = FindingCode.CORRUPT_FILE if unreadable else FindingCode.MISSING_SST
             detail = f"{store.rocks.unsound[path]}; nothing is deleted until it is whole again"
             batches = tuple(batches_through(listed, path, required, target))
+            yield Finding(code, detail, store.id, version, path=path, batches=batches)
+
+
+def _unreadable(store: Store, required: int, target: int) -> Iterator[Finding]:
+    """Yields the snapshots of ours that retained versions need and the query cannot read."""
+    for version, snapshot in sorted(store.versions.snapshots.items()):
+        path = snapshot.entry.path
+        batches = tuple(batches_through(store.versions, path, required, target))
+        if path in store.unreadable and batches:
+            detail = f"{store.unreadable[path]}; nothing is deleted until it can be read"
+            code = FindingCode.UNREADABLE_BY_QUERY
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 

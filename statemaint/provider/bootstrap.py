@@ -235,12 +235,13 @@ class _Surgery:
 
     def _log(self, folder: str) -> int:
         """Copies the newest entry of a log to the batch, and returns its bytes."""
-        content = self.storage.read(f"{folder}/{self.batch - 1}")
+        newest = f"{folder}/{self.batch - 1}"
+        content = self.storage.read(newest)
         path = f"{folder}/{self.batch}"
         # Left behind by a batch that was rewound: Hadoop would compare it with our file.
         self.storage.delete(f"{folder}/.{self.batch}.crc")
         try:
-            return self.storage.write(path, [content]).size
+            return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
             raise LiveCheckpointError(path, "a query was first to write it") from error
 

@@ -17,6 +17,7 @@ from statemaint.scan.attestations import FOLDER, Known, attestation_path, parse_
 from statemaint.scan.layout import Layout, expected_stores, schemas_lacking, sort_out
 from statemaint.scan.partitions import SETTING, count_in, may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
+from statemaint.scan.readable import with_unreadable
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
@@ -91,6 +92,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     if provider is Provider.ROCKSDB:
         named = _Named(ids, expected, counts)
         stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
+    stores = tuple(with_unreadable(storage, one) for one in stores)
     return Checkpoint(
         root=storage.root,
         query_id=_query_id(storage, notes),

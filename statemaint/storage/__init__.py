@@ -1,5 +1,6 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
+from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.base import Storage
 from statemaint.storage.hadoop import HadoopStorage
@@ -20,6 +21,7 @@ __all__ = [
     "S3Storage",
     "Storage",
     "Without",
+    "deprived",
     "has_secret",
     "open_storage",
     "overlap",

@@ -298,8 +298,15 @@ class Moving(MemoryStorage):
         super().__init__(files)
         self._trigger, self._writes = after, writes
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
-        entry = super().write(path, chunks, overwrite=overwrite)
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        entry = super().write(path, chunks, overwrite=overwrite, like=like)
         if path == self._trigger:
             super().write(self._writes, [b"of the query"], overwrite=True)
         return entry

@@ -325,10 +325,10 @@ def test_the_heartbeat_outlives_a_storage_that_fails(
     class Failing(MemoryStorage):
         down = False
 
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
             if self.down:
                 raise StorageError(path, "connection reset")
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     storage = Failing(clock=clock)
     lease = acquire(storage, Holder("run"))
@@ -359,8 +359,8 @@ def test_a_thread_renews_it_as_long_as_the_block_runs(clock: Clock) -> None:
     renewed = threading.Event()
 
     class Watched(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
-            entry = super().write(path, chunks, overwrite=overwrite)
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
+            entry = super().write(path, chunks, overwrite=overwrite, like=like)
             if overwrite:
                 renewed.set()
             return entry

@@ -110,8 +110,8 @@ def test_a_run_that_stood_still_for_too_long_does_not_call_its_own_zip_damaged(
     """Another run has deleted its tables as orphans before it put the zip in place."""
 
     class Overtaken(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
-            entry = super().write(path, chunks, overwrite=overwrite)
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
+            entry = super().write(path, chunks, overwrite=overwrite, like=like)
             if path.endswith(".zip"):
                 for one in [one for one in self.files if one.endswith(".sst")]:
                     self.delete(one)
@@ -351,12 +351,14 @@ def test_spark_being_first_with_a_zip_leaves_none_of_our_tables() -> None:
     maintain(theirs, TIGHT)
 
     class Second(MemoryStorage):
-        def write(self, path: str, chunks: object, *, overwrite: bool = False) -> Entry:
+        def write(
+            self, path: str, chunks: object, *, overwrite: bool = False, like: str | None = None
+        ) -> Entry:
             if path == "state/0/0/12.zip" and path not in self.files:
                 for name, content in theirs.files.items():
                     if name == path or name.rpartition("/")[2] in parts_of(theirs.files[path]):
                         super().write(name, [content])
-            return super().write(path, chunks, overwrite=overwrite)  # type: ignore[arg-type]
+            return super().write(path, chunks, overwrite=overwrite, like=like)  # type: ignore[arg-type]
 
     second = Second(storage.files)
     report = maintain(second, TIGHT)

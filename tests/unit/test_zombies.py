@@ -167,9 +167,9 @@ def test_a_slow_page_asks_for_the_lease_again() -> None:
 
         moves = 0
 
-        def move(self, path: str, to: str) -> None:
+        def move(self, path: str, to: str, *, like: str | None = None) -> None:
             clock.now += 1
-            super().move(path, to)
+            super().move(path, to, like=like)
             self.moves += 1
             if self.moves == 10:
                 report(self.beside)
@@ -226,11 +226,18 @@ def test_what_goes_on_under_a_new_number_is_ended_all_the_same(end: End) -> None
     zombie = acquire(beside, SHARED)
 
     class Renewed(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
             if path == path_of(2) and zombie.number == 1:
                 clock.now += SECONDS
                 zombie.renew()
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     storage = Renewed(clock=clock)
     storage._files = beside._files
@@ -248,11 +255,18 @@ def test_a_run_is_not_ended_where_another_one_was_quicker() -> None:
     others: list[Lease] = []
 
     class Taken(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
             if path == path_of(2) and not others:
                 clock.now += SECONDS
                 others.append(acquire(beside, Holder("another")))
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     storage = Taken(clock=clock)
     storage._files = beside._files
