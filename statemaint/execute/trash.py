@@ -189,11 +189,10 @@ def restore(
     deeds = read_deeds(storage, run, units_of(found.files))
     must_fit(storage, found, deeds, ended=ended)
     reasons = {} if found.of_rollback else staying(storage, found, deeds, ended=ended)
-    undo = _Undo(storage, found, deeds, reasons)
+    undo = _Undo(storage, found, deeds, reasons, before)
     if coming := undo.coming():
         note(coming)
     for entry in found.newest_first():
-        before()
         yield undo.put_back(entry)
     if not undo.left:
         storage.delete_all([one.path for one in found.manifests], before=before)
@@ -217,9 +216,15 @@ class _Undo:
     """One run's trash while it is put back; `left` are the old paths of what stays there."""
 
     def __init__(
-        self, storage: Storage, found: Contents, deeds: Deeds, reasons: Mapping[str, str]
+        self,
+        storage: Storage,
+        found: Contents,
+        deeds: Deeds,
+        reasons: Mapping[str, str],
+        before: Callable[[], object],
     ) -> None:
         self._storage, self._found, self._reasons = storage, found, reasons
+        self._before = before
         self._same = Same(storage, found, deeds)
         self._beside = Neighbours(storage)
         self.left = set[str]()
@@ -277,12 +282,14 @@ class _Undo:
 
     def _move_back(self, entry: Entry, path: str) -> str | None:
         """Moves one file to its old place; returns why it stays in the trash, if it does."""
-        like = self._beside.of(path)
+        like = self._beside.of(path)  # which may take requests: nothing does after `before`
+        self._before()
         try:
             self._storage.move(entry.path, path, like=like)
         except AlreadyExistsError:
             if not equal(self._storage, entry.path, path):
                 return "another file is in its place; remove that one first if this one is right"
+            self._before()
             self._storage.delete(entry.path)  # cut short between the two steps of a move
         except UnreadableError as error:
             if self._found.of_rollback:  # as a whole or not at all

@@ -141,6 +141,10 @@ def test_a_group_that_we_are_in_is_given(root: Path) -> None:
 
     as_user(write, uid=MAINTAINER, gid=STAFF, groups=[TEAM], mask=0o077)
     assert who(root / SNAPSHOT) == (MAINTAINER, TEAM, 0o640)
+    hand_over(root, SPARK, TEAM, files=0o644, folders=0o777)  # whose owner we cannot give it to
+    (root / SNAPSHOT).unlink()
+    as_user(write, uid=MAINTAINER, gid=STAFF, groups=[TEAM], mask=0o077)
+    assert who(root / SNAPSHOT) == (MAINTAINER, TEAM, 0o644)
 
 
 @needs_root
