@@ -53,6 +53,10 @@ _ADVICE = {
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
     FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
     FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
+    FindingCode.UNREADABLE_BY_QUERY: (
+        "give the snapshots that the query cannot read the owner, group and mode of the changes "
+        "beside them"
+    ),
     FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
     FindingCode.MISSING_COMMIT: _ENTRIES,
     FindingCode.UNREADABLE_COMMIT: _ENTRIES,
@@ -76,6 +80,7 @@ _MENDABLE = frozenset(
         FindingCode.SNAPSHOT_ABOVE_TARGET,
         FindingCode.SNAPSHOT_MISMATCH,
         FindingCode.STALE_CHECKSUM,
+        FindingCode.UNREADABLE_BY_QUERY,
         FindingCode.UNREADABLE_METADATA,
     }
 )

@@ -74,8 +74,14 @@ def _resumes(found: Verification) -> bool:
     if batch_of(version) in _spoiled(found.findings):
         return False
     return all(
-        version in store.versions.loadable(version, version) for store in found.checkpoint.stores
+        version in store.versions.loadable(version, version) for store in _asked(found.checkpoint)
     )
+
+
+def _asked(checkpoint: Checkpoint) -> list[Store]:
+    """Returns the stores that a restart reads; a repartition may have left others."""
+    version = checkpoint.resumes
+    return [store for store in checkpoint.stores if checkpoint.asks(store.id, version)]
 
 
 def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[str, ...] | None:
@@ -94,7 +100,7 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
     }
     without = verify_at(Without(storage, bad | sides), depth, lineages=False)
     version = found.checkpoint.resumes or 0
-    chains = (store.versions.chain(version) for store in without.checkpoint.stores)
+    chains = (store.versions.chain(version) for store in _asked(without.checkpoint))
     short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
     return tuple(sorted(bad)) if short and _resumes(without) else None
 
@@ -144,9 +150,11 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     if required is None or target is None:
         return
     spoiled = _spoiled(findings)
-    loads = [store.versions.loadable(required, target) for store in checkpoint.stores]
+    loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
     for batch in checkpoint.batches:
-        if batch not in spoiled and all(version_of(batch) in one for one in loads):
+        version = version_of(batch)
+        asked = (found for store, found in loads if checkpoint.asks(store, version))
+        if batch not in spoiled and all(version in found for found in asked):
             yield batch
 
 
@@ -164,12 +172,12 @@ def _newest(checkpoint: Checkpoint) -> _Chains:
     version = checkpoint.resumes
     if version is None:
         return []
-    chains = ((store, store.versions.chain(version)) for store in checkpoint.stores)
+    chains = ((store, store.versions.chain(version)) for store in _asked(checkpoint))
     return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
 
 
 def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
-    if not chains or len(chains) < len(checkpoint.stores):
+    if not chains or len(chains) < len(_asked(checkpoint)):
         return None
     return sum(_stored(store, chain) for store, chain in chains)
 

@@ -73,7 +73,8 @@ def _sources(
     if start and len(start.sources) != len(end.sources):
         detail = (
             f"offsets/{batch} has {len(end.sources)} sources and offsets/{batch - 1} has "
-            f"{len(start.sources)}: one of them is cut, and a restart fails; put it back from a copy"
+            f"{len(start.sources)}: one of them is cut, and a restart fails; put it back from a "
+            "copy"
         )
         yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
         return
@@ -144,16 +145,20 @@ class _SourceLog:
 def _unreadable(storage: Storage, path: str) -> Iterator[Finding]:
     try:
         with storage.open(path) as stream:
-            lines = _lines(stream)
-            if (header := next(lines)) != b"v1":
-                raise CodecError(f"log format {header[:20]!r} is unknown", offset=0, path=path)
-            for line in lines:
-                json.loads(line)
+            _parse(stream)
     except NotFoundError:
         return  # compacted since it was listed
     except (ValueError, RecursionError, CodecError) as error:
         detail = f"{path} cannot be read ({error}): {_ADVICE}"
         yield Finding(FindingCode.MISSING_SOURCE_LOG, detail, path=path)
+
+
+def _parse(stream: BinaryIO) -> None:
+    lines = _lines(stream)
+    if (header := next(lines)) != b"v1":
+        raise CodecError(f"log format {header[:20]!r} is unknown", offset=0)
+    for line in lines:
+        json.loads(line)
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:

@@ -151,7 +151,7 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
         return
     required, last = checkpoint.span
     oldest = store.oldest(required, last)
-    if oldest == required:
+    if oldest == required or not checkpoint.asks(store.id, required):
         return
     detail = (
         f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, and what "

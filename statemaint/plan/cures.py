@@ -46,31 +46,31 @@ _OF_SNAPSHOTS = frozenset(
         FindingCode.SNAPSHOT_MISMATCH,
         FindingCode.STALE_SNAPSHOT,
         FindingCode.MISSING_SST,
+        FindingCode.UNREADABLE_BY_QUERY,
     }
 )
 
 
 def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
+    path, code = finding.path, finding.code
     for file in store.files:
-        if isinstance(file, SideFile) and file.entry.path == finding.path:
+        if isinstance(file, SideFile) and file.entry.path == path:
             yield Cure(finding, _checksums(store, file), file.version)
-            for snapshot in _snapshots_of(store, file.owner):
-                yield _without(store, finding, snapshot, RemoveReason.BAD_SNAPSHOT)
-        elif isinstance(file, SharedFile) and file.entry.path == finding.path:
+            yield from _without_snapshots(store, finding, file.owner)
+        elif isinstance(file, SharedFile) and file.entry.path == path:
             yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
-        elif isinstance(file, Snapshot):
-            if finding.code is FindingCode.SNAPSHOT_ABOVE_TARGET:
-                if file.entry.path == finding.path:
-                    yield _without(store, finding, file, RemoveReason.ABOVE_TARGET)
-            elif finding.code in _OF_SNAPSHOTS and _spoils(store, file, finding.path):
-                yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
+    if code is FindingCode.SNAPSHOT_ABOVE_TARGET:
+        above = (one for one in store.files if isinstance(one, Snapshot) and one.entry.path == path)
+        yield from (_without(store, finding, one, RemoveReason.ABOVE_TARGET) for one in above)
+    elif code in _OF_SNAPSHOTS:
+        yield from _without_snapshots(store, finding, path)
 
 
-def _snapshots_of(store: Store, path: str) -> Iterator[Snapshot]:
-    """Yields the snapshots that a file is, or that refer to it."""
+def _without_snapshots(store: Store, finding: Finding, path: str | None) -> Iterator[Cure]:
+    """Yields the cures of the snapshots that a file is, or that refer to it."""
     for file in store.files:
         if isinstance(file, Snapshot) and _spoils(store, file, path):
-            yield file
+            yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
 
 
 def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:

@@ -25,6 +25,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         first, last = checkpoint.span
         oldest = store.oldest(first, last)
         found += tuple(_unsound(store, first, last)) or _broken(store, checkpoint, oldest, last)
+        found += _unreadable(store, first, last)
         found += _above(store, checkpoint, first, last)
         found += stale_findings(store, checkpoint)
     return tuple(found)
@@ -32,15 +33,17 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
 
 def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
     versions = store.versions
-    loads = versions.loadable(first, last)
-    broken = last - first + 1 - len(loads)
+    asked = _asked(checkpoint, first, last)
+    others = {one for one in asked if not checkpoint.asks(store.id, one)}
+    fine = versions.loadable(first, last) | others
+    broken = last - first + 1 - len(fine)
     if not broken:
         return
-    lost = tuple(batch_of(one) for one in _asked(checkpoint, first, last) if one not in loads)
+    lost = tuple(batch_of(one) for one in asked if one not in fine)
     if not any(isinstance(file, Delta | Snapshot) for file in store.files):
         yield _missing(store, checkpoint, first, lost)
         return
-    version = next(number for number in count(first) if number not in loads)
+    version = next(number for number in count(first) if number not in fine)
     gap = versions.chain(version)
     if not isinstance(gap, Gap):  # pragma: no cover -- loadable and chain are the same rule
         raise TypeError(gap)
@@ -110,6 +113,17 @@ def _unsound(store: Store, first: int, last: int) -> Iterator[Finding]:
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
+def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
+    """Yields the snapshots of ours that retained versions need and the query cannot read."""
+    for version, snapshot in sorted(store.versions.snapshots.items()):
+        path = snapshot.entry.path
+        batches = tuple(batches_through(store.versions, path, first, last))
+        if path in store.unreadable and batches:
+            detail = f"{store.unreadable[path]}; nothing is deleted until it can be read"
+            code = FindingCode.UNREADABLE_BY_QUERY
+            yield Finding(code, detail, store.id, version, path=path, batches=batches)
+
+
 def batches_through(versions: Versions, path: str, first: int, last: int) -> Iterator[int]:
     """Yields each batch whose version is loaded from a file, of a closed range of versions."""
     for version in sorted(versions.loadable(first, last)):
@@ -122,7 +136,9 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
     snapshots = store.versions.snapshots
     # Without changelogs every batch writes its zip before it is committed, and again if it is
     # tried again: one above the target is how things are then.
-    first = target + (2 if store.snapshot_per_batch(required, target) else 1)
+    # So is the zip of a repartition that is not committed: it is run again.
+    per_batch = store.snapshot_per_batch(required, target) or _repartitions(checkpoint)
+    first = target + (2 if per_batch else 1)
     for version in sorted(number for number in snapshots if number >= first):
         if version == target + 1 and _is_of_running(store, checkpoint, snapshots[version]):
             continue
@@ -133,6 +149,11 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
         )
         path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
+
+
+def _repartitions(checkpoint: Checkpoint) -> bool:
+    codes = (one.code for one in checkpoint.findings)
+    return FindingCode.UNFINISHED_REPARTITION in codes
 
 
 def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:

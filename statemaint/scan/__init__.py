@@ -1,6 +1,7 @@
 """Reading: from a storage to a `Checkpoint`. Nothing here decides or writes."""
 
 from statemaint.scan.attestations import attestation_path, parse_attestations, render_attestations
+from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.scan import must_be_checkpoint, scan
@@ -10,6 +11,7 @@ __all__ = [
     "fingerprint",
     "must_be_checkpoint",
     "parse_attestations",
+    "partition_counts",
     "render_attestations",
     "scan",
     "shared_paths",

@@ -28,7 +28,8 @@ class Evidence:
     Attributes:
         listed: the stores that have files.
         operators: what the operators' metadata declare, by operator.
-        pinned: the shuffle partitions that the offset log pins, by batch.
+        pinned: the shuffle partitions of the newest committed batch, where its offsets pin them.
+        counts: those of each batch, where a repartition has changed them.
         named: how many stores each partition of an operator has by the ids of the newest commit.
         keyed: the operators whose state has a key, as far as a schema says.
         copied: the folders whose metadata are those of another operator.
@@ -37,7 +38,8 @@ class Evidence:
 
     listed: frozenset[StoreId]
     operators: Mapping[int, Operator] = field(default_factory=dict)
-    pinned: Mapping[int, int] = field(default_factory=dict)
+    pinned: int | None = None
+    counts: Mapping[int, int] = field(default_factory=dict)
     named: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     keyed: frozenset[int] = frozenset()
     copied: frozenset[int] = frozenset()
@@ -48,14 +50,20 @@ class Evidence:
         return frozenset(one for one in self.listed | self.noted if one.operator == operator)
 
 
-def required_stores(known: Evidence, batch: int | None) -> tuple[StoreId, ...]:
-    """Returns the stores that a restart after a batch reads, ascending."""
-    return tuple(
+def expected_stores(known: Evidence) -> tuple[StoreId, ...]:
+    """Returns the stores that some committed batch reads, and what a repartition left, ascending.
+
+    Without a sign of a repartition no batch ever had the partitions beyond the pinned number.
+    """
+    operators = required_operators(known)
+    left = (one for one in known.listed if known.counts and one.operator in operators)
+    required = (
         StoreId(operator, partition, name)
-        for operator in sorted(required_operators(known))
-        for partition in required_partitions(known, operator, batch)
-        for name in sorted(store_names(known, operator))
+        for operator in operators
+        for partition in required_partitions(known, operator)
+        for name in store_names(known, operator)
     )
+    return tuple(sorted({*required, *left}))
 
 
 def required_operators(known: Evidence) -> frozenset[int]:
@@ -69,8 +77,8 @@ def required_operators(known: Evidence) -> frozenset[int]:
     return frozenset(range(max(seen - known.copied, default=-1) + 1))
 
 
-def required_partitions(known: Evidence, operator: int, batch: int | None) -> range:
-    """Returns the partitions that an operator has at a batch.
+def required_partitions(known: Evidence, operator: int) -> range:
+    """Returns the partitions that an operator has at any batch of the commit log.
 
     Operators without a key (a global aggregation, `limit`) run in one task, whatever their
     metadata declare. Mirrors `IncrementalExecution.nextStatefulOperationStateInfo`, which takes
@@ -81,7 +89,7 @@ def required_partitions(known: Evidence, operator: int, batch: int | None) -> ra
     if operator not in known.keyed and seen <= {0} and named <= 1:
         return range(1)
     declared = known.operators.get(operator)
-    pinned = known.pinned.get(-1 if batch is None else batch)
+    pinned = max((known.pinned or 0, *known.counts.values()))
     count = pinned or (declared.partitions if declared else 0)
     return range(max(named, count) or max(seen, default=0) + 1)
 
@@ -95,6 +103,6 @@ def store_names(known: Evidence, operator: int) -> frozenset[str]:
     return frozenset(names or {DEFAULT_STORE})
 
 
-def unused_stores(known: Evidence, required: Iterable[StoreId]) -> tuple[StoreId, ...]:
-    """Returns the listed stores that no restart reads, ascending."""
-    return tuple(sorted(known.listed - set(required)))
+def unused_stores(known: Evidence, expected: Iterable[StoreId]) -> tuple[StoreId, ...]:
+    """Returns the listed stores that no batch reads, ascending."""
+    return tuple(sorted(known.listed - set(expected)))

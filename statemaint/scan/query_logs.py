@@ -1,0 +1,180 @@
+"""What the query's own logs say: the batches, their settings, and the commits. See `codec.logs`."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from statemaint.codec import logs
+from statemaint.codec.codecs import COMPRESSIONS, named
+from statemaint.errors import CodecError, NotFoundError, UnsupportedError
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Provider
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.scan.partitions import SETTING, count_in
+from statemaint.storage import Storage
+
+_BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
+_LAST_BATCH = 2**63 - 2  # a Java long, and so is the version behind it
+_STATE = "spark.sql.streaming.stateStore"
+_NOTHING_PINNED = logs.Offsets({}, 0, ())
+
+
+@dataclass(slots=True)
+class Notes:
+    """The findings that concern the whole checkpoint, as they come."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(
+        self,
+        code: FindingCode,
+        detail: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        batches: tuple[int, ...] = (),
+    ) -> None:
+        """Adds one."""
+        found = Finding(code, detail, path=path, offset=offset, batches=batches)
+        self.findings.append(found)
+
+
+def numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
+    """Yields a metadata log's entries; temp files and side files are not entries."""
+    for entry in storage.list(folder):
+        name = entry.path.removeprefix(f"{folder}/")
+        if _BATCH.fullmatch(name) and int(name) <= _LAST_BATCH:
+            yield int(name), entry
+
+
+def newest_offsets(storage: Storage, offsets: Mapping[int, Entry], notes: Notes) -> logs.Offsets:
+    """Returns the newest entry of the offset log, or the newest one that can be read."""
+    if not offsets:
+        return _NOTHING_PINNED
+    newest = offsets[max(offsets)].path
+    try:
+        return logs.parse_offsets(storage.read(newest))
+    except CodecError as error:
+        detail = f"{error.at(newest)}; codec and provider are uncertain, so nothing is touched"
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail, path=newest, offset=error.offset)
+    return _older_offsets(storage, [offsets[one].path for one in sorted(offsets, reverse=True)[1:]])
+
+
+def _older_offsets(storage: Storage, paths: Iterable[str]) -> logs.Offsets:
+    """Returns the newest entry that can be read: all that is left to name the files by."""
+    for path in paths:
+        with suppress(CodecError, NotFoundError):
+            return logs.parse_offsets(storage.read(path))
+    return _NOTHING_PINNED
+
+
+def committed_partitions(
+    storage: Storage,
+    offsets: Mapping[int, Entry],
+    commits: Mapping[int, Entry],
+    conf: Mapping[str, str],
+    notes: Notes,
+) -> int | None:
+    """Returns how many partitions the newest committed batch has.
+
+    Notes a batch that was begun to change that, and is not committed (S20). Mirrors
+    `OfflineStateRepartitionRunner`: such a batch differs from the one before in its
+    `spark.sql.shuffle.partitions`, which no other batch ever does.
+    """
+    pinned = _partitions(conf, notes)
+    if not offsets or not commits or max(commits) >= max(offsets) or max(commits) not in offsets:
+        return pinned
+    committed = offsets[max(commits)].path
+    try:
+        before = logs.parse_conf(storage.read(committed)).get(SETTING)
+    except NotFoundError:
+        return pinned  # purged since it was listed: a newer batch is committed by now
+    except CodecError as error:
+        notes.add(FindingCode.UNREADABLE_OFFSET, str(error.at(committed)))
+        return pinned
+    if not conf or before == conf.get(SETTING):
+        return pinned
+    detail = (
+        f"offsets/{max(offsets)} changes {SETTING} from {before} to {conf.get(SETTING)} and "
+        "is not committed; let the repartition end (or run it again), nothing is touched before"
+    )
+    notes.add(FindingCode.UNFINISHED_REPARTITION, detail)
+    return None if before is None else _partitions({SETTING: before}, notes)
+
+
+def _partitions(conf: Mapping[str, str], notes: Notes) -> int | None:
+    try:
+        return count_in(conf)
+    except CodecError:
+        detail = f"offsets/: {conf[SETTING]!r} shuffle partitions cannot be"
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
+        return None
+
+
+def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
+    """Returns the provider, once it is one that we can maintain."""
+    name = conf.get(f"{_STATE}.providerClass", Provider.HDFS_BACKED).rpartition(".")[2]
+    try:
+        return Provider(name)
+    except ValueError as error:
+        raise UnsupportedError(
+            root, f"state store provider {name}", " and ".join(Provider)
+        ) from error
+
+
+def codec_of(root: str, conf: Mapping[str, str]) -> str:
+    """Returns the short name of the codec, once it is one that we can read."""
+    setting = f"{_STATE}.compression.codec"
+    codec = named(conf.get(setting, "lz4"))
+    if codec is None:
+        raise UnsupportedError(root, f"{setting}={conf[setting]}", ", ".join(COMPRESSIONS))
+    return codec.name
+
+
+def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
+    """Returns whether every record carries a checksum."""
+    setting = f"{_STATE}.rowChecksum.enabled"
+    pinned = conf.get(setting, "false")
+    value = pinned.strip().lower()
+    if value not in ("true", "false"):
+        notes.add(FindingCode.UNREADABLE_OFFSET, f"offsets/: {setting} cannot be {pinned!r}")
+    return value == "true"
+
+
+def committed_ids(
+    storage: Storage, commits: Mapping[int, Entry], notes: Notes
+) -> dict[int, logs.UniqueIds]:
+    """Returns the unique ids in each commit; one that cannot be read leaves nothing to rely on."""
+    found = {}
+    for batch in sorted(commits):
+        path = commits[batch].path
+        try:
+            found[batch] = logs.parse_commit(storage.read(path))
+        except NotFoundError:
+            continue  # purged by the query since it was listed: it only lowers what we keep
+        except CodecError as error:
+            detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
+            code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)
+            notes.add(code, detail, path=path, offset=error.offset, batches=lost)
+    if not commits:
+        notes.add(FindingCode.NO_COMMITTED_BATCH, "no batch is committed yet: nothing to do")
+    return found
+
+
+def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
+    """Returns the query's id; notes that it is missing once the query has begun a batch."""
+    try:
+        return logs.parse_query_id(storage.read("metadata"))
+    except NotFoundError:
+        if begun:
+            detail = (
+                "metadata, which has the query's id, is missing: Spark 4.2 and later refuse to "
+                "start a query that has batches without it, older ones give it a new id; put the "
+                "file back from a copy"
+            )
+            notes.add(FindingCode.MISSING_METADATA, detail, path="metadata")
+        return ""
+    except CodecError as error:
+        notes.add(FindingCode.UNREADABLE_METADATA, str(error.at("metadata")))
+        return ""
