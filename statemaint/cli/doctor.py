@@ -82,7 +82,14 @@ def _restart(found: Diagnosis) -> str:
         more = f" and {len(found.passed_over) - 1} more" if len(found.passed_over) > 1 else ""
         over = f", passing over {found.passed_over[0]}{more}" if found.passed_over else ""
         return f"yes with Spark {found.restarts_since} and later, {where}{over}; NO with older ones"
-    return f"yes, {where}{', but with rows out of place' if found.misplaced else ''}"
+    return f"yes, {where}{_but(found)}"
+
+
+def _but(found: Diagnosis) -> str:
+    if found.misplaced:
+        return ", but with rows out of place"
+    doubt = ", with wrong rows where the file is wrong that does not fit its checksum"
+    return doubt if found.doubtful else ""
 
 
 def _why_not(found: Diagnosis) -> str:

@@ -5,22 +5,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import PRESETS
-from statemaint.plan import blocks_batch, newest_to_go_back_to
+from statemaint.plan import blocks_batch, blocks_load, newest_to_go_back_to
 
 REPAIRS_ITSELF = "4.2"
 """The first Spark that passes over a bad snapshot: `stateStore.autoSnapshotRepair.enabled`."""
 OF_ROWS = frozenset({FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH})
 """What is wrong with rows that load all the same."""
+OF_LOGS = frozenset(
+    {
+        FindingCode.MISSING_COMMIT,
+        FindingCode.UNREADABLE_COMMIT,
+        FindingCode.MISSING_OFFSET,
+        FindingCode.UNREADABLE_OFFSET,
+    }
+)
+"""What is wrong with the query's logs, of which a restart reads the newest entries only."""
 
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
 _SHOWN = 3
-# A restart reads the newest entries of the logs only.
-_OF_AN_ENTRY = frozenset(
-    {FindingCode.UNREADABLE_COMMIT, FindingCode.MISSING_OFFSET, FindingCode.UNREADABLE_OFFSET}
-)
+# A batch runs again where its commit is missing.
+_OF_AN_ENTRY = OF_LOGS - {FindingCode.MISSING_COMMIT}
 # What no rollback ends: it stands in the way of every batch.
 _OF_ALL_BATCHES = frozenset(
     {
@@ -169,14 +176,21 @@ class Diagnosis:
     @property
     def blockers(self) -> Iterator[Finding]:
         """Yields what stops a restart, or makes it wrong, before any state is read."""
+        return (one for one in self.findings if self._blocks(one))
+
+    def _blocks(self, found: Finding) -> bool:
+        older = found.code in _OF_AN_ENTRY and found.path not in self._newest_entries
+        taken = blocks_batch(found, (self.checkpoint.resumes or 0) + 1)
+        return (
+            taken or blocks_load(found, self.checkpoint) or (found.code in _BLOCKING and not older)
+        )
+
+    @property
+    def _newest_entries(self) -> frozenset[str | None]:
+        """Returns the entries of the logs that a restart reads, and `None` for what has no path."""
         newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
-        needed = {f"offsets/{newest}", f"offsets/{newest - 1}", "offsets", None}
-        needed |= {f"commits/{self.checkpoint.committed}"}
-        writes = (self.checkpoint.resumes or 0) + 1
-        for one in self.findings:
-            older = one.code in _OF_AN_ENTRY and one.path not in needed
-            if blocks_batch(one, writes) or (one.code in _BLOCKING and not older):
-                yield one
+        committed = f"commits/{self.checkpoint.committed}"
+        return frozenset({f"offsets/{newest}", f"offsets/{newest - 1}", "offsets", committed, None})
 
     @property
     def counts(self) -> Counter[FindingCode]:
@@ -202,6 +216,11 @@ class Diagnosis:
     def _in_the_way(self) -> bool:
         taken = (one.code is FindingCode.BLOCKED_NAME for one in self.findings)
         return any(taken) or any(one.code in _OF_ALL_BATCHES for one in self.blockers)
+
+    @property
+    def doubtful(self) -> bool:
+        """Returns whether a file that loads does not fit a checksum, which Spark does not read."""
+        return any(is_doubt(one, self.checkpoint) for one in self.findings)
 
     @property
     def misplaced(self) -> bool:
@@ -249,6 +268,16 @@ class Diagnosis:
         rocks = [store.rocks for store in self.checkpoint.stores]
         if any(one is None or not one.ids for one in rocks):
             found.append("a whole change in another one's place above the newest snapshot")
-            if not any(store.attestations for store in self.checkpoint.stores):
-                found.append("further operators whose folders are missing")
+            found.append("operators without any trace here, and those that another query left")
         return tuple(found)
+
+
+def is_doubt(found: Finding, checkpoint: Checkpoint) -> bool:
+    """Returns whether a checksum is wrong that Spark does not look at.
+
+    The file may be another one than the query wrote, and loads all the same: HDFS-backed stores
+    read their files through `FileContext`, which does not ask for Hadoop's checksums.
+    """
+    stale = found.code is FindingCode.STALE_CHECKSUM
+    hadoop = (found.path or "").rpartition("/")[2].startswith(".")
+    return stale and hadoop and checkpoint.provider is Provider.HDFS_BACKED

@@ -1,11 +1,11 @@
 """What whoever is on call asks first: can the query restart, from where, and what is to be done."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
-from statemaint.maintain.diagnosis import OF_ROWS, Diagnosis, Reading
+from statemaint.maintain.diagnosis import OF_LOGS, OF_ROWS, Diagnosis, Reading, is_doubt
 from statemaint.maintain.invariants import newest_right
 from statemaint.maintain.rebuild import Depth
 from statemaint.maintain.verify import Verification, verify_at
@@ -14,7 +14,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import SideFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
-from statemaint.plan import judge
+from statemaint.plan import judge, names_snapshot
 from statemaint.storage import ReadOnly, Storage, Without
 
 _MOST_CHANGES = 500
@@ -71,7 +71,9 @@ def _resumes(found: Verification) -> bool:
     version = found.checkpoint.resumes
     if version is None:
         return True
-    if batch_of(version) in _spoiled(found.findings):
+    # What of the logs stops a restart is another matter: `Diagnosis.blockers`.
+    damage = (one for one in found.findings if one.code not in OF_LOGS)
+    if batch_of(version) in _spoiled(damage, found.checkpoint):
         return False
     return all(
         version in store.versions.loadable(version, version) for store in _asked(found.checkpoint)
@@ -89,7 +91,10 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
 
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
     not load, the one below is tried, and at last the empty state, each with the changes above it.
+    A directory that is named as a snapshot stops that as well.
     """
+    if any(names_snapshot(one) for one in found.findings):
+        return None
     bad = frozenset(_bad_snapshots(found))
     stores = found.checkpoint.stores
     sides = {
@@ -149,7 +154,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None:
         return
-    spoiled = _spoiled(findings)
+    spoiled = _spoiled(findings, checkpoint)
     loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
     for batch in checkpoint.batches:
         version = version_of(batch)
@@ -158,10 +163,10 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
             yield batch
 
 
-def _spoiled(findings: tuple[Finding, ...]) -> set[int]:
-    # Rows out of place load all the same; `misplaced` tells them.
+def _spoiled(findings: Iterable[Finding], checkpoint: Checkpoint) -> set[int]:
+    """Returns the batches that Spark fails to load; rows out of place load all the same."""
     damage = (one for one in findings if one.damage and one.code not in OF_ROWS)
-    return {batch for one in damage for batch in one.batches}
+    return {batch for one in damage if not is_doubt(one, checkpoint) for batch in one.batches}
 
 
 _Chains = list[tuple[Store, Chain]]

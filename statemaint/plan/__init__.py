@@ -26,7 +26,7 @@ from statemaint.plan.cures import (
 from statemaint.plan.health import batches_through, diagnose
 from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
-from statemaint.plan.name_health import blocks_batch
+from statemaint.plan.name_health import blocks_batch, blocks_load, names_snapshot
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.stale_findings import (
@@ -63,6 +63,7 @@ __all__ = [
     "WriteSnapshot",
     "batches_through",
     "blocks_batch",
+    "blocks_load",
     "cures",
     "diagnose",
     "diagnose_logs",
@@ -71,6 +72,7 @@ __all__ = [
     "families_of",
     "has_families",
     "judge",
+    "names_snapshot",
     "newest_to_go_back_to",
     "observed",
     "plan",

@@ -9,6 +9,7 @@ from statemaint.model.findings import Finding, FindingCode
 
 _MOST = 2**63 - 1  # a Java long
 _CHANGES = (".delta", ".changelog")
+_SNAPSHOTS = (".snapshot", ".zip")
 
 
 def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -48,6 +49,21 @@ def blocks_batch(found: Finding, version: int) -> bool:
     """Returns whether a batch cannot write a version because its change's name is taken."""
     taken = found.code is FindingCode.BLOCKED_NAME and found.version == version
     return taken and (found.path or "").endswith(_CHANGES)
+
+
+def blocks_load(found: Finding, checkpoint: Checkpoint) -> bool:
+    """Returns whether a restart takes a directory for the newest snapshot, and fails at it."""
+    version = checkpoint.resumes
+    if not names_snapshot(found) or found.version is None or version is None:
+        return False
+    store = next(one for one in checkpoint.stores if one.id == found.store)
+    base = store.versions.base(version)
+    return (base.version if base else 0) < found.version <= version
+
+
+def names_snapshot(found: Finding) -> bool:
+    """Returns whether it is a snapshot's name that a directory has."""
+    return found.code is FindingCode.BLOCKED_NAME and (found.path or "").endswith(_SNAPSHOTS)
 
 
 def _is_long(text: str) -> bool:

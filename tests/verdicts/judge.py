@@ -1,9 +1,10 @@
 """What statemaint says of a damaged checkpoint, what Spark does with it, and whether they agree."""
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from statemaint.maintain import (
     rollback,
     verify,
 )
-from statemaint.model.findings import damaged
+from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Delete
 from statemaint.storage import Storage
@@ -29,6 +30,8 @@ from tests.verdicts.place import Place, maintained, trimmed
 from tests.verdicts.query import Query, Run, output
 
 MONTH = 30 * 86_400.0
+_CANNOT = "cannot be mended from what is left"
+_ASIDE = (FindingCode.UNLOADABLE_NAME, FindingCode.BLOCKED_NAME)
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 
 
@@ -37,6 +40,7 @@ class Outcome(StrEnum):
     """How a restart of the query ended."""
 
     RIGHT = "right"
+    ANEW = "begins anew"
     WRONG = "wrong rows"
     REFUSED = "refused"
     NOT_TRIED = "not tried"
@@ -48,6 +52,10 @@ class Said:
 
     Attributes:
         good: nothing keeps the query from going on with right rows.
+        anew: it begins with its first batch.
+        unseen: what nobody can see.
+        advice: what to do next.
+        since: the Spark that it is said for.
         exit_code: of the program.
         codes: of the findings that are damage.
         error: what it refused with.
@@ -57,11 +65,16 @@ class Said:
     exit_code: int
     codes: tuple[str, ...] = ()
     error: str = ""
+    anew: bool = False
+    unseen: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    since: str = ""
 
     def __str__(self) -> str:
         if self.error:
             return f"error {self.exit_code}: {self.error[:90]}"
-        return f"{'yes' if self.good else 'NO'} {self.exit_code} {' '.join(self.codes)}".strip()
+        yes = f"yes from {self.since} on" if self.since else "yes"
+        return f"{yes if self.good else 'NO'} {self.exit_code} {' '.join(self.codes)}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,7 @@ class Verdict:
         after: how the restart ended after that.
         after_error: what Spark refused with then.
         advice: the last advice.
+        hidden: what Spark refuses, and the doctor says that it cannot see.
         faults: what does not agree.
     """
 
@@ -95,6 +109,7 @@ class Verdict:
     after: str
     after_error: str
     advice: tuple[str, ...]
+    hidden: str = ""
     faults: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -114,11 +129,17 @@ class Court:
         shutil.rmtree(self._folder, ignore_errors=True)
         for history in History:
             self._make(history)
-        twin = self._copy(History.WHOLE, "twin")
-        run = query.go_on(twin.root)
-        assert run.error is None, run.text
-        self.expected = output(twin.root)
-        assert sum(self.expected.values()) > 0
+        self._truths = dict[int, Counter[str]]()
+
+    def _truth(self, hours: int) -> Counter[str]:
+        """Returns what the query has put out after some more hours when nothing disturbs it."""
+        if hours not in self._truths:
+            twin = self._copy(History.WHOLE, "twin")
+            run = self._query.go_on(twin.root, hours)
+            assert run.error is None, run.text
+            self._truths[hours] = output(twin.root)
+            assert sum(self._truths[hours].values()) > 0
+        return self._truths[hours]
 
     def _make(self, history: History) -> None:
         root = self._folder / history.name.lower()
@@ -143,56 +164,84 @@ class Court:
     def try_kind(self, kind: Kind) -> Verdict:
         """Damages two copies; restarts one as it is, and the other one after our advice."""
         place = self._damaged(kind, "damaged")
-        storage = place.storage
-        said = {
-            "doctor": _say(lambda: _doctor(storage, deep=False)),
-            "deep": _say(lambda: _doctor(storage, deep=True)),
-            "verify": _say(lambda: _verify(storage)),
-            "repair": _say(lambda: _repair(storage)),
-            "plan": _say(lambda: _plan(storage)),
-        }
-        run = self._query.go_on(place.root)
-        spark = self._judge(place, run, exact=True)
+        said = _asked(place.storage)
+        run, spark = self._go_on(place, kind.hours, exact=True)
         cured = self._damaged(kind, "cured")
-        steps = list(_follow(cured.storage))
+        steps = list(_follow(cured))
         final = _say(lambda: _doctor(cured.storage, deep=True))
-        after, then = Outcome.NOT_TRIED, Run()
+        then, after = Run(), Outcome.NOT_TRIED
         if final.good:
-            then = self._query.go_on(cured.root)
             exact = not any(one.startswith("rollback") for one in steps)
-            after = self._judge(cured, then, exact=exact)
+            then, after = self._go_on(cured, kind.hours, exact=exact)
         verdict = Verdict(
-            kind.group, kind.name, kind.history.value, self._query.layout.value,
-            spark.value, run.error or "", *(str(one) for one in said.values()),
-            tuple(steps), after.value, then.error or "", _advice(cured.storage),
-        )  # fmt: skip
-        faults = tuple(_faults(spark, said, final, after, verdict))
-        return replace(verdict, faults=faults)
+            kind.group,
+            kind.name,
+            kind.history.value,
+            self._query.layout.value,
+            spark=spark.value,
+            error=run.error or "",
+            doctor=str(said["doctor"]),
+            deep=str(said["deep"]),
+            verify=str(said["verify"]),
+            repair=str(said["repair"]),
+            plan=str(said["plan"]),
+            steps=tuple(steps),
+            after=after.value,
+            after_error=then.error or "",
+            advice=final.advice,
+            hidden=_hidden(kind, spark, said["deep"]),
+        )
+        return replace(verdict, faults=tuple(_faults(spark, said, final, after, verdict)))
 
     def _damaged(self, kind: Kind, name: str) -> Place:
         place = self._copy(kind.history, name)
         kind.damage(place)
         return place
 
-    def _judge(self, place: Place, run: Run, *, exact: bool) -> Outcome:
+    def _go_on(self, place: Place, hours: int, *, exact: bool) -> tuple[Run, Outcome]:
+        truth, began = self._truth(hours), time.time_ns()
+        run = self._query.go_on(place.root, hours)
         if run.error is not None:
-            return Outcome.REFUSED
+            return run, Outcome.REFUSED
         found = output(place.root)
-        same = found == self.expected if exact else set(found) == set(self.expected)
-        return Outcome.RIGHT if same else Outcome.WRONG
+        if found == truth or (set(found) == set(truth) and not exact):
+            return run, Outcome.RIGHT
+        anew = output(place.root, since=began) == truth
+        return run, Outcome.ANEW if anew else Outcome.WRONG
+
+
+def _asked(storage: Storage) -> dict[str, Said]:
+    return {
+        "doctor": _say(lambda: _doctor(storage, deep=False)),
+        "deep": _say(lambda: _doctor(storage, deep=True)),
+        "verify": _say(lambda: _verify(storage)),
+        "repair": _say(lambda: _repair(storage)),
+        "plan": _say(lambda: _plan(storage)),
+    }
 
 
 def _say(ask: Callable[[], Said]) -> Said:
     try:
         return ask()
     except StatemaintError as error:
-        return Said(good=False, exit_code=error.exit_code, error=str(error))
+        anew = "begins with its first batch" in str(error)
+        text = str(error)
+        return Said(good=False, exit_code=error.exit_code, error=text, anew=anew, advice=(text,))
 
 
 def _doctor(storage: Storage, *, deep: bool) -> Said:
     found = doctor(storage, deep=deep)
     good = found.restarts and not found.misplaced
-    return Said(good, 3 if damaged(found.findings) else 0, _codes(found.findings))
+    anew = good and found.checkpoint.resumes is None
+    return Said(
+        good,
+        3 if damaged(found.findings) else 0,
+        _codes(found.findings),
+        anew=anew,
+        unseen=found.unseen,
+        advice=found.next,
+        since=found.restarts_since or "",
+    )
 
 
 def _verify(storage: Storage) -> Said:
@@ -218,8 +267,9 @@ def _codes(findings: Any) -> tuple[str, ...]:
     return tuple(sorted({one.code.value for one in findings if one.damage}))
 
 
-def _follow(storage: Storage) -> Iterator[str]:
+def _follow(place: Place) -> Iterator[str]:
     """Follows the doctor's advice to its end, and says what was done."""
+    storage = place.storage
     for _ in range(3):
         try:
             found = doctor(storage, deep=True)
@@ -228,7 +278,7 @@ def _follow(storage: Storage) -> Iterator[str]:
             return
         if not damaged(found.findings):
             break
-        step = _mended(storage) or _moved(storage, found) or _gone_back(storage, found)
+        step = _mended(storage) or _moved(place, found) or _gone_back(storage, found)
         if step is None:
             break
         yield step
@@ -251,9 +301,12 @@ def _mended(storage: Storage) -> str | None:
     return "repair"
 
 
-def _moved(storage: Storage, found: Diagnosis) -> str | None:
-    del storage, found
-    return None
+def _moved(place: Place, found: Diagnosis) -> str | None:
+    """Moves out of the stores' directories what the doctor names."""
+    named = [one.path for one in found.findings if one.code in _ASIDE and one.path]
+    for path in named:
+        shutil.move(place.checkpoint / path, place.root / "aside")
+    return "move aside" if named else None
 
 
 def _gone_back(storage: Storage, found: Diagnosis) -> str | None:
@@ -271,31 +324,42 @@ def _gone_back(storage: Storage, found: Diagnosis) -> str | None:
     return f"rollback {batch}"
 
 
-def _advice(storage: Storage) -> tuple[str, ...]:
-    try:
-        return doctor(storage, deep=True).next
-    except StatemaintError as error:
-        return (str(error),)
+def _hidden(kind: Kind, spark: Outcome, deep: Said) -> str:
+    """Returns what nothing in the checkpoint tells, and the doctor says so itself."""
+    told = kind.unseen and any(one.startswith(kind.unseen) for one in deep.unseen)
+    return kind.unseen if told and spark is Outcome.REFUSED and deep.good else ""
 
 
 def _faults(
     spark: Outcome, said: dict[str, Said], final: Said, after: Outcome, verdict: Verdict
 ) -> Iterator[str]:
-    deep, shallow = said["deep"], said["doctor"]
-    for name, one in (("doctor", shallow), ("doctor --deep", deep)):
+    if not verdict.hidden:
+        yield from _of_the_restart(spark, said)
+        if after in (Outcome.WRONG, Outcome.REFUSED):
+            yield f"after our advice: {after}"
+    yield from _of_the_verbs(said)
+    if not (final.good or final.anew) and not any(_CANNOT in one for one in final.advice):
+        yield "it is not said that it cannot be mended"
+
+
+def _of_the_restart(spark: Outcome, said: dict[str, Said]) -> Iterator[str]:
+    deep = said["deep"]
+    for name, one in (("doctor", said["doctor"]), ("doctor --deep", deep)):
         if spark is Outcome.REFUSED and (one.good or not one.exit_code):
             yield f"{name} calls good what Spark refuses"
         if spark is Outcome.RIGHT and not one.good:
             yield f"{name} calls broken what Spark loads"
+        if (spark is Outcome.ANEW) != one.anew:
+            yield f"{name} does not say rightly whether the query begins anew"
     if spark is Outcome.WRONG and (deep.good or not deep.exit_code):
         yield "doctor --deep calls good what is wrong"
+
+
+def _of_the_verbs(said: dict[str, Said]) -> Iterator[str]:
+    deep = said["deep"]
     if any(one.exit_code == 1 for one in said.values()):
         yield "a fault of ours"
     if deep.codes != said["verify"].codes:
         yield "doctor --deep and verify --deep disagree"
     if deep.codes and "deletes" in said["plan"].codes and not deep.good:
         yield "plan deletes from what is broken"
-    if after in (Outcome.WRONG, Outcome.REFUSED):
-        yield f"after our advice: {after}"
-    if not final.good and not any("cannot be mended" in one for one in verdict.advice):
-        yield "it is not said that it cannot be mended"

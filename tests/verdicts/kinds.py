@@ -63,6 +63,8 @@ class Kind:
         history: what happened before.
         layouts: what kinds of state it can be done to.
         shape: what kind of query it is done to.
+        hours: how many more files of input the restarted query reads.
+        unseen: what the doctor has to call unseen where nothing in the checkpoint tells.
     """
 
     group: str
@@ -71,6 +73,8 @@ class Kind:
     history: History = History.WHOLE
     layouts: tuple[Layout, ...] = _ALL
     shape: Shape = Shape.DEDUPLICATION
+    hours: int = 1
+    unseen: str = ""
 
     @property
     def title(self) -> str:
@@ -246,7 +250,8 @@ def _folders() -> Iterator[Kind]:
     )
     yield Kind(group, "partition 1 empty", _directory(_at("state", "0", "1")))
     yield Kind(group, "operator 0 missing", _removed("state", "0"))
-    yield Kind(group, "operator 1 missing", _removed("state", "1"))
+    untold = "operators without any trace"
+    yield Kind(group, "operator 1 missing", _removed("state", "1"), unseen=untold)
     yield Kind(group, "operator 1 missing", _removed("state", "1"), History.MAINTAINED)
     one = _removed("state", "1", "0", JOIN)
     yield Kind(group, "one store of a join missing", one, shape=Shape.JOIN)
@@ -260,7 +265,7 @@ def _folders() -> Iterator[Kind]:
     yield Kind(group, "a broken partition 7", _copied_partition(7, whole=False))
     yield Kind(group, "a copy of operator 0 as operator 2", _copied_operator(2, whole=True))
     yield Kind(group, "a broken operator 2", _copied_operator(2, whole=False))
-    yield Kind(group, "an operator 2 with metadata of its own", _foreign_operator)
+    yield Kind(group, "an operator 2 with metadata of its own", _foreign_operator, unseen=untold)
     yield Kind(group, "the very first batch never committed", _at_the_beginning)
     yield Kind(group, "partition 0 copied over partition 1", _partition_over)
     yield Kind(group, "partitions 0 and 1 exchanged", _partitions_exchanged)
@@ -334,6 +339,7 @@ def _changes() -> Iterator[Kind]:
     yield Kind(group, "oldest of a join cut", oldest, shape=Shape.JOIN)
     yield Kind(group, "newest flipped, checksums left", _flipped_under(_change(TOP)))
     yield Kind(group, "newest of another partition", _of_another_partition)
+    yield Kind(group, "newest of another partition, checksums left", _of_another_under_ours)
     yield Kind(group, "newest exchanged with the one before", _exchanged)
     yield Kind(group, "newest a directory", _directory(_change(TOP)))
     yield Kind(group, "newest missing", _spoilt(_change(TOP), gone), History.MAINTAINED)
@@ -350,6 +356,10 @@ def _flipped_under(at: Callable[[Place], Path]) -> Damage:
 
 def _of_another_partition(place: Place) -> None:
     copy(place.change(TOP, 1), place.change(TOP))
+
+
+def _of_another_under_ours(place: Place) -> None:
+    place.change(TOP).write_bytes(place.change(TOP, 1).read_bytes())
 
 
 def _exchanged(place: Place) -> None:
@@ -379,8 +389,15 @@ def _snapshots() -> Iterator[Kind]:
     )
     yield Kind(group, "newest of another partition", _snapshot_of_another_partition)
     yield Kind(group, "newest a directory", _directory(_snapshot(BASE)))
+    yield Kind(group, "older a directory", _directory(_snapshot(4)))
     yield Kind(group, "an old one above the log", _above(TOP + 1), layouts=_WITHOUT_IDS)
-    yield Kind(group, "an old one far above the log", _above(TOP + 10), layouts=_WITHOUT_IDS)
+    yield Kind(
+        group,
+        "an old one two batches above the log",
+        _above(TOP + 2),
+        layouts=_WITHOUT_IDS,
+        hours=3,
+    )
     yield Kind(group, "a change above the log", _change_above)
 
 
@@ -420,54 +437,49 @@ def _strays() -> Iterator[Kind]:
         yield Kind(group, f"`{name}`", _stray(name))
     yield Kind(group, f"`.{TOP}.delta.<uuid>.tmp`", _stray(f".{TOP}.delta.{_UUID}.tmp"))
     yield Kind(group, "`foo`", _stray("foo"))
-    for version, what in ((TOP + 1, "delta"), (12, "snapshot")):
-        yield Kind(
-            group,
-            f"a directory named as the next {what}",
-            _directory(lambda place, v=version, w=what: place.store() / place.name(v, w)),
-            layouts=_WITHOUT_IDS,
-        )
-    yield Kind(
-        group,
-        "a directory with a file, named as the next delta",
-        _directory(lambda place: place.store() / place.name(TOP + 1, "delta"), with_file=True),
-        layouts=_WITHOUT_IDS,
-    )
+    for version, what in ((TOP + 1, "delta"), (TOP + 2, "snapshot")):
+        taken = _directory(_named(version, what))
+        name = f"a directory named as the next {what}"
+        yield Kind(group, name, taken, layouts=_WITHOUT_IDS)
+    full = _directory(_named(TOP + 1, "delta"), with_file=True)
+    name = "a directory with a file, named as the next delta"
+    yield Kind(group, name, full, layouts=_WITHOUT_IDS)
+
+
+def _named(version: int, kind: str) -> Callable[[Place], Path]:
+    return lambda place: place.store() / place.name(version, kind)
 
 
 def _checksums() -> Iterator[Kind]:
     group = "checksum files"
     for what, at in (("newest change", _change(TOP)), ("newest snapshot", _snapshot(BASE))):
-        yield Kind(group, f"Hadoop's, of the {what}, wrong", _wrong_side(at))
-        yield Kind(
-            group,
-            f"Hadoop's, of the {what}, missing",
-            lambda place, at=at: side(at(place)).unlink(),
-        )
-        yield Kind(
-            group,
-            f"Hadoop's, of the {what}, garbled",
-            lambda place, at=at: side(at(place)).write_bytes(b"nothing of the kind"),
-        )
-        yield Kind(
-            group, f"Spark's, of the {what}, wrong", _wrong_sparks(at), layouts=(Layout.ROCKS_V2,)
-        )
-        yield Kind(
-            group,
-            f"Spark's, of the {what}, missing",
-            lambda place, at=at: remove(sparks(at(place))),
-            layouts=(Layout.ROCKS_V2,),
-        )
-        yield Kind(
-            group,
-            f"Spark's, of the {what}, garbled",
-            lambda place, at=at: _write(sparks(at(place)), b"nothing of the kind"),
-            layouts=(Layout.ROCKS_V2,),
-        )
+        hadoops, of_spark = f"Hadoop's, of the {what},", f"Spark's, of the {what},"
+        yield Kind(group, f"{hadoops} wrong", _wrong_side(at))
+        yield Kind(group, f"{hadoops} missing", _lost_side(at))
+        yield Kind(group, f"{hadoops} garbled", _garbled_side(at))
+        only = (Layout.ROCKS_V2,)
+        yield Kind(group, f"{of_spark} wrong", _wrong_sparks(at), layouts=only)
+        yield Kind(group, f"{of_spark} missing", _lost_sparks(at), layouts=only)
+        yield Kind(group, f"{of_spark} garbled", _garbled_sparks(at), layouts=only)
     yield Kind(group, "of a file that is missing", _orphan)
-    yield Kind(
-        group, "Hadoop's, of the newest commit, wrong", _wrong_side(_at("commits", str(LAST)))
-    )
+    of_commit = _wrong_side(_at("commits", str(LAST)))
+    yield Kind(group, "Hadoop's, of the newest commit, wrong", of_commit)
+
+
+def _lost_side(at: Callable[[Place], Path]) -> Damage:
+    return lambda place: side(at(place)).unlink()
+
+
+def _garbled_side(at: Callable[[Place], Path]) -> Damage:
+    return lambda place: side(at(place)).write_bytes(b"nothing of the kind")
+
+
+def _lost_sparks(at: Callable[[Place], Path]) -> Damage:
+    return lambda place: remove(sparks(at(place)))
+
+
+def _garbled_sparks(at: Callable[[Place], Path]) -> Damage:
+    return lambda place: _write(sparks(at(place)), b"nothing of the kind")
 
 
 def _wrong_side(at: Callable[[Place], Path]) -> Damage:

@@ -1,4 +1,4 @@
-"""A copy of the query's root that is about to be damaged: its files by version, and how to spoil."""
+"""A copy of the query's root that is about to be damaged: its files, and how to spoil them."""
 
 import json
 import re

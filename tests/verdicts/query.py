@@ -91,6 +91,7 @@ _PER_HOUR = 6
 _FAR = 24 * 365
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _EXCEPTION = re.compile(r"\b(?:[a-z]+\.)+([A-Z]\w*(?:Exception|Error))\b:? ?([^\n]{0,80})")
+_CAUSE = re.compile(r"terminated with exception: (.{0,100}?)(?: SQLSTATE|\n|$)")
 _WRAPPERS = ("STREAM_FAILED", "FAILED_EXECUTE_UDF")
 
 
@@ -126,11 +127,11 @@ class Query:
         _write_hours(root / "input", range(BATCHES))
         self._run(root, _BUILDING, {"maxFilesPerTrigger": "1"})
 
-    def go_on(self, root: Path) -> Run:
-        """Restarts on one more file of input, which also closes all windows."""
-        _write_hours(root / "input", [BATCHES], last=True)
+    def go_on(self, root: Path, hours: int = 1) -> Run:
+        """Restarts on some more files of input, the last of which closes all windows."""
+        _write_hours(root / "input", range(BATCHES, BATCHES + hours), last=BATCHES + hours - 1)
         try:
-            self._run(root, {}, {})
+            self._run(root, {}, {"maxFilesPerTrigger": "1"} if hours > 1 else {})
         except (PySparkException, Py4JJavaError) as error:
             return Run(_named(str(error)), str(error))
         finally:
@@ -155,9 +156,9 @@ class Query:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def output(root: Path) -> Counter[str]:
-    """Returns all rows that the query has put out."""
-    files = (root / "output").glob("*.json")
+def output(root: Path, since: int = 0) -> Counter[str]:
+    """Returns all rows that the query has put out since a time, in nanoseconds."""
+    files = [file for file in (root / "output").glob("*.json") if file.stat().st_mtime_ns > since]
     return Counter(row for file in files for row in json.loads(file.read_text()))
 
 
@@ -166,7 +167,10 @@ def _named(text: str) -> str:
     if conditions:
         return str(conditions[-1])
     exceptions = [one for one in _EXCEPTION.findall(text) if one[0] != "SparkException"]
-    return ": ".join(exceptions[-1]).rstrip(": ") if exceptions else text[:120]
+    if exceptions:
+        return ": ".join(exceptions[-1]).rstrip(": ")
+    cause = _CAUSE.search(text)
+    return cause[1] if cause else text[:120]
 
 
 def _hours(rows: DataFrame) -> DataFrame:
@@ -186,23 +190,25 @@ def _put_out(folder: Path, rows: DataFrame, batch: int) -> None:
     (folder / f"{batch}.json").write_text(json.dumps(found))
 
 
-def _write_hours(folder: Path, hours: Iterable[int], *, last: bool = False) -> None:
+def _write_hours(folder: Path, hours: Iterable[int], *, last: int = -1) -> None:
     for hour in hours:
         numbers = range(_PER_HOUR)
         # One order of the hour before comes once more.
         orders = [_order(hour - 1, _PER_HOUR - 1), *(_order(hour, number) for number in numbers)]
         # Half of the payments come an hour later than their orders, and some never.
         payments = [_payment(hour, number) for number in numbers if number % 3]
-        if last:
+        if hour >= BATCHES:  # more orders of windows that are open already
+            orders += [_order(hour - 1, number, late=True) for number in numbers]
+        if hour == last:
             orders.append(_order(_FAR, 0))
             payments.append(_payment(_FAR, 0))
         _write(folder / "orders" / f"hour-{hour:04d}.json", orders)
         _write(folder / "payments" / f"hour-{hour:04d}.json", payments)
 
 
-def _order(hour: int, number: int) -> dict[str, Any]:
+def _order(hour: int, number: int, *, late: bool = False) -> dict[str, Any]:
     return {
-        "order_id": f"{hour}-{number}",
+        "order_id": f"{hour}-{number}{'-late' if late else ''}",
         "region": f"region {number % 3}",
         "cents": 100 * hour + number,
         "ordered_at": _time(hour, number),

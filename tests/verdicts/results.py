@@ -1,0 +1,109 @@
+"""What the verdict matrix has found: kept in a file, and shown as a table."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.verdicts.judge import Outcome, Verdict
+from tests.verdicts.kinds import KINDS
+from tests.verdicts.query import Layout
+
+_Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Verdicts by layout and kind."""
+
+    verdicts: dict[_Key, Verdict]
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """Returns what was kept; nothing where there is no such file."""
+        found = cls({})
+        for one in json.loads(path.read_text()) if path.exists() else ():
+            listed = {key: tuple(value) for key, value in one.items() if isinstance(value, list)}
+            found.add(Verdict(**{**one, **listed}))
+        return found
+
+    def write(self, path: Path) -> None:
+        """Keeps all of it."""
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps([one.as_json() for one in self.verdicts.values()], indent=1))
+
+    def add(self, one: Verdict) -> None:
+        """Adds a verdict in place of an earlier one."""
+        self.verdicts[one.layout, one.group, one.kind, one.history] = one
+
+    @property
+    def disagreeing(self) -> list[Verdict]:
+        """Returns the verdicts that are not Spark's, or whose advice leads nowhere."""
+        return [one for one in self.verdicts.values() if one.faults]
+
+    @property
+    def complete(self) -> bool:
+        """Returns whether every kind was tried with every layout that it can be done to."""
+        return all(key in self.verdicts for key in _keys())
+
+
+def _keys() -> Iterator[_Key]:
+    for kind in KINDS:
+        for layout in kind.layouts:
+            yield layout.value, kind.group, kind.name, kind.history.value
+
+
+def table(results: Results) -> str:
+    """Returns the whole table, in Markdown."""
+    return "\n".join([*_summary(results), "", *_rows(results)])
+
+
+def _summary(results: Results) -> Iterator[str]:
+    counts = Counter(one.layout for one in results.verdicts.values())
+    tried = ", ".join(f"{counts[one.value]} {one.value}" for one in Layout)
+    hidden = sum(bool(one.hidden) for one in results.verdicts.values())
+    kinds = len({key[1:] for key in results.verdicts})
+    yield f"{kinds} kinds, {len(results.verdicts)} verdicts ({tried})."
+    yield f"{len(results.disagreeing)} of them disagree. In {hidden} nothing that is left shows the"
+    yield "damage, and `doctor` says that it cannot see such a thing."
+
+
+def _rows(results: Results) -> Iterator[str]:
+    yield "| what was done | Spark 4.3 then | `doctor --deep` | after the advice |"
+    yield "|---|---|---|---|"
+    group = ""
+    for kind in KINDS:
+        if kind.group != group:
+            group = kind.group
+            yield f"| **{group}** | | | |"
+        found: dict[str, list[Layout]] = {}
+        for layout in kind.layouts:
+            one = results.verdicts[layout.value, kind.group, kind.name, kind.history.value]
+            found.setdefault(_cells(one), []).append(layout)
+        where = "" if kind.history.value == "whole log" else f" ({kind.history})"
+        for cells, layouts in found.items():
+            only = "" if len(found) == 1 and layouts == list(Layout) else f" [{_named(layouts)}]"
+            yield f"| {kind.name}{where}{only} | {cells} |"
+
+
+def _named(layouts: list[Layout]) -> str:
+    return ", ".join(one.value.removeprefix("RocksDB ") for one in layouts)
+
+
+def _cells(one: Verdict) -> str:
+    spark = one.spark if one.spark != Outcome.REFUSED else f"refused: {_brief(one.error)}"
+    doctor = "yes; unseen" if one.hidden else one.deep.partition(": ")[0]
+    return f"{spark} | {doctor} | {_end(one)}"
+
+
+def _brief(error: str) -> str:
+    name = error.rpartition(".")[2] if error.isupper() or "." in error else error
+    return f"`{name[:60]}`".replace("|", "/")
+
+
+def _end(one: Verdict) -> str:
+    steps = ", ".join(step for step in one.steps if not step.startswith("maintain"))
+    if one.after == Outcome.NOT_TRIED:
+        return f"{steps}; cannot be mended".removeprefix("; ")
+    return f"{steps}: {one.after}".removeprefix(": ")
