@@ -9,7 +9,7 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
 
-.PHONY: help setup parts test-parts check test test-sparks test-mends bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-sparks test-mends test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -41,6 +41,9 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 
 test-mends: setup ## break, mend and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_MENDS=all $(BIN)/python -m pytest tests/spark/test_mend.py $(ARGS)
+
+test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
+	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
 
 checkpoints: setup ## make the files of tests/checkpoints anew with each of those Sparks
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.make $(ARGS)

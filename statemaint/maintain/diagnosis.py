@@ -35,6 +35,7 @@ _OF_ALL_BATCHES = frozenset(
         FindingCode.MISSING_SOURCE_LOG,
         FindingCode.UNLOADABLE_NAME,
         FindingCode.UNREADABLE_METADATA,
+        FindingCode.FOREIGN_OPERATOR,
     }
 )
 # The last one does not fail: Spark takes the snapshot for the state, and is silently wrong.
@@ -78,6 +79,7 @@ _ADVICE = {
     FindingCode.NO_STATE: "put the folder `state` back from a copy",
     FindingCode.UNLOADABLE_NAME: _ASIDE,
     FindingCode.BLOCKED_NAME: _ASIDE,
+    FindingCode.FOREIGN_OPERATOR: "move the folders of foreign operators out of `state`",
 }
 _ELSE = "see the runbook"
 _MENDABLE = frozenset(
@@ -91,7 +93,9 @@ _MENDABLE = frozenset(
         FindingCode.UNREADABLE_METADATA,
     }
 )
-_BY_HAND = frozenset({FindingCode.UNLOADABLE_NAME, FindingCode.BLOCKED_NAME})
+_BY_HAND = frozenset(
+    {FindingCode.UNLOADABLE_NAME, FindingCode.BLOCKED_NAME, FindingCode.FOREIGN_OPERATOR}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +244,7 @@ class Diagnosis:
 
     def _way_out(self) -> Iterator[str]:
         """Yields where to go back to where the query does not restart, or that there is no way."""
-        if self.restarts and not self.misplaced:
+        if self.restarts and not (self.misplaced or self.doubtful):
             return
         batch = self.goes_back_to
         if batch is not None:

@@ -72,8 +72,9 @@ def _resumes(found: Verification) -> bool:
     if version is None:
         return True
     # What of the logs stops a restart is another matter: `Diagnosis.blockers`.
-    damage = (one for one in found.findings if one.code not in OF_LOGS)
-    if batch_of(version) in _spoiled(damage, found.checkpoint):
+    of_state = [one for one in found.findings if one.code not in OF_LOGS]
+    read = [one for one in of_state if not is_doubt(one, found.checkpoint)]
+    if batch_of(version) in _spoiled(read):
         return False
     return all(
         version in store.versions.loadable(version, version) for store in _asked(found.checkpoint)
@@ -154,7 +155,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     required, target = checkpoint.required, checkpoint.target
     if required is None or target is None:
         return
-    spoiled = _spoiled(findings, checkpoint)
+    spoiled = _spoiled(findings)
     loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
     for batch in checkpoint.batches:
         version = version_of(batch)
@@ -163,10 +164,10 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
             yield batch
 
 
-def _spoiled(findings: Iterable[Finding], checkpoint: Checkpoint) -> set[int]:
-    """Returns the batches that Spark fails to load; rows out of place load all the same."""
+def _spoiled(findings: Iterable[Finding]) -> set[int]:
+    # Rows out of place load all the same; `misplaced` tells them.
     damage = (one for one in findings if one.damage and one.code not in OF_ROWS)
-    return {batch for one in damage if not is_doubt(one, checkpoint) for batch in one.batches}
+    return {batch for one in damage for batch in one.batches}
 
 
 _Chains = list[tuple[Store, Chain]]

@@ -26,7 +26,13 @@ from statemaint.plan.cures import (
 from statemaint.plan.health import batches_through, diagnose
 from statemaint.plan.log_health import diagnose_logs
 from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
-from statemaint.plan.name_health import blocks_batch, blocks_load, names_snapshot
+from statemaint.plan.name_health import (
+    blocks_batch,
+    blocks_load,
+    name_findings,
+    names_snapshot,
+    unloadable,
+)
 from statemaint.plan.plan import MOST_SKEW, plan
 from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.stale_findings import (
@@ -72,6 +78,7 @@ __all__ = [
     "families_of",
     "has_families",
     "judge",
+    "name_findings",
     "names_snapshot",
     "newest_to_go_back_to",
     "observed",
@@ -82,5 +89,6 @@ __all__ = [
     "rolled_back",
     "self_checking",
     "stale_finding",
+    "unloadable",
     "witness",
 ]

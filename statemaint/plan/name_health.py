@@ -8,6 +8,7 @@ from statemaint.model.files import UnknownFile
 from statemaint.model.findings import Finding, FindingCode
 
 _MOST = 2**63 - 1  # a Java long
+_ID = re.compile(r"_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _CHANGES = (".delta", ".changelog")
 _SNAPSHOTS = (".snapshot", ".zip")
 
@@ -39,10 +40,11 @@ def unloadable(store: Store, name: str) -> bool:
     """Returns whether Spark fails to load a store because of a name in its directory.
 
     Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
-    name that ends like a snapshot's as a number.
+    name that ends like a snapshot's as a number, behind which RocksDB may have a unique id.
     """
     suffix = ".snapshot" if store.rocks is None else ".zip"
-    return name.endswith(suffix) and not _is_long(name.removesuffix(suffix))
+    version = _ID.sub("", name.removesuffix(suffix)) if store.rocks else name.removesuffix(suffix)
+    return name.endswith(suffix) and not _is_long(version)
 
 
 def blocks_batch(found: Finding, version: int) -> bool:

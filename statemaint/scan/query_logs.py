@@ -157,8 +157,6 @@ def committed_ids(
             detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
             code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)
             notes.add(code, detail, path=path, offset=error.offset, batches=lost)
-    if not commits:
-        notes.add(FindingCode.NO_COMMITTED_BATCH, "no batch is committed yet: nothing to do")
     return found
 
 

@@ -106,3 +106,13 @@ def store_names(known: Evidence, operator: int) -> frozenset[str]:
 def unused_stores(known: Evidence, expected: Iterable[StoreId]) -> tuple[StoreId, ...]:
     """Returns the listed stores that no batch reads, ascending."""
     return tuple(sorted(known.listed - set(expected)))
+
+
+def foreign_operators(known: Evidence) -> tuple[int, ...]:
+    """Returns the operators that have metadata and that the query does not have, ascending.
+
+    Mirrors `OperatorStateMetadata`'s validation: Spark compares all that is below `state/` with
+    the operators of the query. Only commits with unique ids say which these are.
+    """
+    declared = known.operators.keys() - known.copied
+    return tuple(sorted(declared - known.named.keys())) if known.named else ()

@@ -30,7 +30,7 @@ from statemaint.scan.query_logs import (
     row_checksums_of,
 )
 from statemaint.scan.readable import with_unreadable
-from statemaint.scan.required import Evidence, expected_stores, unused_stores
+from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
@@ -85,6 +85,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     listed = storage.now()
     layout = sort_out(storage.list("state"), provider)
     _check_offsets(offsets, commits, layout, notes)
+    _check_begun(offsets, commits, layout, notes)
     attested = _attested(storage)
     operators = tuple(_operators(storage, layout, notes))
     counts = _counts(storage, layout, ids, offsets, pinned) if provider is Provider.ROCKSDB else {}
@@ -126,7 +127,12 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         commit=commits[max(commits)] if commits else None,
         running=offsets.get(max(commits, default=-1) + 1),
         counts=counts,
-        findings=(*notes.findings, *_unknown(layout), *_unused(unused)),
+        findings=(
+            *notes.findings,
+            *_unknown(layout),
+            *_unused(unused),
+            *_foreign(foreign_operators(known)),
+        ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
     )
@@ -156,6 +162,20 @@ def _check_offsets(
         "mix old state into the new; provider and codec are unknown. Put the logs back from a copy"
     )
     notes.add(FindingCode.UNREADABLE_OFFSET, detail, path="offsets")
+
+
+def _check_begun(
+    offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
+) -> None:
+    if commits:
+        return
+    only = (
+        "there is only metadata: no batch has begun, or all else was removed; a query that is "
+        "started here begins with its first batch"
+    )
+    empty = not (offsets or layout.stores)
+    detail = only if empty else "no batch is committed yet: nothing to do"
+    notes.add(FindingCode.NO_COMMITTED_BATCH, detail)
 
 
 def _check_state(
@@ -311,6 +331,16 @@ def _unused(stores: Iterable[StoreId]) -> Iterator[Finding]:
             "restart reads it, and it is kept"
         )
         yield Finding(FindingCode.UNUSED_STORE, detail, path=store.directory)
+
+
+def _foreign(operators: Iterable[int]) -> Iterator[Finding]:
+    for number in operators:
+        path = f"state/{number}"
+        detail = (
+            f"{path} has metadata of an operator that the newest commit does not name: Spark 4.0 "
+            "and later refuse to start a query that has other operators; move the folder away"
+        )
+        yield Finding(FindingCode.FOREIGN_OPERATOR, detail, path=path)
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:

@@ -237,14 +237,19 @@ def test_it_has_an_answer_to_every_damage(case: tuple[Damage, str]) -> None:
     assert json.loads(json.dumps(doctor_json(found)))["restarts"] is found.restarts
 
 
-def test_a_checksum_of_hadoop_that_does_not_fit_stops_a_restart(storage: MemoryStorage) -> None:
-    """We read the file all the same; Spark on a local disk does not."""
+def test_a_checksum_of_hadoop_that_does_not_fit_leaves_a_doubt(storage: MemoryStorage) -> None:
+    """Spark reads the files of an HDFS-backed store without it: a wrong file loads as well."""
     storage.write("state/0/1/22.delta", [delta_bytes([(b"another1", bytes(8))])], overwrite=True)
     storage.write("state/0/1/.22.delta.crc", [hadoop(b"what was there before")])
     found = doctor(storage)
     (stale,) = [one for one in found.findings if one.damage]
     assert (stale.code, stale.batches) == ("STALE_CHECKSUM", (21, 22, 23, 24))
-    assert (found.restarts, found.goes_back_to) == (False, 20)
+    assert (found.restarts, found.doubtful, found.goes_back_to) == (True, True, 20)
+    assert said(storage)["restart"] == (
+        "yes, behind batch 24 (state version 25), with wrong rows where the file is wrong that does"
+        " not fit its checksum"
+    )
+    assert "--to-batch 20" in found.next[-1]
 
 
 def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -> None:

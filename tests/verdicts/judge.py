@@ -31,7 +31,11 @@ from tests.verdicts.query import Query, Run, output
 
 MONTH = 30 * 86_400.0
 _CANNOT = "cannot be mended from what is left"
-_ASIDE = (FindingCode.UNLOADABLE_NAME, FindingCode.BLOCKED_NAME)
+_ASIDE = (
+    FindingCode.UNLOADABLE_NAME,
+    FindingCode.BLOCKED_NAME,
+    FindingCode.FOREIGN_OPERATOR,
+)
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 
 

@@ -172,7 +172,12 @@ def _metadata() -> Iterator[Kind]:
     yield Kind(group, "empty", _spoilt(path, empty))
     yield Kind(group, "garbled", _spoilt(path, garbled))
     yield Kind(group, "a directory", _directory(path))
+    yield Kind(group, "with another id", _spoilt(path, _another_query))
     yield Kind(group, "missing", _lost(path), History.MAINTAINED)
+
+
+def _another_query(_: bytes) -> bytes:
+    return f'{{"id":"{_UUID}"}}'.encode()
 
 
 def _commits() -> Iterator[Kind]:
@@ -437,6 +442,8 @@ def _strays() -> Iterator[Kind]:
         yield Kind(group, f"`{name}`", _stray(name))
     yield Kind(group, f"`.{TOP}.delta.<uuid>.tmp`", _stray(f".{TOP}.delta.{_UUID}.tmp"))
     yield Kind(group, "`foo`", _stray("foo"))
+    for name in (f"5_{_UUID}.zip", "5_foo.zip"):
+        yield Kind(group, f"`{name.replace(_UUID, '<uuid>')}`", _stray(name), layouts=_ROCKS)
     for version, what in ((TOP + 1, "delta"), (TOP + 2, "snapshot")):
         taken = _directory(_named(version, what))
         name = f"a directory named as the next {what}"

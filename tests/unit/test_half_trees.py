@@ -1,0 +1,102 @@
+"""A checkpoint of which a whole tree is missing: each has a sentence of its own."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from statemaint.errors import NotACheckpointError
+from statemaint.maintain import doctor, maintain, verify
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=2, grace=0, orphan_age=0)
+WITH_WATERMARK = (
+    b'v1\n{"batchWatermarkMs":5,"conf":{"spark.sql.shuffle.partitions":"2"}}\n{"logOffset":8}'
+)
+
+
+def without(*trees: str) -> MemoryStorage:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    for path in list(storage.files):
+        if path.partition("/")[0] in trees:
+            storage.delete(path)
+    return storage
+
+
+@pytest.mark.parametrize(
+    ("trees", "code", "sentence"),
+    [
+        (
+            ["metadata"],
+            "MISSING_METADATA",
+            "metadata, which has the query's id, is missing: Spark 4.2",
+        ),
+        (
+            ["commits"],
+            "MISSING_COMMIT",
+            "commits/ is missing or empty although batch 24 was planned",
+        ),
+        (["offsets"], "UNREADABLE_OFFSET", "offsets/ is missing or empty although batches are com"),
+        (
+            ["offsets", "commits"],
+            "UNREADABLE_OFFSET",
+            "offsets/ and commits/ are missing or empty although there is state: a restart would",
+        ),
+        (
+            ["offsets", "commits", "metadata"],
+            "UNREADABLE_OFFSET",
+            "offsets/ and commits/ are missing or empty although there is state",
+        ),
+    ],
+)
+def test_each_missing_tree_has_its_own_sentence(
+    trees: Sequence[str], code: str, sentence: str
+) -> None:
+    storage = without(*trees)
+    before = dict(storage.files)
+    found = [one for one in verify(storage).findings if one.damage]
+    assert [one.code for one in found] == [code]
+    assert found[0].detail.startswith(sentence)
+    assert doctor(storage).restarts is (code == "MISSING_COMMIT")
+    maintain(storage, TIGHT)
+    if trees != ["commits"]:
+        left = {path for path in storage.files if not path.startswith("_statemaint/")}
+        assert left == set(before)
+
+
+def test_a_query_with_a_watermark_has_lost_its_state() -> None:
+    storage = without("state")
+    found = doctor(storage)
+    assert (found.restarts, [one.damage for one in found.findings]) == (True, [False])
+    assert found.findings[0].detail == (
+        "state/ is missing or empty: a query restarts only if no operator of it has state"
+    )
+    storage.write("offsets/24", [WITH_WATERMARK], overwrite=True)
+    for number in range(9):
+        storage.write(f"sources/0/{number}", [b"v1\n{}"])
+    found = doctor(storage)
+    assert [(one.code, one.damage) for one in found.findings] == [("NO_STATE", True)]
+    assert not found.restarts
+    assert found.next[-1] == ("this cannot be mended from what is left: it takes state from a copy")
+
+
+def test_where_only_metadata_is_left_a_query_begins_with_its_first_batch() -> None:
+    found = doctor(without("offsets", "commits", "state"))
+    (only,) = found.findings
+    assert only.detail == (
+        "there is only metadata: no batch has begun, or all else was removed; a query that is "
+        "started here begins with its first batch"
+    )
+    assert found.restarts
+
+
+def test_where_nothing_is_left_it_does_as_well() -> None:
+    with pytest.raises(NotACheckpointError, match="a query that is started here begins with its"):
+        doctor(without("offsets", "commits", "state", "metadata"))
+
+
+def test_another_folder_is_none() -> None:
+    with pytest.raises(NotACheckpointError, match="neither offsets/ nor commits/ nor state/ nor"):
+        doctor(MemoryStorage({"data/part-0.parquet": b""}))

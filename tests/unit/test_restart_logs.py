@@ -1,0 +1,137 @@
+"""What a restart reads of the logs before any state: offsets, and the logs of file sources."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from statemaint.codec import logs
+from statemaint.maintain import doctor, verify
+from statemaint.model.findings import Finding
+from statemaint.storage import MemoryStorage, ReadOnly
+from tests.support.checkpoints import write_checkpoint
+
+SEEN = b'v1\n{"path":"file:///in/a.json","timestamp":1,"batchId":1}'
+
+
+def offsets(*sources: str, watermark: object = 0) -> bytes:
+    head = {"batchWatermarkMs": watermark, "conf": {"spark.sql.shuffle.partitions": "2"}}
+    return "\n".join(["v1", json.dumps(head), *sources]).encode()
+
+
+def files(entry: int) -> str:
+    return f'{{"logOffset":{entry}}}'
+
+
+def with_sources(entries: Iterable[str], end: bytes, start: bytes) -> MemoryStorage:
+    """Batches 16 to 24 are in the log; the source's own log has some entries."""
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    storage.write("offsets/23", [start], overwrite=True)
+    storage.write("offsets/24", [end], overwrite=True)
+    for name in entries:
+        storage.write(f"sources/0/{name}", [SEEN])
+    return storage
+
+
+def damage(storage: MemoryStorage) -> list[Finding]:
+    return [one for one in verify(storage).findings if one.damage]
+
+
+def missing(entries: Iterable[str], last: int = 24, first: int = 23) -> list[str | None]:
+    storage = with_sources(entries, offsets(files(last)), offsets(files(first)))
+    found = damage(storage)
+    assert {one.code.value for one in found} <= {"MISSING_SOURCE_LOG"}
+    assert doctor(storage).restarts is (not found)
+    return [one.path for one in found]
+
+
+@pytest.mark.parametrize(
+    ("entries", "lost"),
+    [
+        (["19.compact", "20", "21", "22", "23", "24"], []),
+        (["19.compact", "20", "21", "22", "23", "24", "9.compact", "notes.txt"], []),
+        (["24", "19.compact", "21", "22", "23"], ["sources/0/20"]),
+        (["19.compact", "20", "21", "22", "23"], ["sources/0/24"]),
+        ([], ["sources/0"]),
+        (["19.compact", "20", "21", "22", "23", "24", "26"], ["sources/0/25"]),
+        # Entries below the newest compact one are only read where a batch needs them.
+        (["19.compact", "18", "20", "21", "22", "23", "24"], []),
+    ],
+)
+def test_the_log_must_reach_from_the_newest_compact_entry(
+    entries: list[str], lost: list[str]
+) -> None:
+    assert missing(entries) == lost
+
+
+def test_a_batch_of_no_new_files_reads_no_entry() -> None:
+    assert missing(["19.compact", "20", "21", "22", "23", "24"], last=24, first=24) == []
+
+
+def test_entries_of_the_running_batch_are_read_below_the_compact_one_too() -> None:
+    assert missing(["29.compact"], last=29, first=27) == ["sources/0/28"]
+
+
+def test_an_entry_that_cannot_be_read_is_found_by_whoever_reads_it() -> None:
+    storage = with_sources(["24", "23"], offsets(files(24)), offsets(files(23)))
+    for number in range(23):
+        storage.write(f"sources/0/{number}", [SEEN])
+    assert damage(storage) == []
+    for content in (b"v9\n{}", b"v1\n{cut", b"\xff", b"v1\n" + b"[" * 100_000):
+        storage.write("sources/0/11", [content], overwrite=True)
+        assert damage(storage) == [], "verify reads names alone"
+        found = doctor(storage)
+        assert [one.path for one in found.findings if one.damage] == ["sources/0/11"]
+        assert (found.restarts, found.goes_back_to) == (False, None)
+
+
+class Purging(MemoryStorage):
+    """The query compacts an entry while it is read."""
+
+    def open(self, path: str):  # type: ignore[no-untyped-def]
+        if path == "sources/0/23":
+            self.delete(path)
+        return super().open(path)
+
+
+def test_an_entry_that_was_compacted_since_is_no_damage() -> None:
+    quiet = with_sources(["24"], offsets(files(24)), offsets(files(23)))
+    for number in range(24):
+        quiet.write(f"sources/0/{number}", [SEEN])
+    storage = Purging(dict(quiet.files))
+    assert [one for one in doctor(ReadOnly(storage)).findings if one.damage] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "path"),
+    [
+        (offsets(files(24)), offsets(files(23), "-"), "offsets/24"),
+        (offsets('{"logOff'), offsets(files(23)), "offsets/24"),
+        (offsets("-"), b"v1\n{", "offsets/23"),
+        (offsets("-"), b"", "offsets/23"),
+    ],
+)
+def test_a_cut_entry_of_the_newest_two_stops_a_restart(end: bytes, start: bytes, path: str) -> None:
+    storage = with_sources([], end, start)
+    (found,) = damage(storage)
+    assert (found.code, found.path) == ("UNREADABLE_OFFSET", path)
+    assert not doctor(storage).restarts
+
+
+def test_other_sources_have_no_log_of_their_own() -> None:
+    kafka = '{"topic":{"0":12}}'
+    assert damage(with_sources([], offsets(kafka), offsets(kafka))) == []
+
+
+def test_where_the_batch_before_is_not_listed_nothing_is_compared() -> None:
+    storage = with_sources([], offsets(files(24)), offsets(files(23)))
+    storage.delete("offsets/23")
+    assert {one.path for one in damage(storage)} == {"offsets/23", "sources/0"}
+
+
+@pytest.mark.parametrize(("watermark", "found"), [(5, 5), (0, 0), ("soon", 0), (None, 0)])
+def test_an_entry_of_the_offset_log_is_parsed(watermark: object, found: int) -> None:
+    entry = logs.parse_offsets(offsets(files(7), "-", '{"logOffset":"x"}', watermark=watermark))
+    assert entry.watermark == found
+    assert [entry.file_offset(one) for one in range(3)] == [7, None, None]
