@@ -184,10 +184,12 @@ class Diagnosis:
 
     def _blocks(self, found: Finding) -> bool:
         older = found.code in _OF_AN_ENTRY and found.path not in self._newest_entries
+        if found.code in _BLOCKING and not older:
+            return True
+        # RocksDB passes over a directory, as over any bad zip.
+        hdfs = self.checkpoint.provider is Provider.HDFS_BACKED
         taken = blocks_batch(found, (self.checkpoint.resumes or 0) + 1)
-        return (
-            taken or blocks_load(found, self.checkpoint) or (found.code in _BLOCKING and not older)
-        )
+        return taken or (hdfs and blocks_load(found, self.checkpoint))
 
     @property
     def _newest_entries(self) -> frozenset[str | None]:

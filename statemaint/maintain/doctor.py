@@ -10,11 +10,11 @@ from statemaint.maintain.invariants import newest_right
 from statemaint.maintain.rebuild import Depth
 from statemaint.maintain.verify import Verification, verify_at
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import SideFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
-from statemaint.plan import judge, names_snapshot
+from statemaint.plan import blocks_load, judge, names_snapshot
 from statemaint.storage import ReadOnly, Storage, Without
 
 _MOST_CHANGES = 500
@@ -71,6 +71,8 @@ def _resumes(found: Verification) -> bool:
     version = found.checkpoint.resumes
     if version is None:
         return True
+    if any(blocks_load(one, found.checkpoint) for one in found.findings):
+        return False
     # What of the logs stops a restart is another matter: `Diagnosis.blockers`.
     of_state = [one for one in found.findings if one.code not in OF_LOGS]
     read = [one for one in of_state if not is_doubt(one, found.checkpoint)]
@@ -92,11 +94,12 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
 
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
     not load, the one below is tried, and at last the empty state, each with the changes above it.
-    A directory that is named as a snapshot stops that as well.
+    Of HDFS-backed stores a directory that is named as a snapshot ends that as well.
     """
-    if any(names_snapshot(one) for one in found.findings):
+    folders = {one.path for one in found.findings if one.path and names_snapshot(one)}
+    if folders and found.checkpoint.provider is Provider.HDFS_BACKED:
         return None
-    bad = frozenset(_bad_snapshots(found))
+    bad = frozenset(folders | {*_bad_snapshots(found)})
     stores = found.checkpoint.stores
     sides = {
         file.entry.path
@@ -104,11 +107,19 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
         for file in store.files
         if isinstance(file, SideFile) and file.owner in bad
     }
-    without = verify_at(Without(storage, bad | sides), depth, lineages=False)
+    hidden = bad | sides | {*_below(storage, folders)}
+    without = verify_at(Without(storage, hidden), depth, lineages=False)
     version = found.checkpoint.resumes or 0
     chains = (store.versions.chain(version) for store in _asked(without.checkpoint))
     short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
     return tuple(sorted(bad)) if short and _resumes(without) else None
+
+
+def _below(storage: Storage, folders: Iterable[str]) -> Iterator[str]:
+    """Yields what is listed of some directories, themselves among it."""
+    for folder in folders:
+        yield f"{folder}/"
+        yield from (entry.path for entry in storage.list(folder))
 
 
 def _bad_snapshots(found: Verification) -> Iterator[str]:

@@ -167,14 +167,13 @@ def _check_offsets(
 def _check_begun(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
 ) -> None:
-    if commits:
+    if commits or (layout.stores and not offsets):
         return
     only = (
         "there is only metadata: no batch has begun, or all else was removed; a query that is "
         "started here begins with its first batch"
     )
-    empty = not (offsets or layout.stores)
-    detail = only if empty else "no batch is committed yet: nothing to do"
+    detail = "no batch is committed yet: nothing to do" if offsets else only
     notes.add(FindingCode.NO_COMMITTED_BATCH, detail)
 
 

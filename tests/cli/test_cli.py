@@ -323,13 +323,19 @@ def remove_logs(root: Path) -> None:
     (root / "metadata").unlink()
 
 
+def remove_all_of_it(root: Path) -> None:
+    remove_logs(root)
+    (root / "state").rename(root / "data")
+
+
 @pytest.mark.parametrize(
     "verb", ["scan", "plan", "maintain", "verify", "doctor", "digest", "show", "diff", "stats"]
 )
 @pytest.mark.parametrize(
     ("spoil", "code", "text"),
     [
-        (remove_logs, 2, "NOT_A_CHECKPOINT"),
+        (remove_all_of_it, 2, "NOT_A_CHECKPOINT"),
+        (remove_logs, 3, "UNREADABLE_OFFSET"),
         (use_gzip, 2, "compression.codec=gzip is not supported, only lz4, lzf, snappy, zstd"),
         (
             use_a_provider_of_their_own,

@@ -205,3 +205,11 @@ def test_spark_asks_the_lineage_of_a_version_in_its_own_changelog_alone(
     ids = {1: "a", 2: "b", 3: "c", 4: "d", 5: "e", item[0]: "own"}
     found = leads_nowhere(item, lineage, ids, zips)
     assert found is None if why is None else why in str(found)
+
+
+def test_where_zips_are_left_out_a_lineage_may_begin_anywhere() -> None:
+    """From 4.2 on Spark looks for an older zip where those of the lineage do not load."""
+    ids = {4: "d", 5: "e", 6: "own"}
+    assert leads_nowhere((6, "own"), [(4, "d"), (5, "e")], ids, None) is None
+    assert leads_nowhere((6, "own"), [(4, "d"), (5, "e")], ids, ()) is not None
+    assert leads_nowhere((6, "own"), [(4, "x"), (5, "e")], ids, None) is not None

@@ -109,9 +109,13 @@ def test_only_a_snapshots_name_blocks_a_load(storage: MemoryStorage) -> None:
     assert not names_snapshot(Finding(FindingCode.UNKNOWN_FILE, "", path="a.snapshot"))
 
 
-def test_a_directory_named_as_a_zip_stops_rocksdb() -> None:
+def test_rocksdb_passes_over_a_directory_that_is_named_as_a_zip() -> None:
     storage = MemoryStorage()
     write_rocks_checkpoint(storage, last=4, batches=range(4))
     storage.write("state/0/0/4.zip/file", [b"left"])
     assert damage(storage) == [("BLOCKED_NAME", "state/0/0/4.zip")]
+    found = doctor(storage)
+    assert (found.resumable, found.restarts_since) == (False, "4.2")
+    assert found.passed_over == ("state/0/0/4.zip",)
+    storage.delete("state/0/0/2.changelog")
     assert not doctor(storage).restarts

@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Callable
 
+import google_crc32c
 import pytest
 
+from statemaint.codec import checksum
 from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
@@ -388,6 +390,46 @@ def test_sparks_own_checksum_goes_with_what_hadoop_keeps_beside_it(storage: Memo
         "state/0/0/20.delta.crc",
     ]
     assert verify(storage, deep=True).findings == ()
+
+
+@pytest.mark.parametrize("by", ["state/0/0/.20.snapshot.crc", "state/0/0/20.snapshot.crc"])
+def test_a_snapshot_that_does_not_decode_goes_with_the_checksum_that_shows_it(
+    storage: MemoryStorage, by: str
+) -> None:
+    """The checksum is right, and nothing else speaks for the file."""
+    path = snapshot(storage, 20)
+    before = digest_stores(storage)
+    right = storage.files[path]
+    of_spark = checksum.spark(google_crc32c.value(right), len(right), 0.0)
+    storage.write(by, [hadoop(right) if "/." in by else of_spark])
+    assert verify(storage, deep=True).findings == ()
+    spoil(storage, path, flip(60))
+    done = repair(storage, trash_for=MONTH)
+    assert sorted(one.path for one in done.removed) == sorted([by, path])
+    assert [one.action.path for one in done.written] == [path]
+    assert digest_stores(storage) == before
+    assert verify(storage, deep=True).healthy
+
+
+def test_of_two_cures_of_a_checksum_the_gentler_one_is_taken(storage: MemoryStorage) -> None:
+    """The snapshot equals the log: it is the checksum that is wrong."""
+    path = snapshot(storage, 20)
+    side = with_stale_checksum(storage, "20.snapshot")
+    plan = plan_repair(storage)
+    assert (removed(plan), written(plan)) == ([(side, "stale_checksum")], [])
+    assert plan.unmended == ()
+    assert path in storage.files
+
+
+def test_a_whole_snapshot_of_other_rows_may_be_right_where_a_checksum_speaks_against_it(
+    storage: MemoryStorage,
+) -> None:
+    """Nothing says which of the three is wrong: the snapshot, its checksum, or the log."""
+    snapshot(storage, 20, of=19)
+    side = with_stale_checksum(storage, "20.snapshot")
+    storage.write("state/0/0/18.snapshot", [snapshot_bytes(state_at(17))])
+    plan = plan_repair(storage)
+    assert (side, "stale_checksum") not in removed(plan)
 
 
 # -- above the commit log

@@ -161,3 +161,19 @@ def test_a_store_may_have_no_column_families() -> None:
 def test_malformed_column_families_are_an_error(content: bytes) -> None:
     with pytest.raises(CodecError):
         parse_families(content)
+
+
+@pytest.mark.parametrize(
+    ("fields", "has_key"),
+    [
+        ([{"name": "key", "type": "string"}], True),
+        ([{"name": "a", "type": "void"}, {"name": "b", "type": "long"}], True),
+        ([{"name": "_", "type": "void"}], False),  # `limit`
+        ([], False),  # a global aggregation
+        (None, True),  # unknown: it may have one
+    ],
+)
+def test_a_key_tells_rows_apart(fields: object, *, has_key: bool) -> None:
+    key = json.dumps({"type": "struct", "fields": fields})
+    found = parse_schema(utf("v1") + utf(key) + utf(json.dumps(VALUE)))
+    assert found.has_key is has_key
