@@ -1,5 +1,6 @@
 """What a look at a checkpoint comes to: whether the query restarts, from where, and what to do."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -226,7 +227,7 @@ class Diagnosis:
     @property
     def doubtful(self) -> bool:
         """Returns whether a file that loads does not fit a checksum, which Spark does not read."""
-        return any(is_doubt(one, self.checkpoint) for one in self.findings)
+        return any(is_doubt(one) for one in self.findings)
 
     @property
     def misplaced(self) -> bool:
@@ -278,12 +279,13 @@ class Diagnosis:
         return tuple(found)
 
 
-def is_doubt(found: Finding, checkpoint: Checkpoint) -> bool:
+def is_doubt(found: Finding) -> bool:
     """Returns whether a checksum is wrong that Spark does not look at.
 
-    The file may be another one than the query wrote, and loads all the same: HDFS-backed stores
-    read their files through `FileContext`, which does not ask for Hadoop's checksums.
+    The file may be another one than the query wrote, and loads all the same: Spark reads changes,
+    and snapshots of HDFS-backed stores, through `FileContext`, which does not ask for Hadoop's
+    checksums. Zips and tables of RocksDB are read through `FileSystem`, which does.
     """
-    stale = found.code is FindingCode.STALE_CHECKSUM
-    hadoop = (found.path or "").rpartition("/")[2].startswith(".")
-    return stale and hadoop and checkpoint.provider is Provider.HDFS_BACKED
+    name = (found.path or "").rpartition("/")[2]
+    unread = re.fullmatch(r"\..+\.(?:delta|snapshot|changelog)\.crc", name) is not None
+    return found.code is FindingCode.STALE_CHECKSUM and unread

@@ -75,7 +75,7 @@ def _resumes(found: Verification) -> bool:
         return False
     # What of the logs stops a restart is another matter: `Diagnosis.blockers`.
     of_state = [one for one in found.findings if one.code not in OF_LOGS]
-    read = [one for one in of_state if not is_doubt(one, found.checkpoint)]
+    read = [one for one in of_state if not is_doubt(one)]
     if batch_of(version) in _spoiled(read):
         return False
     return all(

@@ -28,6 +28,7 @@ from statemaint.plan import (
     families_of,
     has_families,
     judge,
+    of_checksum,
     rebuilt,
     refers,
     self_checking,
@@ -110,10 +111,10 @@ class _Search:
     def consider(self, cure: Cure) -> None:
         """Takes a cure with its proof, unless something speaks against it."""
         hidden = frozenset(path for one in self.accepted for path in one.paths)
-        if cure.paths <= hidden:
-            return  # its files go with those of another one
-        if self._settled(cure.finding):
-            return
+        left = tuple(one for one in cure.removes if one.path not in hidden)
+        if not left or self._settled(cure.finding):
+            return  # its files go with those of another one, or nothing is wrong any more
+        cure = replace(cure, removes=left)
         view = Without(self._storage, hidden | cure.paths)
         # A zip that goes may be made anew, so no lineage that names it is broken for good.
         without = verify_at(view, Depth.ROWS, lineages=False)
@@ -134,7 +135,7 @@ class _Search:
         That may be the snapshot below, which goes, that another one differs from; and a checksum
         that does not fit has two cures.
         """
-        twofold = finding.code in (FindingCode.SNAPSHOT_MISMATCH, FindingCode.STALE_CHECKSUM)
+        twofold = finding.code is FindingCode.SNAPSHOT_MISMATCH or of_checksum(finding)
         return twofold and _key(finding) not in _damage(self.after)
 
     def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
@@ -205,7 +206,7 @@ class _Search:
 
         It may be right then, and the log wrong that it would be made from again.
         """
-        if cure.finding.code is not FindingCode.STALE_CHECKSUM:
+        if not of_checksum(cure.finding):
             return False
         entry = cure.removes[-1].entry
         source = replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})

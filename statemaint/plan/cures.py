@@ -35,9 +35,14 @@ def _order(cure: Cure) -> tuple[int, StoreId, int]:
     # share goes once none of them is left. A snapshot goes for its checksum where the checksum
     # cannot.
     store = cure.removes[-1].store or StoreId(0, 0)
-    last = cure.finding.code is FindingCode.STALE_CHECKSUM
+    last = of_checksum(cure.finding)
     alone = cure.reason is RemoveReason.STALE_CHECKSUM
     return 4 * last + 2 * (last and not alone) + (cure.version == 0), store, cure.version
+
+
+def of_checksum(finding: Finding) -> bool:
+    """Returns whether a checksum file is wrong, or the file beside it."""
+    return finding.code is FindingCode.STALE_CHECKSUM or (finding.path or "").endswith(".crc")
 
 
 _OF_SNAPSHOTS = frozenset(

@@ -40,8 +40,11 @@ def unloadable(store: Store, name: str) -> bool:
     """Returns whether Spark fails to load a store because of a name in its directory.
 
     Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
-    name that ends like a snapshot's as a number, behind which RocksDB may have a unique id.
+    name that ends like a snapshot's as a number, behind which RocksDB may have a unique id. Where
+    versions have unique ids it asks for names that it knows.
     """
+    if store.rocks and store.rocks.ids:
+        return False
     suffix = ".snapshot" if store.rocks is None else ".zip"
     version = _ID.sub("", name.removesuffix(suffix)) if store.rocks else name.removesuffix(suffix)
     return name.endswith(suffix) and not _is_long(version)

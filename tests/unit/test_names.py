@@ -52,6 +52,8 @@ def test_a_zip_that_is_none_stops_rocksdb() -> None:
     assert not unloadable(store, "foo.snapshot")
     # An id follows the version.
     assert not unloadable(store, "3_4a4e0c4e-0000-4000-8000-000000000000.zip")
+    by_id = rocks_store("1_ac 2_bc", STORE, ids={1: "a", 2: "b"})
+    assert not unloadable(by_id, "foo.zip")
 
 
 def test_a_stray_snapshot_stops_the_restart(storage: MemoryStorage) -> None:
