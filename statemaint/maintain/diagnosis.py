@@ -185,7 +185,8 @@ class Diagnosis:
 
     def _blocks(self, found: Finding) -> bool:
         older = found.code in _OF_AN_ENTRY and found.path not in self._newest_entries
-        if found.code in _BLOCKING and not older:
+        unread = found.code is FindingCode.UNREADABLE_METADATA and _is_of_operator(found.path)
+        if found.code in _BLOCKING and not (older or unread):
             return True
         # RocksDB passes over a directory, as over any bad zip.
         hdfs = self.checkpoint.provider is Provider.HDFS_BACKED
@@ -289,3 +290,12 @@ def is_doubt(found: Finding) -> bool:
     name = (found.path or "").rpartition("/")[2]
     unread = re.fullmatch(r"\..+\.(?:delta|snapshot|changelog)\.crc", name) is not None
     return found.code is FindingCode.STALE_CHECKSUM and unread
+
+
+def _is_of_operator(path: str | None) -> bool:
+    """Returns whether a file is an operator's metadata of the first format.
+
+    A restart writes it anew if it cannot be read, as if it were missing; the newer format leads to
+    the schemas, and a restart needs it.
+    """
+    return re.fullmatch(r"state/[0-9]+/_metadata/metadata", path or "") is not None

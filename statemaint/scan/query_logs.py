@@ -174,5 +174,6 @@ def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:
             notes.add(FindingCode.MISSING_METADATA, detail, path="metadata")
         return ""
     except CodecError as error:
-        notes.add(FindingCode.UNREADABLE_METADATA, str(error.at("metadata")))
+        detail, at = str(error.at("metadata")), error.offset
+        notes.add(FindingCode.UNREADABLE_METADATA, detail, path="metadata", offset=at)
         return ""

@@ -128,7 +128,7 @@ class TestLocal(StorageContract):
     def test_a_file_where_a_folder_should_be_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "state").write_bytes(b"")
         with pytest.raises(
-            WrongKindError, match="^state: it is a file where Spark has a directory"
+            WrongKindError, match=r"^state: it is a file where Spark has a directory"
         ):
             list(LocalStorage(tmp_path).list("state"))
 

@@ -198,6 +198,24 @@ def test_an_older_commit_stops_no_restart_and_the_newest_does(storage: MemorySto
     assert said(storage)["restart"] == "NO: UNREADABLE_COMMIT"
 
 
+@pytest.mark.parametrize(
+    ("path", "restarts"),
+    [
+        ("metadata", False),
+        ("state/0/_metadata/metadata", True),
+        ("state/0/_metadata/v2/3", False),
+        ("state/0/0/_metadata/schema", False),
+    ],
+)
+def test_only_metadata_of_an_operator_of_the_first_format_are_not_read(
+    storage: MemoryStorage, path: str, *, restarts: bool
+) -> None:
+    storage.write(path, [b"cut"], overwrite=True)
+    found = doctor(storage)
+    assert ("UNREADABLE_METADATA", path) in [(one.code, one.path) for one in found.findings]
+    assert found.restarts is restarts
+
+
 def test_a_restart_that_would_be_silently_wrong_is_none(storage: MemoryStorage) -> None:
     storage.write("state/0/0/26.snapshot", [snapshot_bytes(state_at(25))])
     assert said(storage)["restart"] == "NO: SNAPSHOT_ABOVE_TARGET"
