@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.verdicts.judge import Outcome, Verdict
-from tests.verdicts.kinds import KINDS
+from tests.verdicts.kinds import KINDS, Kind
 from tests.verdicts.query import Layout
 
 _Key = tuple[str, str, str, str]
@@ -42,16 +42,19 @@ class Results:
         """Returns the verdicts that are not Spark's, or whose advice leads nowhere."""
         return [one for one in self.verdicts.values() if one.faults]
 
+    def of(self, kind: Kind, layout: Layout) -> Verdict | None:
+        """Returns the verdict on a kind, `None` where it was not tried."""
+        return self.verdicts.get((layout.value, kind.group, kind.name, kind.history.value))
+
     @property
-    def complete(self) -> bool:
-        """Returns whether every kind was tried with every layout that it can be done to."""
-        return all(key in self.verdicts for key in _keys())
+    def untried(self) -> int:
+        """Returns how many verdicts there are not."""
+        return sum(self.of(kind, one) is None for kind in KINDS for one in kind.layouts)
 
-
-def _keys() -> Iterator[_Key]:
-    for kind in KINDS:
-        for layout in kind.layouts:
-            yield layout.value, kind.group, kind.name, kind.history.value
+    @property
+    def every_kind(self) -> bool:
+        """Returns whether every kind was tried with a layout at least."""
+        return all(any(self.of(kind, one) for one in kind.layouts) for kind in KINDS)
 
 
 def table(results: Results) -> str:
@@ -63,8 +66,8 @@ def _summary(results: Results) -> Iterator[str]:
     counts = Counter(one.layout for one in results.verdicts.values())
     tried = ", ".join(f"{counts[one.value]} {one.value}" for one in Layout)
     hidden = sum(bool(one.hidden) for one in results.verdicts.values())
-    kinds = len({key[1:] for key in results.verdicts})
-    yield f"{kinds} kinds, {len(results.verdicts)} verdicts ({tried})."
+    untried = f", {results.untried} not tried" if results.untried else ""
+    yield f"{len(KINDS)} kinds, {len(results.verdicts)} verdicts ({tried}{untried})."
     yield f"{len(results.disagreeing)} of them disagree. In {hidden} nothing that is left shows the"
     yield "damage, and `doctor` says that it cannot see such a thing."
 
@@ -79,11 +82,11 @@ def _rows(results: Results) -> Iterator[str]:
             yield f"| **{group}** | | | |"
         found: dict[str, list[Layout]] = {}
         for layout in kind.layouts:
-            one = results.verdicts[layout.value, kind.group, kind.name, kind.history.value]
-            found.setdefault(_cells(one), []).append(layout)
+            if one := results.of(kind, layout):
+                found.setdefault(_cells(one), []).append(layout)
         where = "" if kind.history.value == "whole log" else f" ({kind.history})"
         for cells, layouts in found.items():
-            only = "" if len(found) == 1 and layouts == list(Layout) else f" [{_named(layouts)}]"
+            only = "" if layouts == list(Layout) else f" [{_named(layouts)}]"
             yield f"| {kind.name}{where}{only} | {cells} |"
 
 
