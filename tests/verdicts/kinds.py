@@ -398,10 +398,10 @@ def _snapshots() -> Iterator[Kind]:
     yield Kind(group, "an old one above the log", _above(TOP + 1), layouts=_WITHOUT_IDS)
     yield Kind(
         group,
-        "an old one two batches above the log",
-        _above(TOP + 2),
+        "an old one three batches above the log",
+        _above(TOP + 3),
         layouts=_WITHOUT_IDS,
-        hours=3,
+        hours=4,
     )
     yield Kind(group, "a change above the log", _change_above)
 
