@@ -8,7 +8,8 @@ from statemaint.errors import NotACheckpointError
 from statemaint.maintain import doctor, maintain, verify
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.rocks import write_rocks_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=2, grace=0, orphan_age=0)
 WITH_WATERMARK = (
@@ -100,3 +101,26 @@ def test_where_nothing_is_left_it_does_as_well() -> None:
 def test_another_folder_is_none() -> None:
     with pytest.raises(NotACheckpointError, match="neither offsets/ nor commits/ nor state/ nor"):
         doctor(MemoryStorage({"data/part-0.parquet": b""}))
+
+
+def test_a_query_that_never_committed_would_load_what_another_one_left() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=3, batches=[0])
+    storage.delete("commits/0")
+    storage.write("state/0/0/3.snapshot", [snapshot_bytes(state_at(3))])
+    found = doctor(storage)
+    assert [one.code for one in found.blockers] == ["SNAPSHOT_ABOVE_TARGET"]
+
+
+def test_with_unique_ids_the_commit_that_names_the_attempt_is_what_is_missing() -> None:
+    storage = MemoryStorage()
+    write_rocks_checkpoint(storage, with_ids=True, partitions=1)
+    for batch in (23, 24):
+        storage.delete(f"commits/{batch}")
+    found = [one for one in verify(storage).findings if one.code == "BROKEN_CHAIN"]
+    assert [one.path for one in found] == ["state/0/0/24.changelog"]
+    assert found[0].detail == (
+        "commits/23, which names the attempt that counts at version 24, is missing or unreadable, "
+        "so version 24 (batch 23) does not load; restore it, nothing is deleted until then"
+    )
+    assert not doctor(storage).restarts
