@@ -4,18 +4,17 @@ import re
 from collections.abc import Iterator
 
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import UnknownFile
+from statemaint.model.files import Snapshot, UnknownFile
 from statemaint.model.findings import Finding, FindingCode
 
 _MOST = 2**63 - 1  # a Java long
-_ID = re.compile(r"_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _CHANGES = (".delta", ".changelog")
 _SNAPSHOTS = (".snapshot", ".zip")
 
 
 def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the names in a store's directory that stop Spark, or will stop it."""
-    files = (file.entry.name for file in store.files if isinstance(file, UnknownFile))
+    files = (file.entry.name for file in store.files if isinstance(file, UnknownFile | Snapshot))
     inside = f"{store.id.directory}/"
     folders = [one for one in checkpoint.directories if one.rpartition("/")[0] == inside[:-1]]
     names = [*files, *(one.removeprefix(inside) for one in folders)]
@@ -40,14 +39,13 @@ def unloadable(store: Store, name: str) -> bool:
     """Returns whether Spark fails to load a store because of a name in its directory.
 
     Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
-    name that ends like a snapshot's as a number, behind which RocksDB may have a unique id. Where
-    versions have unique ids it asks for names that it knows.
+    name that ends like a snapshot's as a number. Where versions have unique ids it asks for names
+    that it knows; a store of which nothing counts may be one of these whose commits are missing.
     """
-    if store.rocks and store.rocks.ids:
+    if store.rocks and (store.rocks.ids or not store.versions.all):
         return False
     suffix = ".snapshot" if store.rocks is None else ".zip"
-    version = _ID.sub("", name.removesuffix(suffix)) if store.rocks else name.removesuffix(suffix)
-    return name.endswith(suffix) and not _is_long(version)
+    return name.endswith(suffix) and not _is_long(name.removesuffix(suffix))
 
 
 def blocks_batch(found: Finding, version: int) -> bool:

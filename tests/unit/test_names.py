@@ -50,10 +50,20 @@ def test_a_zip_that_is_none_stops_rocksdb() -> None:
     store = rocks_store("1c 2c", STORE)
     assert unloadable(store, "foo.zip")
     assert not unloadable(store, "foo.snapshot")
-    # An id follows the version.
-    assert not unloadable(store, "3_4a4e0c4e-0000-4000-8000-000000000000.zip")
+    assert unloadable(store, "3_4a4e0c4e-0000-4000-8000-000000000000.zip"), "it has no ids"
     by_id = rocks_store("1_ac 2_bc", STORE, ids={1: "a", 2: "b"})
     assert not unloadable(by_id, "foo.zip")
+    nameless = rocks_store("1_ac 2_bz", STORE)
+    assert not unloadable(nameless, "2_b.zip"), "its commits may be missing"
+
+
+def test_a_zip_with_an_id_stops_a_query_without_ids() -> None:
+    storage = MemoryStorage()
+    write_rocks_checkpoint(storage, last=4, batches=range(4))
+    path = "state/0/0/3_4a4e0c4e-0000-4000-8000-000000000000.zip"
+    storage.write(path, [b"left"])
+    assert ("UNLOADABLE_NAME", path) in damage(storage)
+    assert not doctor(storage).restarts
 
 
 def test_a_stray_snapshot_stops_the_restart(storage: MemoryStorage) -> None:
