@@ -13,7 +13,7 @@ from statemaint.errors import (
 )
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
-from statemaint.maintain.diagnosis import Diagnosis
+from statemaint.maintain.diagnosis import Diagnosis, is_doubt
 from statemaint.maintain.doctor import doctor
 from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
 from statemaint.maintain.planning import scan_checkpoint
@@ -172,7 +172,9 @@ def _repartitions(storage: Storage, batch: int) -> bool:
 
 def _must_restart(found: Diagnosis, batch: int) -> None:
     """Raises what is in the way of a restart behind a batch."""
-    if found.restarts and found.resumable and found.checkpoint.committed == batch:
+    doubt = any(is_doubt(one) and batch in one.batches for one in found.findings)
+    there = found.checkpoint.committed == batch
+    if there and found.restarts and found.resumable and not doubt:
         return
     version = version_of(batch)
     damage = [one for one in found.findings if one.damage]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
@@ -189,6 +190,15 @@ def test_a_batch_that_does_not_load_in_every_store_is_refused(storage: MemorySto
     assert error.value.code == "BROKEN_CHAIN"
     assert storage.files == before
     assert plan_rollback(storage, 18).versions_checked == 2 * 3
+
+
+def test_a_batch_whose_log_does_not_fit_a_checksum_is_refused(storage: MemoryStorage) -> None:
+    """Spark does not read that checksum: a wrong file would load, and give wrong rows."""
+    storage.write("state/0/1/.22.delta.crc", [hadoop(b"what was there before")])
+    assert doctor(storage).restarts
+    with pytest.raises(DamagedError, match=r"batch 23 cannot be gone back to: .*\.22\.delta\.crc"):
+        plan_rollback(storage, 23)
+    assert plan_rollback(storage, 20).steps
 
 
 def test_a_batch_of_which_a_store_would_have_nothing_left_is_refused(

@@ -21,11 +21,15 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> "Results":
-        """Returns what was kept; nothing where there is no such file."""
-        found = cls({})
+        """Returns what was kept of the kinds that there are; nothing where there is no file."""
+        kept, found = cls({}), cls({})
         for one in json.loads(path.read_text()) if path.exists() else ():
             listed = {key: tuple(value) for key, value in one.items() if isinstance(value, list)}
-            found.add(Verdict(**{**one, **listed}))
+            kept.add(Verdict(**{**one, **listed}))
+        for kind in KINDS:
+            for layout in kind.layouts:
+                if verdict := kept.of(kind, layout):
+                    found.add(verdict)
         return found
 
     def write(self, path: Path) -> None:
