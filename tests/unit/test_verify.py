@@ -165,11 +165,23 @@ def test_a_file_that_goes_while_it_is_read_is_superseded(storage: MemoryStorage)
     assert codes(Cleaning(storage.files), deep=True) == [FindingCode.SUPERSEDED]
 
 
-def test_nothing_committed_is_nothing_to_verify(storage: MemoryStorage) -> None:
+def test_before_the_first_commit_there_is_nothing_to_verify() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=1, batches=[0])
+    storage.delete("commits/0")
+    found = verify(storage)
+    assert (found.versions_checked, found.healthy) == (0, True)
+    assert [one.code for one in found.findings] == ["NO_COMMITTED_BATCH"]
+
+
+def test_where_all_commits_are_gone_the_version_is_verified_that_a_restart_reads(
+    storage: MemoryStorage,
+) -> None:
     for batch in range(16, 25):
         storage.delete(f"commits/{batch}")
     found = verify(storage)
-    assert (found.versions_checked, found.healthy) == (0, True)
+    assert (found.versions_checked, found.healthy) == (1, False)
+    assert "MISSING_COMMIT" in {one.code for one in found.findings}
     with pytest.raises(ConfigError, match="no batch is committed"):
         digest_stores(storage)
 
