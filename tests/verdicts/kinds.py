@@ -310,8 +310,9 @@ def _at_the_beginning(place: Place) -> None:
     _removed("commits")(place)
     for batch in range(1, BATCHES):
         remove(place.checkpoint / "offsets" / str(batch))
-    for one in (place.snapshot(version, part) for version in (4, BASE) for part in (0, 1)):
-        remove(one)
+    for number in range(4):
+        for version in (4, BASE):
+            remove(place.snapshot(version, number % 2, number // 2))
 
 
 def _at_the_beginning_below_a_snapshot(place: Place) -> None:
