@@ -272,9 +272,6 @@ def _folders() -> Iterator[Kind]:
     yield Kind(group, "a broken operator 2", _copied_operator(2, whole=False))
     yield Kind(group, "an operator 2 with metadata of its own", _foreign_operator, unseen=untold)
     yield Kind(group, "the very first batch never committed", _at_the_beginning)
-    below = _at_the_beginning_below_a_snapshot
-    name = "the very first batch never committed, and a snapshot is left"
-    yield Kind(group, name, below, layouts=_WITHOUT_IDS)
     yield Kind(group, "partition 0 copied over partition 1", _partition_over)
     yield Kind(group, "partitions 0 and 1 exchanged", _partitions_exchanged)
 
@@ -313,12 +310,6 @@ def _at_the_beginning(place: Place) -> None:
     for number in range(4):
         for version in (4, BASE):
             remove(place.snapshot(version, number % 2, number // 2))
-
-
-def _at_the_beginning_below_a_snapshot(place: Place) -> None:
-    first = place.store() / place.name(1, "snapshot")
-    copy(place.snapshot(4), first)
-    _at_the_beginning(place)
 
 
 def _partition_over(place: Place) -> None:
