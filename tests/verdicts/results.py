@@ -1,6 +1,7 @@
 """What the verdict matrix has found: kept in a file, and shown as a table."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,14 +100,15 @@ def _named(layouts: list[Layout]) -> str:
 
 
 def _cells(one: Verdict) -> str:
-    spark = one.spark if one.spark != Outcome.REFUSED else f"refused: {_brief(one.error)}"
     doctor = "yes; unseen" if one.hidden else one.deep.partition(": ")[0]
-    return f"{spark} | {doctor} | {_end(one)}"
+    return f"{one.spark}{_why(one.error)} | {doctor} | {_end(one)}"
 
 
-def _brief(error: str) -> str:
-    name = error.rpartition(".")[2] if error.isupper() or "." in error else error
-    return f"`{name[:60]}`".replace("|", "/")
+def _why(error: str) -> str:
+    """Returns Spark's name for an error, where it has one: texts have paths and ids in them."""
+    condition = re.fullmatch(r"(?:[A-Z0-9_]+\.)*([A-Z0-9_]+)", error)
+    found = condition or re.match(r"(\w+(?:Exception|Error))\b", error)
+    return f": `{found[1]}`" if found else ""
 
 
 def _end(one: Verdict) -> str:
