@@ -403,7 +403,7 @@ def test_a_snapshot_that_does_not_decode_goes_with_the_checksum_that_shows_it(
     of_spark = checksum.spark(google_crc32c.value(right), len(right), 0.0)
     storage.write(by, [hadoop(right) if "/." in by else of_spark])
     assert verify(storage, deep=True).findings == ()
-    spoil(storage, path, flip(60))
+    spoil(storage, path, cut)
     done = repair(storage, trash_for=MONTH)
     assert sorted(one.path for one in done.removed) == sorted([by, path])
     assert [one.action.path for one in done.written] == [path]
