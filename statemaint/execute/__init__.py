@@ -1,6 +1,9 @@
 """Carrying a plan out: the only code that writes or deletes."""
 
 from statemaint.execute.commits import must_stand, newest_commit
+from statemaint.execute.compaction import Window
+from statemaint.execute.compaction import compact as compact_ledger
+from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.execute import execute
 from statemaint.execute.lease import Claim, Fence, Lease, leased, newest
 from statemaint.execute.ledger import Ledger
@@ -15,10 +18,13 @@ __all__ = [
     "Lease",
     "Ledger",
     "Restored",
+    "Window",
+    "compact_ledger",
     "empty_trash",
     "execute",
     "expired_trash",
     "leased",
+    "ledger_is_due",
     "mend",
     "must_be_in_trash",
     "must_stand",

@@ -19,6 +19,7 @@ from statemaint.execute import (
 )
 from statemaint.maintain.history import note_run
 from statemaint.maintain.planning import plan_checkpoint
+from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
@@ -80,6 +81,8 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
+        if not keep_lease:
+            tidy(storage, lease)
         return report
 
 
@@ -104,7 +107,7 @@ def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
 
 
 def end_run(storage: Storage, run: str, *, sound: bool) -> None:
-    """Ends a run of several tasks: empties the trash, and ends the lease that they shared.
+    """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
 
     Args:
         storage: where the checkpoint lives.
@@ -119,6 +122,7 @@ def end_run(storage: Storage, run: str, *, sound: bool) -> None:
     with leased(storage, run) as lease:
         found = expired_trash(storage, storage.now()) if sound else ()
         empty_trash(storage, found, before=lease.check)
+        tidy(storage, lease)
 
 
 class Work:

@@ -19,7 +19,7 @@ from statemaint.model.ids import StoreId
 from statemaint.model.proof import RECORDS, Attestation, FileRecord
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 
-FOLDER = "_statemaint/attestations"
+ATTESTATIONS = "_statemaint/attestations"
 # 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
@@ -46,7 +46,7 @@ class Known:
 
 def attestation_path(store: StoreId) -> str:
     """Returns the path of a store's attestations, relative to the checkpoint."""
-    return f"{FOLDER}/{store.operator}/{store.partition}/{store.store}.json"
+    return f"{ATTESTATIONS}/{store.operator}/{store.partition}/{store.store}.json"
 
 
 def render_attestations(

@@ -13,7 +13,12 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
-from statemaint.scan.attestations import FOLDER, Known, attestation_path, parse_attestations
+from statemaint.scan.attestations import (
+    ATTESTATIONS,
+    Known,
+    attestation_path,
+    parse_attestations,
+)
 from statemaint.scan.layout import Layout, expected_stores, schemas_lacking, sort_out
 from statemaint.scan.proofs import with_proofs
 from statemaint.scan.rocks import Committed, with_rocks
@@ -306,7 +311,7 @@ def _check_schemas(storage: Storage, layout: Layout, notes: _Notes) -> None:
 def _stores(
     storage: Storage, layout: Layout, asked: tuple[StoreId, ...], listed: float
 ) -> Iterator[Store]:
-    attested = {entry.path for entry in storage.list(FOLDER)}
+    attested = {entry.path for entry in storage.list(ATTESTATIONS)}
     for store in asked:
         path = attestation_path(store)
         known = _known(storage, path) if path in attested else Known()

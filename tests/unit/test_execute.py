@@ -2,7 +2,6 @@
 
 import errno
 import io
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +37,7 @@ from tests.support.checkpoints import (
     write_checkpoint,
 )
 from tests.support.faults import Crash, CrashingStorage, RefusingStorage
+from tests.support.ledgers import ledger_lines
 from tests.support.states import state_of
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -127,7 +127,7 @@ def test_an_attestation_of_a_replaced_file_is_not_reported(storage: MemoryStorag
 
 def test_the_ledger_has_a_line_for_each_write_and_delete(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT, run="run-1")
-    lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/1.jsonl").splitlines()]
+    lines = ledger_lines(storage, "0/1")
     assert [one["action"] for one in lines] == ["write_snapshot"] * 2 + ["delete"] * 16
     assert {one["run"] for one in lines} == {"run-1"}
     assert lines[2]["path"] == "state/0/1/1.delta"
@@ -520,7 +520,7 @@ def test_many_deletions_are_noted_page_by_page() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage, last=450, batches=range(441, 450), partitions=1)
     assert maintain(storage, TIGHT).files_deleted == {"below_base": 441}
-    assert len(storage.read("_statemaint/ledger/0/0.jsonl").splitlines()) == 443
+    assert len(ledger_lines(storage, "0/0")) == 443
 
 
 def test_a_snapshot_forced_by_request(storage: MemoryStorage) -> None:
@@ -691,7 +691,7 @@ def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
     assert verify(storage, deep=True).findings == ()
     again = maintain(storage, TIGHT)
     assert again.plan.actions == ()
-    lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/0.jsonl").splitlines()]
+    lines = ledger_lines(storage, "0/0")
     assert [one["checksum"] for one in lines if one["action"] == "write_snapshot"] == [
         f"state/0/0/{TARGET}.snapshot.crc",
         None,
