@@ -12,11 +12,13 @@ at any step leaves each line in at least one. Two that compact at once do no har
 deletes what it has not read, and both results stay.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from statemaint.errors import CodecError
 from statemaint.execute.deeds import GONE, restored_of
 from statemaint.execute.segments import (
     UNDO,
@@ -33,6 +35,8 @@ from statemaint.storage import Storage
 
 # A ledger is compacted when it has so many segments.
 MOST_SEGMENTS = 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def _is_due(segments: Sequence[Entry]) -> bool:
 def compact(storage: Storage, window: Window, *, before: Callable[[], object]) -> None:
     """Compacts every ledger that has many segments.
 
-    Safe to kill and to repeat.
+    Safe to kill and to repeat. One that cannot be read is left as it is.
 
     Args:
         storage: where the checkpoint lives.
@@ -114,6 +118,7 @@ def compact(storage: Storage, window: Window, *, before: Callable[[], object]) -
         before: is called ahead of each deletion; whatever it raises ends the work.
 
     Raises:
+        CodecError: when what undos or mends have noted cannot be read.
         NotFoundError: when another run compacts the same ledger.
         StorageError: when the storage fails.
     """
@@ -125,9 +130,12 @@ def compact(storage: Storage, window: Window, *, before: Callable[[], object]) -
     needs = replace(needs, restored=frozenset((restored_of(line), line.path) for line in undone))
     for ledger, segments in found.items():
         if _is_due(segments):
-            mine = replace(needs, paths=_proved(storage, ledger))
-            kept = _for_trash(mine, _lines(storage, segments))
-            _merge(storage, ledger, segments, kept, before=before)
+            try:
+                mine = replace(needs, paths=_proved(storage, ledger))
+                kept = _for_trash(mine, _lines(storage, segments))
+                _merge(storage, ledger, segments, kept, before=before)
+            except CodecError as error:
+                _log.warning("the ledger of %s is not compacted: %s", ledger, error)
 
 
 def _lines(storage: Storage, segments: Iterable[Entry]) -> Iterator[Line]:

@@ -35,6 +35,8 @@ FOLDER = "_statemaint/lease"
 # How long a maintainer that died keeps others out. A live one renews three times as often.
 SECONDS = 60.0
 _RENEWALS = 3
+# Each is lost to another run only, or to what is no lease.
+_MOST_ATTEMPTS = 20
 # No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
 _LONGEST, _ORDINARY = 3600.0, 600.0
 _DIGITS = 10
@@ -133,16 +135,24 @@ def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
             "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
             "maintainers could run at once",
         )
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            return _acquired(storage, run, seconds)
+        except (AlreadyExistsError, LeaseLostError) as error:
+            lost = error  # another run was quicker: it holds the lease, or ours does
+    raise StorageError(
+        FOLDER, f"no lease can be taken, something that is no lease may have its name: {lost}"
+    )
+
+
+def _acquired(storage: Storage, run: str, seconds: float) -> "Lease":
     current = newest(storage)
     now = storage.now()
     if current and current.deadline > now and current.run != run:
         raise LeaseHeldError(storage.root, current.owner, current.run, current.deadline)
-    try:
-        if current and current.deadline > now:
-            return Lease(storage, current, seconds).renewed()
-        return Lease(storage, _next(storage, current, run, now + seconds), seconds).created()
-    except (AlreadyExistsError, LeaseLostError):  # somebody was quicker: they hold it, or our run
-        return acquire(storage, run, seconds=seconds)
+    if current and current.deadline > now:
+        return Lease(storage, current, seconds).renewed()
+    return Lease(storage, _next(storage, current, run, now + seconds), seconds).created()
 
 
 def _next(storage: Storage, current: Claim | None, run: str, deadline: float) -> Claim:
@@ -159,14 +169,20 @@ def _next(storage: Storage, current: Claim | None, run: str, deadline: float) ->
 
 
 def newest(storage: Storage) -> Claim | None:
-    """Returns the lease of the highest number, whether or not it has ended."""
-    numbers = sorted(_numbers(storage))
-    if not numbers:
-        return None
-    try:
-        return _parsed(storage, numbers[-1])
-    except NotFoundError:  # taken over and cleared away since it was listed
-        return newest(storage)
+    """Returns the lease of the highest number, whether or not it has ended.
+
+    Raises:
+        StorageError: when the storage fails, or lists what it does not have.
+    """
+    number = 0
+    for _ in range(_MOST_ATTEMPTS):
+        if not (number := newest_number(storage)):
+            return None
+        try:
+            return _parsed(storage, number)
+        except NotFoundError:  # taken over and cleared away since it was listed
+            continue
+    raise StorageError(path_of(number), "it is listed, and cannot be read")
 
 
 def newest_number(storage: Storage) -> int:

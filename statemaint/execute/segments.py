@@ -124,6 +124,7 @@ def read_ledger(storage: Storage, ledger: str) -> list[Line]:
     """Returns the lines of a ledger in the order of their times, each once.
 
     Raises:
+        CodecError: when a segment is no file of ours.
         StorageError: when the storage fails.
     """
     for _ in range(_MOST_LOOKS):
@@ -143,11 +144,12 @@ def read_segment(storage: Storage, path: str) -> Iterator[Line]:
     """Yields the lines of a segment; one that a crash cut short is left out.
 
     Raises:
+        CodecError: when it is no file of ours.
         NotFoundError: when it is not there any more.
         StorageError: when the storage fails.
     """
     with storage.open(path) as stream:
-        for content, fields in stored_lines(stream):
+        for content, fields in stored_lines(stream, path):
             yield Line(content, fields)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.errors import AlreadyExistsError, ConfigError, NotFoundError
+from statemaint.errors import AlreadyExistsError, CodecError, ConfigError, NotFoundError
 from statemaint.execute.deeds import Deeds, read_deeds
 from statemaint.execute.fit import staying, units_of
 from statemaint.execute.fit_rollback import must_fit
@@ -338,6 +338,9 @@ def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object
 
 def _expired(storage: Storage, path: str, now: float) -> bool:
     """Tells whether every line has expired; one that cannot be read has not."""
-    lines = read_lines(storage, path)
+    try:
+        lines = read_lines(storage, path)
+    except CodecError:
+        return False
     times = [line.get("until") for line in lines]
     return bool(times) and all(isinstance(one, int | float) and one <= now for one in times)

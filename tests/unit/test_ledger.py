@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from statemaint.errors import NotFoundError, StorageError
+from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.execute import Window, compact_ledger
 from statemaint.execute.compaction import MOST_SEGMENTS
 from statemaint.execute.deeds import read_deeds
@@ -342,3 +342,47 @@ def test_a_ledger_that_cannot_be_compacted_fails_no_run(
     refusing = survived(storage, clock, Refusing)
     assert maintain(refusing, TIGHT).exit_code == 0
     assert "the ledger is not compacted, the next run tries again" in caplog.text
+
+
+# -- what is no file of ours
+
+
+def endless() -> bytes:
+    """Returns what has no end of a line where one of ours must have one."""
+    return b"{" * (1 << 26)
+
+
+def test_what_is_no_ledger_is_left_and_the_others_are_compacted(
+    storage: MemoryStorage, caplog: pytest.LogCaptureFixture
+) -> None:
+    for ledger in ("0/0", "0/1"):
+        many(storage, ledger)
+    plant_lines(storage, "0/0", endless(), "s-3")
+    before = {path for path in storage.files if "/ledger/0/0/" in path}
+    compact_ledger(storage, Window(since=1e12), before=lambda: None)
+    assert {path for path in storage.files if path.startswith(FOLDER)} == before
+    assert "0/0/s-3.jsonl: a line has more than 64 MiB" in caplog.text
+    with pytest.raises(CodecError, match="64 MiB"):
+        read_ledger(storage, "0/0")
+
+
+def test_nothing_is_undone_by_a_ledger_that_cannot_be_read(storage: MemoryStorage) -> None:
+    done = maintain(storage, KEEPING).run
+    plant_lines(storage, "0/0", endless())
+    before = storage.files
+    with pytest.raises(CodecError, match="planted"):
+        undo(storage, done)
+    after = {path: one for path, one in storage.files.items() if "/lease/" not in path}
+    assert after.items() <= before.items()
+
+
+def test_trash_with_a_manifest_that_cannot_be_read_is_kept(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    done = maintain(storage, KEEPING).run
+    manifest = f"_statemaint/trash/{done}/manifest/0-0.page-000001.jsonl"
+    storage.write(manifest, [endless()], overwrite=True)
+    before = {path for path in storage.files if "/trash/" in path}
+    clock.now += 900 * DAY
+    assert maintain(storage, TIGHT).exit_code == 0
+    assert {path for path in storage.files if "/trash/" in path} == before
