@@ -1,7 +1,7 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
 from statemaint.storage.address import has_secret
-from statemaint.storage.base import Storage
+from statemaint.storage.base import Storage, read_small
 from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
@@ -21,4 +21,5 @@ __all__ = [
     "Without",
     "has_secret",
     "open_storage",
+    "read_small",
 ]

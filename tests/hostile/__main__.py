@@ -85,7 +85,7 @@ def main(*, trees: int, seed: int, processes: int, log: Path | None, write: bool
     for played in _played(seeds, processes, log):
         tally.add(played)
         for what in played.broken:
-            click.echo(f"{played.seed} {list(played.tree)}\n    {what}")
+            click.echo(f"{played.seed} {list(played.tree)}\n    {what}", err=True)
         if not tally.trees % _STEP:
             click.echo(f"{tally.trees:,} trees, {tally.broken} broken rules", err=True)
     text = (

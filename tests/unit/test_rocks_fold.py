@@ -1,7 +1,8 @@
 """RocksDB's fold against a dictionary: rows, digests, counts, and what damage is called."""
 
+import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -537,3 +538,23 @@ def test_a_merge_operator_that_spark_does_not_use_is_refused(text: str) -> None:
 def test_a_zip_without_options_is_refused() -> None:
     with pytest.raises(CodecError, match="no merge operator"):
         delimiter_of({"CURRENT": b""})
+
+
+def test_a_zip_of_gigabytes_is_an_error_and_not_read(built: World) -> None:
+    path, taken = f"{STORE}/1.zip", []
+
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            taken.append(size)
+            return bytes(min(size, 1 << 28))
+
+    class Large(MemoryStorage):
+        def open(self, opened: str):  # type: ignore[no-untyped-def]
+            return nullcontext(Endless()) if opened == path else super().open(opened)
+
+    assert isinstance(built.source.storage, MemoryStorage)
+    source = replace(built.source, storage=Large(built.source.storage.files))
+    with pytest.raises(CodecError, match="more than 128 MiB") as raised:
+        read_zip(source, built.snapshots[1])
+    assert raised.value.path == path
+    assert taken == [(128 << 20) + 1]

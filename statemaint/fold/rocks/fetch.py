@@ -15,6 +15,7 @@ from statemaint.errors import CodecError, MissingSstError, NotFoundError, Storag
 from statemaint.fold.rocks.options import delimiter_of
 from statemaint.fold.source import Source
 from statemaint.model.files import Snapshot
+from statemaint.storage import read_small
 
 SSTS, LOGS = "SSTs", "logs"
 _MANIFEST, _LOG = "MANIFEST-", ".log"
@@ -42,13 +43,13 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
     """Reads a zip; nothing that lies beside it is read.
 
     Raises:
-        CodecError: naming the file, when it is not what Spark would write.
+        CodecError: naming the file, when it is not what Spark would write, or far too large.
         StaleChecksumError: when its checksum file is not of it.
         StorageError: when it cannot be read.
     """
     path = snapshot.entry.path
     with source.opened(path) as stream:
-        content = b"".join(_pieces(stream))
+        content = read_small(stream, path)
     try:
         found = rocks_zip.members(content)
         for name, member in found.items():
