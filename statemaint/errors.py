@@ -153,6 +153,12 @@ class AlreadyExistsError(StorageError):
     code = "ALREADY_EXISTS"
 
 
+class UnreadableError(StorageError):
+    """Somebody who reads the files beside a file might not read that one, and may be the query."""
+
+    code = "UNREADABLE_BY_QUERY"
+
+
 class LeaseHeldError(StatemaintError):
     """Another run maintains the checkpoint; `until` is in seconds since the epoch."""
 
@@ -173,20 +179,18 @@ class LeaseHeldError(StatemaintError):
 
 
 class LeaseLostError(StatemaintError):
-    """This run was paused or cut off for so long that another one has taken the lease."""
+    """The lease was ended, or taken over by another run, while this one did not notice."""
 
     code = "LEASE_LOST"
     exit_code = 4
 
-    def __init__(self, root: str, number: int) -> None:
-        super().__init__(root, number)
+    def __init__(self, root: str, number: int, why: str = "") -> None:
+        super().__init__(root, number, why)
         self.root, self.number = root, number
+        self.why = why or "its run was ended, or another run has taken it over"
 
     def __str__(self) -> str:
-        return (
-            f"{self.root}: another run has taken the lease over from number {self.number}; this "
-            "one stops here"
-        )
+        return f"{self.root}: lease {self.number} is lost, {self.why}; this run stops here"
 
 
 class Superseded(StatemaintError):  # noqa: N818 -- the word that operators see

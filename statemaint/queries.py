@@ -35,7 +35,7 @@ from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy, seconds
-from statemaint.storage import has_secret
+from statemaint.storage import has_secret, overlap, place_of
 
 # Airflow's own limit on the instances of one mapped task is 1024, beyond which `plan` would fail.
 _MOST_TASKS = 1024
@@ -226,6 +226,24 @@ class Query(_Strict):
         return self
 
 
+def _apart(queries: Mapping[str, Query]) -> Mapping[str, Query]:
+    addresses = {name: query.checkpoint for name, query in queries.items()}
+    if (found := overlap(addresses)) is None:
+        return queries
+    outer, inner = found
+    one, other = addresses[outer], addresses[inner]
+    if place_of(one) != place_of(other):
+        raise ValueError(
+            f"the checkpoint of {inner}, {other}, lies inside that of {outer}, {one}; give each "
+            "query the checkpointLocation that is its own"
+        )
+    spelled = one if one == other else f"{one} and {other} name the same place"
+    raise ValueError(
+        f"{outer} and {inner} have one checkpoint ({spelled}); leave one of the two out, or give "
+        "each its own"
+    )
+
+
 class QueriesFile(_Strict):
     """The whole file."""
 
@@ -240,7 +258,9 @@ class QueriesFile(_Strict):
         default=None,
         description="A folder for metrics files, for node_exporter's textfile collector.",
     )
-    queries: Mapping[QueryName, Query] = Field(description="The queries, by name.")
+    queries: Annotated[Mapping[QueryName, Query], AfterValidator(_apart)] = Field(
+        description="The queries, by name; each has a checkpoint of its own."
+    )
 
     def policy_of(self, name: str) -> Policy:
         """Returns the policy of one query: its own settings on top of the file's defaults."""

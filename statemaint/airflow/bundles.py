@@ -7,16 +7,25 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
+from statemaint.maintain import Holder
 from statemaint.model.ids import UnitId
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Partitions of one operator that one task maintains, at the version that `plan` fixed."""
+    """Partitions of one operator that one task maintains, at the version that `plan` fixed.
+
+    Attributes:
+        operator: of all of them.
+        partitions: their numbers.
+        target: the version.
+        holder: whose lease the tasks of the run share; `None` for a lease of the task's own.
+    """
 
     operator: int
     partitions: tuple[int, ...]
     target: int
+    holder: Holder | None = None
 
     @property
     def label(self) -> str:
@@ -35,15 +44,21 @@ class Bundle:
             "operator": self.operator,
             "partitions": list(self.partitions),
             "target": self.target,
+            "lease": self.holder.to_json() if self.holder else None,
         }
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
         """Returns the bundle that `to_json` gave."""
-        return cls(fields["operator"], tuple(fields["partitions"]), fields["target"])
+        # A run that an earlier build has planned hands over no lease.
+        lease = fields.get("lease")
+        holder = Holder(**lease) if lease else None
+        return cls(fields["operator"], tuple(fields["partitions"]), fields["target"], holder)
 
 
-def bundles(units: Iterable[UnitId], *, target: int, most: int) -> tuple[Bundle, ...]:
+def bundles(
+    units: Iterable[UnitId], *, target: int, most: int, holder: Holder | None = None
+) -> tuple[Bundle, ...]:
     """Returns every partition in exactly one bundle, all about equally large.
 
     A bundle never mixes operators, so there may be more than `most` where there are more operators
@@ -54,7 +69,7 @@ def bundles(units: Iterable[UnitId], *, target: int, most: int) -> tuple[Bundle,
         operators[unit.operator].append(unit.partition)
     largest = _largest([len(partitions) for partitions in operators.values()], most)
     return tuple(
-        Bundle(operator, part, target)
+        Bundle(operator, part, target, holder)
         for operator, partitions in operators.items()
         for part in _split(partitions, ceil(len(partitions) / largest))
     )

@@ -15,6 +15,7 @@ from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.names import GATEWAY_VARIABLE, asset_uri, dag_id
 from statemaint.airflow.tasks import Failure, Options, Settings
 from statemaint.errors import ConfigError
+from statemaint.maintain import Holder
 from statemaint.model.policy import Policy, duration
 from statemaint.queries import QueriesFile, Query, load_queries, must_be_open
 
@@ -91,7 +92,7 @@ def _dag(query: Query, settings: Settings) -> DAG:
 def _plan_task(settings: Settings) -> Any:
     @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
     def plan() -> list[dict[str, Any]]:
-        planned = tasks.plan_query(settings, _options())
+        planned = tasks.plan_query(settings, _options(), _holder())
         if planned.failure:
             _fail(planned.failure)
         return [bundle.to_json() for bundle in planned.bundles]
@@ -130,7 +131,7 @@ def _report_task(settings: Settings) -> Any:
         found = context["ti"].xcom_pull(task_ids=["maintain"], key=_REPORT)
         planned = [Bundle.from_json(one) for one in listed or ()]
         summaries = [one for one in found if one is not None]
-        extra = tasks.finish(settings, planned, summaries, options, run=context["run_id"])
+        extra = tasks.finish(settings, planned, summaries, options)
         if options.dry_run or listed is None:
             # Nothing was maintained, so nobody is told that it was.
             context["task"].outlets.clear()
@@ -142,6 +143,18 @@ def _report_task(settings: Settings) -> Any:
 
 def _options() -> Options:
     return Options.of(get_current_context()["params"])
+
+
+def _holder() -> Holder:
+    """Returns a new holder of the lease, for the tasks of this attempt at the run.
+
+    Two DAGs of one schedule have runs of the same id, and two installations DAGs of the same id;
+    when a run began is not the same in any two.
+    """
+    context = get_current_context()
+    run = context["dag_run"]
+    name = f"{run.dag_id}/{run.run_id}, begun {run.start_date}"
+    return Holder(name, attempt=context["ti"].try_number)
 
 
 def _fail(failure: Failure) -> NoReturn:

@@ -15,7 +15,7 @@ from statemaint.airflow import texts
 from statemaint.airflow.bundles import Bundle, bundles
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
-from statemaint.maintain import end_run, maintain, plan_checkpoint
+from statemaint.maintain import Holder, begin_run, end_run, maintain, plan_checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
@@ -100,13 +100,22 @@ class Maintained:
     failure: Failure | None = None
 
 
-def plan_query(settings: Settings, options: Options) -> Planned:
+def plan_query(settings: Settings, options: Options, holder: Holder | None = None) -> Planned:
     """Fixes the run's target version, and finds the partitions that need attention.
+
+    What an earlier attempt at the run has left stops before its next deletion, its lease ends.
 
     Pushes the metrics of all other partitions, which no task will: that they were looked at and are
     well is news too, above all after they were not.
+
+    Args:
+        settings: the query's.
+        options: the run's.
+        holder: of the lease that the run's tasks will share; each has its own by default.
     """
     try:
+        if holder and not options.dry_run:
+            begin_run(_storage(settings), holder)
         plan = _plan(settings, options)
     except StatemaintError as error:
         return Planned(failure=Failure.of(error))
@@ -118,13 +127,14 @@ def plan_query(settings: Settings, options: Options) -> Planned:
         return Planned(failure=Failure(texts.reasons(plan.findings)))
     if plan.target is None:
         return Planned()
-    return Planned(bundles(plan.units, target=plan.target, most=settings.max_tasks))
+    most = settings.max_tasks
+    return Planned(bundles(plan.units, target=plan.target, most=most, holder=holder))
 
 
 def maintain_bundle(
     settings: Settings, bundle: Bundle, options: Options, *, run: str
 ) -> Maintained:
-    """Maintains some partitions at the target that `plan` fixed; safe to repeat.
+    """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
 
     Metrics are pushed whatever came out; a Pushgateway that does not answer is only worth a line.
     """
@@ -147,17 +157,16 @@ def finish(
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
     options: Options,
-    *,
-    run: str,
 ) -> dict[str, Any]:
     """Ends the run: logs what all bundles came to, and returns the event's extra.
 
-    The tasks shared the run's lease, which ends here; the trash is emptied before, and the query's
-    metrics are pushed.
+    The tasks shared the run's lease, which ends here even under one that still runs; the trash is
+    emptied before, and the query's metrics are pushed.
     """
-    if planned and not options.dry_run:
+    holder = planned[0].holder if planned else None
+    if holder and not options.dry_run:
         sound = not any(one["halted"] for one in summaries) and len(summaries) == len(planned)
-        _end_run(settings, run, sound=sound)
+        _end_run(settings, holder, sound=sound)
     told = {one["label"] for one in summaries}
     silent = [bundle.label for bundle in planned if bundle.label not in told]
     _log.info("%s\n%s", settings.query, texts.table(summaries))
@@ -182,9 +191,9 @@ def _storage(settings: Settings) -> Storage:
     return open_checkpoint(settings.checkpoint, settings.connection)
 
 
-def _end_run(settings: Settings, run: str, *, sound: bool) -> None:
+def _end_run(settings: Settings, holder: Holder, *, sound: bool) -> None:
     try:
-        end_run(_storage(settings), run, sound=sound)
+        end_run(_storage(settings), holder, sound=sound)
     except StatemaintError as error:
         _log.warning("the lease ends by itself: %s", error)
 
@@ -217,7 +226,7 @@ def _maintain(settings: Settings, bundle: Bundle, options: Options, run: str) ->
     storage = _storage(settings)
     policy = options.change(settings.policy)
     return maintain(
-        storage, policy, request=request, dry_run=options.dry_run, run=run, keep_lease=True
+        storage, policy, request=request, dry_run=options.dry_run, run=run, holder=bundle.holder
     )
 
 

@@ -13,6 +13,7 @@ from statemaint.errors import (
     LeaseLostError,
     StorageError,
     Superseded,
+    UnreadableError,
     UnsupportedError,
 )
 from statemaint.execute.lease import Fence
@@ -89,7 +90,7 @@ def _store(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
         yield from _carry_out(run, verify=verify)
     except Superseded as error:
         yield Skipped(run.plan.store.id, _finding(run, FindingCode.SUPERSEDED, error))
-    except CheckpointError as error:
+    except (CheckpointError, UnreadableError) as error:
         yield Halted(run.plan.store.id, _finding(run, FindingCode(error.code), error))
     except UnsupportedError as error:
         yield Halted(run.plan.store.id, _finding(run, FindingCode.UNSUPPORTED, error))

@@ -161,6 +161,7 @@ class _Fit:
                 stale
                 or self._above(file, world)
                 or logs[id(world)].against(file.version, self._target)
+                or self._overtaken(file, world)
             )
             if why := why or self._lone(file.version, back):
                 yield file.entry.path, why
@@ -181,6 +182,18 @@ class _Fit:
         if file.version <= self._target or then == self._target:
             return None
         return f"version {file.version} is above the newest committed one now; {_LEAVE}"
+
+    def _overtaken(self, file: Versioned, world: StoreWorld | None) -> str | None:
+        """Returns why a snapshot from above the log does not fit once its batch has run.
+
+        The batch may have written the same changes, and build on another version below.
+        """
+        if world is None or not isinstance(file, Snapshot):
+            return None
+        if not (world.target or 0) < file.version <= self._target:
+            return None
+        run = f"run {self._found.run}"
+        return f"version {file.version} was committed after {run} took it away; {_LEAVE}"
 
     def _log(
         self,

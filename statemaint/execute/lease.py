@@ -1,107 +1,73 @@
 """One maintainer per checkpoint: a lease with an owner, a deadline and a fencing number (S8).
 
-    _statemaint/lease/<number>.json     the lease of that number, replaced by its owner only
+Numbers only grow, and each is created at most once (see `claims`): whoever creates the next number
+holds the lease, and every earlier holder can see that it does not. So all that a storage must be
+able to do is to refuse a file that is there already.
 
-Numbers only grow, and each is created at most once: whoever creates the next number holds the
-lease, and every earlier holder can see that it does not. So all that a storage must be able to do
-is to refuse a file that is there already.
-
-The tasks of one run share its lease: they work on different partitions.
+The tasks of one run share its lease by a holder that is handed to them: they work on different
+partitions. What ends a shared lease takes the next number to say so, which every task sees that is
+still at work, before its next page of deletions and within `TRUSTED` seconds in any case. Nobody
+else gets the lease before `QUIET` seconds have passed.
 """
 
-import json
 import logging
-import os
-import re
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from threading import Event, Lock, Thread
-from typing import Any
 
 from statemaint.errors import (
     AlreadyExistsError,
-    CodecError,
     LeaseHeldError,
     LeaseLostError,
     NotFoundError,
     StorageError,
     UnsupportedError,
 )
+from statemaint.execute.claims import (
+    FOLDER,
+    LAST,
+    MOST_ATTEMPTS,
+    SECONDS,
+    Claim,
+    Holder,
+    claim_of,
+    forget_before,
+    me,
+    newest,
+    newest_number,
+)
 from statemaint.storage import Storage
 
-FOLDER = "_statemaint/lease"
-# How long a maintainer that died keeps others out. A live one renews three times as often.
-SECONDS = 60.0
 _RENEWALS = 3
-# Each is lost to another run only, or to what is no lease.
-_MOST_ATTEMPTS = 20
-# No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
-_LONGEST, _ORDINARY = 3600.0, 600.0
-_DIGITS = 10
-_LAST = 10**_DIGITS - 1
-_END_OF_TIME = 250_000_000_000.0  # the year 9892: what lies beyond is no time
-_NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
+# For how many seconds a holder relies on the storage's last answer that the lease is its own.
+TRUSTED = 2.0
+# How long a lease stays closed once it was ended under tasks that may be at work. Longer than
+# `TRUSTED` by what two clocks may differ that are in whole seconds, and by the length of a request.
+QUIET = 5.0
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a lease's file says.
-
-    Attributes:
-        number: the fencing number.
-        run: the run that holds it.
-        owner: the process that made it, for a person.
-        deadline: when it ends unless it is renewed, by the storage's clock; 0 once released.
-    """
-
-    number: int
-    run: str
-    owner: str
-    deadline: float
-
-    @property
-    def path(self) -> str:
-        """Returns where it is kept."""
-        return path_of(self.number)
-
-    @property
-    def content(self) -> bytes:
-        """Returns its file."""
-        return json.dumps(asdict(self)).encode() + b"\n"
-
-
-def path_of(number: int) -> str:
-    """Returns where the lease of a number is kept."""
-    return f"{FOLDER}/{number:0{_DIGITS}d}.json"
-
-
-def me() -> str:
-    """Returns what names this process to a person."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 @contextmanager
 def leased(
-    storage: Storage, run: str, *, seconds: float = SECONDS, keep: bool = False
+    storage: Storage, holder: Holder, *, seconds: float = SECONDS, keep: bool = False
 ) -> Iterator["Lease"]:
     """Holds a checkpoint's lease as long as the block runs, renewing it from another thread.
 
     Args:
         storage: where the checkpoint lives.
-        run: who asks; a run that holds the lease already shares it.
+        holder: who asks; a lease that the same holder has already is shared.
         seconds: how long it lasts without being renewed.
-        keep: leave it to the run's other tasks when the block ends.
+        keep: leave it to those who share it when the block ends.
 
     Raises:
-        LeaseHeldError: when another run holds it.
+        LeaseHeldError: when another holder has it, or had it a moment ago.
+        LeaseLostError: when a later attempt at the holder's run has begun.
         UnsupportedError: when the storage cannot make a file for one of several writers only.
         StorageError: when the storage fails.
     """
-    lease = acquire(storage, run, seconds=seconds)
+    lease = acquire(storage, holder, seconds=seconds)
     done = Event()
     beat = Thread(target=_beat, args=(lease, done), name="statemaint-lease", daemon=True)
     beat.start()
@@ -126,7 +92,7 @@ def _beat(lease: "Lease", done: Event) -> None:
             return
 
 
-def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
+def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "Lease":
     """Returns the lease of a checkpoint; see `leased`."""
     if not storage.exclusive:
         raise UnsupportedError(
@@ -135,101 +101,83 @@ def acquire(storage: Storage, run: str, *, seconds: float = SECONDS) -> "Lease":
             "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
             "maintainers could run at once",
         )
-    for _ in range(_MOST_ATTEMPTS):
-        try:
-            return _acquired(storage, run, seconds)
-        except (AlreadyExistsError, LeaseLostError) as error:
-            lost = error  # another run was quicker: it holds the lease, or ours does
-    raise StorageError(
-        FOLDER, f"no lease can be taken, something that is no lease may have its name: {lost}"
-    )
+    for _ in range(MOST_ATTEMPTS):
+        found = _acquired(storage, holder, seconds)
+        if isinstance(found, Lease):
+            return found
+        lost = found
+    raise _no_lease(lost)
 
 
-def _acquired(storage: Storage, run: str, seconds: float) -> "Lease":
+def _no_lease(why: Exception) -> StorageError:
+    detail = f"no lease can be taken, something that is no lease may have its name: {why}"
+    return StorageError(FOLDER, detail)
+
+
+def _acquired(
+    storage: Storage, holder: Holder, seconds: float
+) -> "Lease | AlreadyExistsError | LeaseLostError":
     current = newest(storage)
     now = storage.now()
-    if current and current.deadline > now and current.run != run:
-        raise LeaseHeldError(storage.root, current.owner, current.run, current.deadline)
-    if current and current.deadline > now:
-        return Lease(storage, current, seconds).renewed()
-    return Lease(storage, _next(storage, current, run, now + seconds), seconds).created()
+    if current and current.holder.follows(holder):
+        why = f"attempt {current.holder.attempt} at its run has begun"
+        raise LeaseLostError(storage.root, current.number, why)
+    held = current is not None and current.deadline > now
+    if current and held and not current.is_of(holder):
+        raise LeaseHeldError(storage.root, current.owner, current.holder.name, current.deadline)
+    try:
+        if current and held:
+            return Lease(storage, current, seconds).renewed()
+        return Lease(storage, _next(storage, current, holder, now + seconds), seconds).created()
+    except (AlreadyExistsError, LeaseLostError) as error:
+        return error  # another was quicker: it holds it, or shares it
 
 
-def _next(storage: Storage, current: Claim | None, run: str, deadline: float) -> Claim:
-    if current and current.number == _LAST:
+def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: float) -> Claim:
+    if current and current.number == LAST:
         raise StorageError(
             current.path, "no lease can follow its number; delete the file if no maintainer runs"
         )
-    if current and current.deadline and current.run != run:
+    if current and current.deadline and current.holder != holder:
         _log.warning(
             "%s: took over the lease of %s (run %s), which ended without being released",
-            storage.root, current.owner, current.run,
+            storage.root, current.owner, current.holder.name,
         )  # fmt: skip
-    return Claim(current.number + 1 if current else 1, run, me(), deadline)
+    return Claim(current.number + 1 if current else 1, holder, me(), deadline)
 
 
-def newest(storage: Storage) -> Claim | None:
-    """Returns the lease of the highest number, whether or not it has ended.
+def end_earlier(storage: Storage, holder: Holder) -> None:
+    """Ends a lease that an earlier attempt at the holder's run has left, whether or not it lives.
 
-    Raises:
-        StorageError: when the storage fails, or lists what it does not have.
-    """
-    number = 0
-    for _ in range(_MOST_ATTEMPTS):
-        if not (number := newest_number(storage)):
-            return None
-        try:
-            return _parsed(storage, number)
-        except NotFoundError:  # taken over and cleared away since it was listed
-            continue
-    raise StorageError(path_of(number), "it is listed, and cannot be read")
-
-
-def newest_number(storage: Storage) -> int:
-    """Returns the highest number that a lease ever had; 0 where there was none.
+    What is left of that attempt stops before its next page of deletions, and gets no lease as long
+    as no other run has had one since. The lease of any other run is left alone.
 
     Raises:
         StorageError: when the storage fails.
     """
-    return max(_numbers(storage), default=0)
+    for _ in range(MOST_ATTEMPTS):
+        current = newest(storage)
+        if current is None or not holder.follows(current.holder):
+            return
+        if current.ended or current.number == LAST:
+            return
+        mark = _mark(storage, current.number + 1, holder)
+        try:
+            storage.write(mark.path, [mark.content])
+        except AlreadyExistsError as error:  # the earlier attempt went on, or another run has it
+            lost = error
+        else:
+            _log.warning(
+                "%s: ended the lease of %s, attempt %d at run %s; this is attempt %d",
+                storage.root, current.owner, current.holder.attempt, holder.name, holder.attempt,
+            )  # fmt: skip
+            return
+    raise _no_lease(lost)
 
 
-def _numbers(storage: Storage) -> Iterator[int]:
-    for entry in storage.list(FOLDER):
-        if found := _NAME.fullmatch(entry.path):
-            yield int(found[1])
-
-
-def _parsed(storage: Storage, number: int) -> Claim:
-    """Returns what a lease's file says; one that cannot be read counts as held for a while."""
-    path = path_of(number)
-    try:
-        found: dict[str, Any] = json.loads(storage.read(path))
-        claim = Claim(number, str(found["run"]), str(found["owner"]), _time(found["deadline"]))
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
-        return Claim(number, "", "an unreadable lease file", _since(storage, path) + SECONDS)
-    if claim.deadline <= storage.now() + _ORDINARY:
-        return claim
-    return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
-
-
-def _since(storage: Storage, path: str) -> float:
-    """Returns when a lease's file was written, by the storage's clock."""
-    modified = storage.stat(path).modified
-    return storage.now() if modified is None else modified
-
-
-def _time(found: Any) -> float:
-    time = float(found)
-    if not 0 <= time < _END_OF_TIME:
-        raise ValueError(found)
-    return time
-
-
-def _forget_before(storage: Storage, number: int) -> None:
-    """Deletes old leases, the oldest first: `must_hold` relies on that order."""
-    for old in sorted(one for one in _numbers(storage) if one < number):
-        storage.delete(path_of(old))
+def _mark(storage: Storage, number: int, holder: Holder) -> Claim:
+    """Returns the claim that ends a lease."""
+    return Claim(number, holder, me(), storage.now() + QUIET, ended=True)
 
 
 class Fence:
@@ -241,15 +189,15 @@ class Fence:
         return 0
 
     def must_hold(self) -> None:
-        """Makes sure, by asking the storage, that no other run holds the lease (S8).
+        """Makes sure, by asking the storage, that the lease is still held (S8).
 
         Raises:
-            LeaseLostError: when another run does.
+            LeaseLostError: when another run holds it, or it was ended.
             StorageError: when the storage fails.
         """
 
     def check(self) -> bool:
-        """Does the same, but asks the storage only where the lease may have ended by now.
+        """Does the same, but relies on an answer of the last `TRUSTED` seconds.
 
         Returns:
             Whether it asked.
@@ -260,8 +208,9 @@ class Fence:
 class Lease(Fence):
     """A lease that was acquired; threads may share it.
 
-    As long as its deadline has not passed, nobody can have taken it. Once it has, somebody may be
-    about to, so it goes on under a new number only, which one of them gets.
+    As long as its deadline has not passed, it can only have been ended, by those who share it or
+    for a later attempt at their run. Once it has passed, another run may be about to take it, so it
+    goes on under a new number only, which one of them gets.
 
     Attributes:
         seconds: how long it lasts without being renewed.
@@ -272,7 +221,8 @@ class Lease(Fence):
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:
         self._storage, self._claim, self.seconds = storage, claim, seconds
         self.skew = 0.0
-        self._lock, self._released = Lock(), False
+        self._lock, self._over = Lock(), False
+        self._asked = float("-inf")
 
     @property
     def number(self) -> int:
@@ -288,7 +238,7 @@ class Lease(Fence):
             StorageError: when the storage fails.
         """
         self._write(self._claim, overwrite=False)
-        _forget_before(self._storage, self._claim.number - 1)
+        forget_before(self._storage, self._claim.number - 1)
         return self
 
     def renewed(self) -> "Lease":
@@ -300,11 +250,11 @@ class Lease(Fence):
         """Moves the deadline on.
 
         Raises:
-            LeaseLostError: when another run holds the lease now.
+            LeaseLostError: when another run holds the lease now, or it was ended.
             StorageError: when the storage fails.
         """
         with self._lock:
-            if not self._released:
+            if not self._over:
                 self._must_be_newest()
                 self._renew()
 
@@ -324,7 +274,7 @@ class Lease(Fence):
             self._must_be_newest()
             return
         self._claim = claim
-        _forget_before(self._storage, claim.number - 1)
+        forget_before(self._storage, claim.number - 1)
 
     def _write(self, claim: Claim, *, overwrite: bool) -> None:
         """Writes the lease's file, and makes sure that its number is still the newest.
@@ -332,26 +282,28 @@ class Lease(Fence):
         A run that was paused just before could bring a number back that was cleared away.
         """
         entry = self._storage.write(claim.path, [claim.content], overwrite=overwrite)
+        now = self._storage.now()
         if entry.modified is not None:
-            self.skew = entry.modified - self._storage.now()
+            self.skew = entry.modified - now
         latest = newest_number(self._storage)
         if latest != claim.number:
-            _forget_before(self._storage, latest)
+            forget_before(self._storage, latest)
             raise self._lost()
+        self._asked = now
 
     def must_hold(self) -> None:
-        """Makes sure, by asking the storage, that no other run holds the lease (S8)."""
+        """Makes sure, by asking the storage, that the lease is still held (S8)."""
         with self._lock:
             self._must_be_newest()
             while self._overdue:  # again where it was paused meanwhile
                 self._renew()
 
     def check(self) -> bool:
-        """Does the same, but asks the storage only where the lease may have ended by now."""
-        asked = self._overdue
-        if asked:
+        """Does the same, but relies on an answer of the last `TRUSTED` seconds."""
+        asks = self._overdue or self._storage.now() - self._asked >= TRUSTED
+        if asks:
             self.must_hold()
-        return asked
+        return asks
 
     @property
     def _overdue(self) -> bool:
@@ -360,18 +312,20 @@ class Lease(Fence):
     def _must_be_newest(self) -> None:
         # The next number first: old numbers go in order, so where the next one has come and gone
         # again, ours is gone too.
+        now = self._storage.now()
         while following := self._following():
-            if following.run != self._claim.run:
+            if not following.is_of(self._claim.holder):
                 raise self._lost()
             self._claim = following  # another task of this run took it
         try:
             self._storage.stat(self._claim.path)
         except NotFoundError:
             raise self._lost() from None
+        self._asked = now
 
     def _following(self) -> Claim | None:
         try:
-            return _parsed(self._storage, self._claim.number + 1)
+            return claim_of(self._storage, self._claim.number + 1)
         except NotFoundError:
             return None
 
@@ -380,11 +334,29 @@ class Lease(Fence):
         return LeaseLostError(self._storage.root, self._claim.number)
 
     def release(self) -> None:
-        """Ends it, so that the next run need not wait; never an error."""
+        """Lets the next run in at once; for one who shares it with nobody. Never an error."""
+        self._leave(self._release)
+
+    def end(self) -> None:
+        """Ends it for all who share it, whether or not they are still at work; never an error."""
+        self._leave(self._end)
+
+    def _leave(self, how: Callable[[], None]) -> None:
         with self._lock:
-            self._released = True
+            self._over = True
             try:
                 self._must_be_newest()
-                self._write(replace(self._claim, deadline=0.0), overwrite=True)
+                how()
             except (StorageError, LeaseLostError) as error:
                 _log.warning("the lease ends by itself: %s", error)
+
+    def _release(self) -> None:
+        self._write(replace(self._claim, deadline=0.0), overwrite=True)
+
+    def _end(self) -> None:
+        try:
+            claim = self._claim
+            self._write(_mark(self._storage, claim.number + 1, claim.holder), overwrite=False)
+        except AlreadyExistsError:  # a task of this run went on under it, or another run has it
+            self._must_be_newest()
+            self._end()

@@ -31,12 +31,14 @@ class Known:
 
     Attributes:
         proofs: the attestation of each that has one, by path.
+        former: those of files that others have taken the place of: they still say what the log was.
         written: the paths of those that we wrote.
         since: the target version when we wrote the first.
         uploads: what was seen of executors' snapshots.
     """
 
     proofs: dict[str, Attestation] = field(default_factory=dict)
+    former: dict[str, Attestation] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     since: int | None = None
     uploads: Uploads = NOTHING_SEEN
@@ -106,9 +108,8 @@ class Ledger:
 
     def knows(self, store: StoreId, known: "Known") -> None:
         """Replaces what is known of a store."""
-        content = render_attestations(
-            known.proofs.values(), known.written, known.since, known.uploads
-        )
+        proofs = {**known.former, **known.proofs}.values()
+        content = render_attestations(proofs, known.written, known.since, known.uploads)
         self.storage.write(attestation_path(store), [content], overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """From one fold to the files of the snapshots that it gives."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO
@@ -10,7 +10,13 @@ import google_crc32c
 
 from statemaint.codec import checksum
 from statemaint.codec.digest import StateDigest
-from statemaint.errors import AlreadyExistsError, CheckpointError, StorageError
+from statemaint.errors import (
+    AlreadyExistsError,
+    CheckpointError,
+    NotFoundError,
+    StorageError,
+    Superseded,
+)
 from statemaint.execute.lease import Fence
 from statemaint.fold import Chunks, Engine, Source, must_equal
 from statemaint.listing import Entry
@@ -45,9 +51,19 @@ class Published:
 
 
 def publish(
-    storage: Storage, actions: tuple[WriteSnapshot, ...], chunks: Chunks
+    storage: Storage,
+    actions: tuple[WriteSnapshot, ...],
+    chunks: Chunks,
+    *,
+    before: Callable[[], object],
 ) -> Iterator[Published]:
     """Yields each snapshot as soon as it is in place; the next is only written when asked for.
+
+    Args:
+        storage: where the checkpoint lives.
+        actions: the snapshots.
+        chunks: of their files, as one fold gives them.
+        before: is called ahead of each; what it raises keeps the file from appearing.
 
     Raises:
         StorageError: when the storage fails, or the temporary directory does.
@@ -56,10 +72,16 @@ def publish(
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(chunks, first.version, spool)
-        yield _published(storage, first, fold, fold)
+        yield _published(storage, first, _and_then(fold, before), fold)
         for action in later:
             spool.seek(0)
-            yield _published(storage, action, iter(lambda: spool.read(_PIECE), b""), fold)
+            pieces = iter(lambda: spool.read(_PIECE), b"")
+            yield _published(storage, action, _and_then(pieces, before), fold)
+
+
+def _and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
+    yield from chunks
+    before()  # a storage makes the file appear once its chunks have ended
 
 
 class _Split:
@@ -111,18 +133,37 @@ def _published(
 ) -> Published:
     summed = Summed(chunks)
     try:
-        entry = storage.write(action.path, summed)
+        entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
         return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
     beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
+def write_like(
+    storage: Storage, action: WriteSnapshot, path: str, chunks: Iterable[bytes]
+) -> Entry:
+    """Writes a file of a snapshot for whoever reads the newest change that it is made from (S22).
+
+    Raises:
+        AlreadyExistsError: when it is there.
+        Superseded: when that change is gone.
+        UnreadableError: when somebody who reads that change might not read the file.
+        StorageError: when the storage fails.
+    """
+    try:
+        return storage.write(path, chunks, like=action.like)
+    except NotFoundError as error:
+        if error.path != action.like:
+            raise
+        raise Superseded(error.path, "was there when the run was planned and is gone") from error
+
+
 def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: Entry) -> Entry:
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
     path = f"{action.path}.crc"
     try:
-        return storage.write(path, [checksum.spark(value, entry.size, storage.now())])
+        return write_like(storage, action, path, [checksum.spark(value, entry.size, storage.now())])
     except AlreadyExistsError:  # Spark's own; reading back compares it with what is there
         return storage.stat(path)
 

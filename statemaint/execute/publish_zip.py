@@ -1,13 +1,13 @@
 """From a built database to the files of a RocksDB snapshot: tables first, then the zip (S7)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemaint.codec import rocks_zip
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
-from statemaint.execute.publish import Published, Summed, write_checksum
+from statemaint.execute.publish import Published, Summed, write_checksum, write_like
 from statemaint.fold import Source
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
@@ -47,22 +47,32 @@ def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
 
 
 def publish_zip(
-    storage: Storage, action: WriteSnapshot, made: "Built", directory: str
+    storage: Storage, action: WriteSnapshot, made: "Built", *, before: Callable[[], object]
 ) -> Published:
     """Uploads what is new of a database, then the zip that makes it a snapshot.
 
     A crash in between leaves tables that no zip refers to: orphans, which a later run deletes.
 
+    Args:
+        storage: where the checkpoint lives.
+        action: what is written.
+        made: the database.
+        before: is called ahead of the first table and of the zip; whatever it raises ends the work.
+
     Raises:
         StorageError: when the storage fails.
     """
+    directory = action.store.directory
+    before()
     parts = tuple(
-        storage.write(f"{directory}/SSTs/{one.stored}", _pieces(one.local)) for one in made.new
+        write_like(storage, action, f"{directory}/SSTs/{one.stored}", _pieces(one.local))
+        for one in made.new
     )
     refers = shared_paths(directory, made.metadata)
+    before()
     summed = Summed([rocks_zip.render(made.members, made.metadata, mark=True)])
     try:
-        entry = storage.write(action.path, summed)
+        entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from statemaint.codec.digest import StateDigest
 from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
+from statemaint.execute.bases import must_be_readable, must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
@@ -32,6 +33,7 @@ from statemaint.storage import Storage
 
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200
+_LOOKS = 5  # at base and lease by turns, before a deletion: a slow listing makes any look old
 # What goes to the trash whatever the policy says: it was taken for the truth once.
 _ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
 
@@ -85,6 +87,7 @@ class StoreRun:
         for proof in (*(one.proof for one in store.outdated), *store.attestations):
             if proof.path in listed:
                 self.known.proofs[proof.path] = proof
+        self.known.former.update({one.path: one.proof for one in store.former})
 
     @property
     def storage(self) -> Storage:
@@ -95,7 +98,7 @@ class StoreRun:
         """Notes executors' snapshots that the ledger does not know of, before any can be deleted.
 
         Raises:
-            LeaseLostError: when another run has taken the lease.
+            LeaseLostError: when the lease is lost.
             StorageError: when the storage fails.
         """
         kinds = {type(one) for one in self.plan.actions}
@@ -118,6 +121,7 @@ class StoreRun:
             StaleChecksumError: when a checksum file is not of the file beside it.
             SnapshotMismatchError: when what storage holds is not what was folded.
             Superseded: when a file of the chain is gone, or its base was replaced.
+            LeaseLostError: when the lease is lost; what has not appeared by then never does.
             StorageError: when the storage fails.
         """
         self._announce(actions)
@@ -129,15 +133,16 @@ class StoreRun:
             return (self._zip(action) for action in actions)
         versions = tuple(action.version for action in actions)
         chunks = self._fold(self.source, actions[0].chain, versions, write=True)
-        return publish(self.storage, actions, chunks)
+        return publish(self.storage, actions, chunks, before=self.fence.check)
 
     def _zip(self, action: WriteSnapshot) -> Published:
         with built(self.source, action) as made:
             if base := action.chain.base:
-                self._unchanged(base.entry)
+                must_be_unchanged(self.storage, base.entry)
             if action.reuse:  # a clean-up spares the tables of the newest zip alone
                 self._no_newcomer()
-            return publish_zip(self.storage, action, made, self.plan.store.id.directory)
+                self._must_be_readable(base.entry.path if base else None)
+            return publish_zip(self.storage, action, made, before=self.fence.check)
 
     def _announce(self, actions: tuple[WriteSnapshot, ...]) -> None:
         """Notes what is about to be written: a crash must not make it look like an executor's."""
@@ -181,14 +186,15 @@ class StoreRun:
             Superseded: when the snapshot was replaced or is gone.
             StorageError: when the storage fails.
         """
-        self._unchanged(action.snapshot.entry)
+        must_be_unchanged(self.storage, action.snapshot.entry)
         found = self.engine.digest(self.source, action.path)
         if action.against:
             self._compare(action, found, self._state(action.against, action.snapshot))
         rocks, path, entry = self.plan.store.rocks, action.path, action.snapshot.entry
-        ours = path in rocks.ours if rocks else self._wrote(path)
+        proved = self.known.proofs.get(path)
+        ours = path in rocks.ours if rocks else proved is not None and proved.ours
         self.parts[path] = self._listed(rocks.parts.get(path, ()) if rocks else ())
-        before = self.known.proofs.get(path)
+        before = proved or self.known.former.get(path)
         proof = self._proof(action, entry, found, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
@@ -196,11 +202,6 @@ class StoreRun:
         self.fence.must_hold()
         self.ledger.proved(action, entry, proof, self.known)
         return Attested(action, proof)
-
-    def _wrote(self, path: str) -> bool:
-        """Returns whether a snapshot that was proved before is one of ours."""
-        proof = self.known.proofs.get(path)
-        return proof is not None and proof.ours
 
     def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
         try:
@@ -212,17 +213,26 @@ class StoreRun:
         """Deletes files page by page, each page only while the proved base is still in place.
 
         Raises:
-            LeaseLostError: when another run has taken the lease; nothing more is deleted.
+            LeaseLostError: when the lease is not held any more; nothing more is deleted.
             Superseded: when the base was replaced or is gone, or the query was rewound.
+            UnreadableError: when the base is ours, and the query might not read it.
             StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
         for one in stale:
             if one.instead:
-                self._unchanged(one.entry)
+                must_be_unchanged(self.storage, one.entry)
                 self._must_fold(one.instead)
         yield from self._pages(stale, self.trash or self.aside)
+        if any(one.reason in RELY_ON_BASE for one in deletes):
+            self._must_be_readable(self.plan.base)
         yield from self._pages(tuple(one for one in deletes if one not in stale), self.trash)
+
+    def _must_be_readable(self, path: str | None) -> None:
+        if path in self.known.proofs and must_be_readable(
+            self.storage, self.plan.store, self.known, path
+        ):
+            self._note_known()
 
     def _must_fold(self, chain: Chain) -> None:
         """Makes sure that the log gives a version before a stale snapshot of it goes.
@@ -233,8 +243,7 @@ class StoreRun:
         """
         if any(set(chain.paths) <= done for done in self.folded):
             return  # on the way to a snapshot that this run has written
-        like = self.plan.store.versions.base(chain.version)
-        self._state(chain, like)
+        self._state(chain, self.plan.store.versions.base(chain.version))
 
     def _pages(self, deletes: tuple[Delete, ...], trash: Trash | None) -> Iterator[Deleted]:
         for start in range(0, len(deletes), _PAGE):
@@ -258,11 +267,11 @@ class StoreRun:
 
     def _remove(self, page: tuple[Delete, ...], trash: Trash | None) -> None:
         def before() -> None:
-            asked = True
-            while asked:  # asking takes its time, in which the base may be replaced
+            for _ in range(_LOOKS):  # asking takes its time, in which the base may be replaced
                 self._base_must_stand(page)
                 self._no_other_snapshot(page)
-                asked = self.fence.check()
+                if not self.fence.check():
+                    return
 
         if trash:
             trash.take(page, before=before)
@@ -294,8 +303,7 @@ class StoreRun:
     def _state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
         # The chain may begin below the first zip, which says how RocksDB merges.
         source = replace(self.source, families=like) if self.plan.store.rocks else self.source
-        chunks = self._fold(source, chain, (chain.version,), write=False)
-        return digest_of(chunks, chain.version)
+        return digest_of(self._fold(source, chain, (chain.version,), write=False), chain.version)
 
     def _fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
@@ -303,11 +311,10 @@ class StoreRun:
         try:
             digests = yield from self.engine.fold(source, chain, versions, write=write)
         except NotFoundError as error:
-            raise Superseded(
-                error.path, "was there when the run was planned and is gone"
-            ) from error
+            gone = "was there when the run was planned and is gone"
+            raise Superseded(error.path, gone) from error
         if chain.base:  # what is proved of it is proved of the file that was listed
-            self._unchanged(chain.base.entry)
+            must_be_unchanged(self.storage, chain.base.entry)
         self.folded.append(frozenset(chain.paths))
         return digests
 
@@ -335,6 +342,7 @@ class StoreRun:
             sum=(self.source.sums or {}).get(entry.path),
             at=self.plan.store.listed,
             ours=ours,
+            readable=ours and isinstance(action, WriteSnapshot),
             inputs=self._records(self._inputs(chain)) if chain else (),
             parts=self._records(self.parts.get(entry.path, ())),
         )
@@ -367,7 +375,7 @@ class StoreRun:
         if path is None or path not in self.known.proofs:
             raise Superseded(path or self.plan.store.id.directory, "the base has no attestation")
         proof = self.known.proofs[path]
-        self._unchanged(proof.entry)
+        must_be_unchanged(self.storage, proof.entry)
 
     def _tables_must_stand(self, page: tuple[Delete, ...]) -> None:
         """Looks once a page whether every shared file that the base's zip names is still there.
@@ -387,14 +395,5 @@ class StoreRun:
     def _listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
         if not (wanted := tuple(paths)):
             return ()
-        there = {file.entry.path: file.entry for file in self.plan.store.files}
-        there |= {entry.path: entry for entry in new}
+        there = {one.path: one for one in (*(file.entry for file in self.plan.store.files), *new)}
         return tuple(there[path] for path in wanted)
-
-    def _unchanged(self, entry: Entry) -> None:
-        try:
-            found = self.storage.stat(entry.path)
-        except NotFoundError as error:
-            raise Superseded(entry.path, "the snapshot is gone") from error
-        if found != entry:
-            raise Superseded(entry.path, "the snapshot was replaced after the run was planned")

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.errors import AlreadyExistsError, CodecError, ConfigError, NotFoundError
+from statemaint.errors import (
+    AlreadyExistsError,
+    CodecError,
+    ConfigError,
+    NotFoundError,
+    Superseded,
+    UnreadableError,
+)
 from statemaint.execute.deeds import Deeds, read_deeds
 from statemaint.execute.fit import staying, units_of
 from statemaint.execute.fit_rollback import must_fit
@@ -31,6 +38,7 @@ from statemaint.execute.manifest import (
     page_name,
     render,
 )
+from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.same import Same, equal
 from statemaint.execute.world import fingerprint, maintained
 from statemaint.listing import Entry
@@ -171,7 +179,8 @@ def restore(
 
     Safe to kill and to repeat. What does not fit any more stays in the trash: all of a rollback
     once the query has gone on, of any other run the files whose store's log was written again, a
-    file whose place is taken by another one, and a checksum without the file that it was made for.
+    file whose place is taken by another one, a checksum without the file that it was made for, and
+    what whoever reads the files beside it might not read.
 
     Args:
         storage: where the checkpoint lives.
@@ -183,6 +192,8 @@ def restore(
     Raises:
         ConfigError: when there is no trash of that run, or it was a rollback and the query has gone
             on since.
+        Superseded: when the file is gone beside which one is put.
+        UnreadableError: when the query might not read what a rollback had moved away.
         StorageError: when the storage fails.
     """
     must_be_in_trash(storage, run)
@@ -190,11 +201,10 @@ def restore(
     deeds = read_deeds(storage, run, units_of(found.files))
     must_fit(storage, found, deeds, ended=ended)
     reasons = {} if found.of_rollback else staying(storage, found, deeds, ended=ended)
-    undo = _Undo(storage, found, deeds, reasons)
+    undo = _Undo(storage, found, deeds, reasons, before)
     if coming := undo.coming():
         note(coming)
     for entry in found.newest_first():
-        before()
         yield undo.put_back(entry)
     if not undo.left:
         storage.delete_all([one.path for one in found.manifests], before=before)
@@ -218,10 +228,17 @@ class _Undo:
     """One run's trash while it is put back; `left` are the old paths of what stays there."""
 
     def __init__(
-        self, storage: Storage, found: Contents, deeds: Deeds, reasons: Mapping[str, str]
+        self,
+        storage: Storage,
+        found: Contents,
+        deeds: Deeds,
+        reasons: Mapping[str, str],
+        before: Callable[[], object],
     ) -> None:
         self._storage, self._found, self._reasons = storage, found, reasons
+        self._before = before
         self._same = Same(storage, found, deeds)
+        self._beside = Neighbours(storage)
         self.left = set[str]()
 
     def coming(self) -> list[dict[str, Any]]:
@@ -249,9 +266,7 @@ class _Undo:
         """Moves one file to its old place, unless it does not fit there any more."""
         path = self._found.path_of(entry)
         reason = self._reasons.get(path) or self._against_checksum(entry, path)
-        if not reason and not self._moved(entry, path):
-            reason = "another file is in its place; remove that one first if this one is right"
-        if reason:
+        if reason := reason or self._move_back(entry, path):
             self.left.add(path)
         return Restored(path, entry.size, reason or "")
 
@@ -277,16 +292,27 @@ class _Undo:
         same = self._same(note.beside, beside)
         return None if same else f"{file.owner}, which it was beside, was written again"
 
-    def _moved(self, entry: Entry, path: str) -> bool:
+    def _move_back(self, entry: Entry, path: str) -> str | None:
+        """Moves one file to its old place; returns why it stays in the trash, if it does."""
+        like = self._beside.of(path)  # which may take requests: nothing does after `before`
+        self._before()
         try:
-            self._storage.move(entry.path, path)
+            self._storage.move(entry.path, path, like=like)
         except AlreadyExistsError:
             if not equal(self._storage, entry.path, path):
-                return False
+                return "another file is in its place; remove that one first if this one is right"
+            self._before()
             self._storage.delete(entry.path)  # cut short between the two steps of a move
-        except NotFoundError:  # another undo was quicker
-            return True
-        return True
+        except UnreadableError as error:
+            if self._found.of_rollback:  # as a whole or not at all
+                raise
+            return error.detail
+        except NotFoundError as error:
+            if error.path == like:
+                raise Superseded(
+                    error.path, "was there when this undo began and is gone"
+                ) from error
+        return None  # or another undo was quicker
 
 
 def trashed_runs(storage: Storage) -> Mapping[str, float]:

@@ -1,11 +1,11 @@
 """The use cases: what the command line and Airflow ask for."""
 
-from statemaint.execute import Restored
+from statemaint.execute import Holder, Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.diff import DiffSelection, StateDiff, diff_state
 from statemaint.maintain.doctor import Diagnosis, doctor
 from statemaint.maintain.history import Run, list_runs
-from statemaint.maintain.maintain import end_run, maintain, new_run_id
+from statemaint.maintain.maintain import begin_run, end_run, maintain, new_run_id
 from statemaint.maintain.mend_file import MendFile, apply_mend, parse_mend
 from statemaint.maintain.mending import Mended
 from statemaint.maintain.planning import plan_checkpoint, scan_checkpoint
@@ -19,6 +19,7 @@ from statemaint.maintain.verify import Verification, digest_stores, verify
 __all__ = [
     "Diagnosis",
     "DiffSelection",
+    "Holder",
     "MendFile",
     "Mended",
     "PlanFile",
@@ -32,6 +33,7 @@ __all__ = [
     "Verification",
     "apply",
     "apply_mend",
+    "begin_run",
     "diff_state",
     "digest_stores",
     "doctor",

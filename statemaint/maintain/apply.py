@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError, Superseded
-from statemaint.execute import leased
+from statemaint.execute import Holder, leased
 from statemaint.maintain.maintain import OnOutcome, Work, new_run_id
 from statemaint.maintain.planning import plan_checkpoint
 from statemaint.maintain.tidy import tidy
@@ -72,7 +72,7 @@ def apply(
     """
     must_be_checkpoint(storage)
     work = Work(storage, run or new_run_id(storage.now()))
-    with leased(storage, work.run) as lease:
+    with leased(storage, Holder(work.run)) as lease:
         report = work.carry_out(_same(storage, asked, skew=lease.skew), lease, on_outcome)
         tidy(storage, lease)
         return report

@@ -191,6 +191,9 @@ def diff_state(
     if older > newer:
         text = f"version {older} is above version {newer}; the older one comes first"
         raise ConfigError(f"{reading.root}: {text}")
+    if checkpoint.moved(older, newer):
+        text = f"the state was repartitioned between versions {older} and {newer}"
+        raise ConfigError(f"{reading.root}: {text}; compare two on the same side of that")
     parts = (parts_at(reading, checkpoint, one, family) for one in (older, newer))
     both = tuple((one, two) for one, two in zip(*parts, strict=True) if one.layouts or two.layouts)
     if family is not None and not both:

@@ -42,6 +42,10 @@ _ADVICE = {
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move snapshots above the last commit away",
     FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
     FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
+    FindingCode.UNREADABLE_BY_QUERY: (
+        "give the snapshots that the query cannot read the owner, group and mode of the changes "
+        "beside them"
+    ),
     FindingCode.STORAGE_FAILED: "see why the storage refuses, and ask again",
 }
 _ELSE = "see the runbook"
@@ -53,6 +57,7 @@ _MENDABLE = frozenset(
         FindingCode.SNAPSHOT_ABOVE_TARGET,
         FindingCode.SNAPSHOT_MISMATCH,
         FindingCode.STALE_CHECKSUM,
+        FindingCode.UNREADABLE_BY_QUERY,
     }
 )
 
@@ -241,9 +246,11 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
     # Rows out of place load all the same; `misplaced` tells them.
     damage = (one for one in findings if one.damage and one.code not in _OF_ROWS)
     spoiled = {batch for one in damage for batch in one.batches}
-    loads = [store.versions.loadable(required, target) for store in checkpoint.stores]
+    loads = [(one.id, one.versions.loadable(required, target)) for one in checkpoint.stores]
     for batch in checkpoint.batches:
-        if batch not in spoiled and all(version_of(batch) in one for one in loads):
+        version = version_of(batch)
+        asked = (found for store, found in loads if checkpoint.asks(store, version))
+        if batch not in spoiled and all(version in found for found in asked):
             yield batch
 
 
@@ -255,12 +262,14 @@ def _newest(checkpoint: Checkpoint) -> _Chains:
     target = checkpoint.target
     if target is None:
         return []
-    chains = ((store, store.versions.chain(target)) for store in checkpoint.stores)
+    asked = (store for store in checkpoint.stores if checkpoint.asks(store.id, target))
+    chains = ((store, store.versions.chain(target)) for store in asked)
     return [(store, chain) for store, chain in chains if isinstance(chain, Chain)]
 
 
 def _total(checkpoint: Checkpoint, chains: _Chains) -> int | None:
-    if not chains or len(chains) < len(checkpoint.stores):
+    asked = [one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target)]
+    if not chains or len(chains) < len(asked):
         return None
     return sum(_stored(store, chain) for store, chain in chains)
 

@@ -79,6 +79,8 @@ def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
     sides: dict[tuple[int, int, str], _Side] = defaultdict(_Side)
     broken: set[UnitId] = set()
     for store in checkpoint.stores:
+        if not checkpoint.asks(store.id, checkpoint.target):
+            continue  # of batches before a repartition
         try:
             for one in _check(storage, checkpoint, store, sides):
                 if strict or one.code is not FindingCode.WRONG_PARTITION:
@@ -161,7 +163,8 @@ class _Looking:
         astray: dict[int, int],
     ) -> None:
         self._store, self._sides, self._astray = store, sides, astray
-        self._partitions = checkpoint.partitions[store.id.operator]
+        now = checkpoint.partitions[store.id.operator]
+        self._partitions = checkpoint.counts.get(checkpoint.committed or 0, now)
         self._numbers = _NUMBER if state.families else 0
         wrapping = Wrapping(self._numbers, checkpoint.row_checksums, state.delimiter)
         operators = {one.id: one for one in checkpoint.operators}

@@ -10,8 +10,10 @@ from uuid import uuid4
 from statemaint.execute import (
     Claim,
     Fence,
+    Holder,
     Lease,
     empty_trash,
+    end_earlier,
     execute,
     expired_trash,
     leased,
@@ -42,15 +44,14 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     request: Request | None = None,
     dry_run: bool = False,
     run: str | None = None,
-    keep_lease: bool = False,
+    holder: Holder | None = None,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Maintains a checkpoint once, and returns what happened.
 
     Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
     and left as it is; the others are maintained all the same. A run that has anything to do holds
-    the checkpoint's lease meanwhile (S8); the tasks of one run share it. One that has nothing to
-    do writes nothing.
+    the checkpoint's lease meanwhile (S8). One that has nothing to do writes nothing.
 
     Args:
         storage: where the checkpoint lives.
@@ -58,13 +59,15 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         request: what to restrict the run to.
         dry_run: plan and report, but write and delete nothing, and take no lease.
         run: the run's id in the ledger; a new one by default.
-        keep_lease: leave the lease to other tasks of this run; `end_run` ends it.
+        holder: whose lease it works under. Tasks that are given the same one share it, and leave
+            it to `end_run`; by default a run has one of its own, whatever its id.
         on_outcome: is told each outcome as it happens, for progress.
 
     Raises:
         ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
         LeaseHeldError: when another run maintains the checkpoint.
-        LeaseLostError: when another run has taken over; nothing more was done.
+        LeaseLostError: when another run has taken over, or this one was ended; nothing more was
+            done.
     """
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run)
     before = newest(storage)
@@ -74,14 +77,14 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         return work.report(decided)
     if decided.idle and not trash:
         return work.carry_out(decided, Fence(), on_outcome)
-    with leased(storage, work.run, keep=keep_lease) as lease:
+    with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has been at work meanwhile, or no age can be relied on.
             decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
-        if not keep_lease:
+        if holder is None:  # else `end_run` does
             tidy(storage, lease)
         return report
 
@@ -106,23 +109,42 @@ def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
     return expired_trash(storage, storage.now()) if whole and sound else ()
 
 
-def end_run(storage: Storage, run: str, *, sound: bool) -> None:
+def begin_run(storage: Storage, holder: Holder) -> None:
+    """Begins a run of several tasks: those of an earlier attempt at it stop before they go on.
+
+    The first attempt asks the storage nothing.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    if holder.attempt > 1:
+        end_earlier(storage, holder)
+
+
+def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
     """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
+
+    A task of it that is still at work stops before it goes on. For a few seconds, until it must
+    have noticed, nobody gets the lease.
 
     Args:
         storage: where the checkpoint lives.
-        run: the run's id.
+        holder: which they were given.
         sound: every task has come to its end, and none found damage, which what is in the trash
             might mend.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
+        LeaseLostError: when a later attempt at the run has begun.
         StorageError: when the storage fails.
     """
-    with leased(storage, run) as lease:
-        found = expired_trash(storage, storage.now()) if sound else ()
-        empty_trash(storage, found, before=lease.check)
-        tidy(storage, lease)
+    with leased(storage, holder, keep=True) as lease:
+        try:
+            found = expired_trash(storage, storage.now()) if sound else ()
+            empty_trash(storage, found, before=lease.check)
+            tidy(storage, lease)
+        finally:
+            lease.end()
 
 
 class Work:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from statemaint.errors import Superseded
-from statemaint.execute import leased, mend, newest
+from statemaint.execute import Holder, leased, mend, newest
 from statemaint.listing import Entry
 from statemaint.maintain.history import note_mend
 from statemaint.maintain.maintain import alone_since, new_run_id
@@ -73,7 +73,7 @@ def carry_out(
     if not found.plan.steps:
         return Mended("", found.plan)
     run, started = new_run_id(storage.now()), storage.now()
-    with leased(storage, run) as lease:
+    with leased(storage, Holder(run)) as lease:
         if not alone_since(before, lease):
             found = prove()
             _must_be(found, expected)

@@ -71,7 +71,7 @@ def rebuild(
     one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, asked)
     findings: list[Finding] = []
     checked = 0
-    for version in sorted(one_by_one.loads):
+    for version in sorted(one for one in one_by_one.loads if checkpoint.asks(store.id, one)):
         try:
             bad = one_by_one.at(version)
         except (NotFoundError, Superseded) as error:

@@ -21,6 +21,7 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
 from statemaint.plan import Mend, MendVerb, Remove, rolled_back
+from statemaint.scan import partition_counts
 from statemaint.storage import ReadOnly, Storage, Without
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
@@ -109,8 +110,9 @@ def _must_not_be_in_doubt(storage: Storage, checkpoint: Checkpoint, batch: int) 
 
 def _must_leave_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
     """Refuses a batch of which a store would have nothing left: a scan no longer knows of it."""
-    left = {one.id for one in after.stores if one.files}
-    gone = sorted(one.id for one in before.stores if one.files and one.id not in left)
+    left, version = {one.id for one in after.stores if one.files}, version_of(batch)
+    asked = (one.id for one in before.stores if one.files and before.asks(one.id, version))
+    gone = sorted(one for one in asked if one not in left)
     if gone:
         detail = (
             f"batch {batch} cannot be gone back to: {gone[0].directory} has no file of version "
@@ -131,15 +133,18 @@ def _must_be_committed(storage: Storage, entries: Iterable[Entry], batch: int) -
 def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:
     """Returns what goes; of the state, what lies above when only the logs are cut."""
     files = [*entries, *_operator_metadata(storage)]
-    keep = _reads(storage, batch + 1) is None
+    repartitions = _repartitions(storage, batch + 1)
+    keep = _reads(storage, batch + 1) is None and not repartitions
     # With the offsets of the next batch a restart reads those of this one; else those before, too.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
         if (error := _reads(storage, needed)) is not None:
             detail = f"batch {batch} cannot be gone back to, a restart would read {error}"
             raise DamagedError(storage.root, detail, code=FindingCode.UNREADABLE_OFFSET.value)
-    cut = rolled_back((), files, batch, keep_next=keep)
-    checkpoint = scan_checkpoint(Without(storage, [one.path for one in cut]))
-    return rolled_back(checkpoint.stores, files, batch, keep_next=keep)
+    cut_back = partial(
+        rolled_back, logs=files, batch=batch, keep_next=keep, keep_metadata=not repartitions
+    )
+    checkpoint = scan_checkpoint(Without(storage, [one.path for one in cut_back(())]))
+    return cut_back(checkpoint.stores)
 
 
 def _operator_metadata(storage: Storage) -> Iterator[Entry]:
@@ -156,6 +161,12 @@ def _reads(storage: Storage, batch: int) -> str | None:
     except NotFoundError:
         return f"{path}, which is missing"
     return None
+
+
+def _repartitions(storage: Storage, batch: int) -> bool:
+    """Returns whether a batch was there to change the number of partitions: it reads no input."""
+    counts = partition_counts(storage, (batch - 1, batch))
+    return len({*counts.values()}) > 1
 
 
 def _must_restart(found: Diagnosis, batch: int) -> None:

@@ -13,7 +13,7 @@ from statemaint.fold import Source
 from statemaint.fold.state import State, opened_state
 from statemaint.maintain.layouts import Layouts, layouts_of
 from statemaint.maintain.planning import scan_checkpoint
-from statemaint.maintain.versions import chain_of, committed_version
+from statemaint.maintain.versions import chain_of, committed_version, stores_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
@@ -207,7 +207,8 @@ def parts_at(
     Raises:
         ConfigError, DamagedError, UnsupportedError, StorageError: as `read_state` does.
     """
-    chains = [(one, chain_of(checkpoint, one, version)) for one in checkpoint.stores]
+    stores = stores_at(checkpoint, version)
+    chains = [(one, chain_of(checkpoint, one, version)) for one in stores]
     layouts = known_layouts(reading, checkpoint, version)
     return tuple(Part(one, chain, _chosen(layouts(one), family)) for one, chain in chains)
 

@@ -30,7 +30,7 @@ from statemaint.maintain.show import (
     of_the_query,
     scan_stores,
 )
-from statemaint.maintain.versions import chain_of, committed_version
+from statemaint.maintain.versions import chain_of, committed_version, stores_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
@@ -219,7 +219,8 @@ def state_stats(
     """
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     version = committed_version(checkpoint)
-    chains = [(one, _longest(checkpoint, one, version)) for one in checkpoint.stores]
+    stores = stores_at(checkpoint, version)
+    chains = [(one, _longest(checkpoint, one, version)) for one in stores]
     at = _since(checkpoint, chains, since)
     layouts = known_layouts(reading, checkpoint, version)
     found: list[StoreStats] = []

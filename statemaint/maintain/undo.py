@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from statemaint.execute import (
+    Holder,
     Ledger,
     Restored,
     leased,
@@ -29,8 +30,8 @@ class Undone:
         files: how many files are in place again.
         bytes: of these files.
         left: the paths of the files that stay in the trash, with the reason of each: their store's
-            log was written again since, another file is in their place, or a checksum would be
-            beside another file than its own.
+            log was written again since, another file is in their place, a checksum would be
+            beside another file than its own, or the query might not read them.
         undo: the id under which this undo is noted itself.
     """
 
@@ -63,14 +64,15 @@ def undo(
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has gone on since.
         LeaseHeldError: when another run maintains the checkpoint.
-        Superseded: when the query was rewound before the first file came back.
+        Superseded: when the query was rewound before the first file came back, or has removed the
+            file beside which one was to be put.
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
     must_be_in_trash(storage, run)  # before anything is written for it
     mine, started = new_run_id(storage.now()), storage.now()
     found: list[Restored] = []
-    with leased(storage, mine) as lease:
+    with leased(storage, Holder(mine)) as lease:
         ledger = Ledger(storage, mine, lease)
         noted = partial(note_undo, storage, mine, lease, of=run, started=started)
 

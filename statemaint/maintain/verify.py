@@ -145,7 +145,7 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     if required is None or target is None:
         return
     oldest = store.oldest(required, target)
-    if oldest == required:
+    if oldest == required or not checkpoint.asks(store.id, required):
         return
     detail = (
         f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, and what "

@@ -25,6 +25,19 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
     return target if version is None else version
 
 
+def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
+    """Returns the stores that a version has; a repartition changes that.
+
+    Raises:
+        ConfigError: when it has none of those that are there.
+    """
+    found = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
+    if not found:
+        text = f"version {version} has no partition {checkpoint.stores[0].id.partition}"
+        raise ConfigError(f"{checkpoint.root}: {text}; the state was repartitioned")
+    return found
+
+
 def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
     """Returns what a store's version folds from.
 

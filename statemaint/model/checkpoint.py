@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum, unique
+from itertools import pairwise
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
 from statemaint.model.files import Delta, Snapshot, StateFile, snapshot_version
 from statemaint.model.findings import Finding
-from statemaint.model.ids import StoreId, version_of
+from statemaint.model.ids import StoreId, batch_of, version_of
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import NOTHING_SEEN, Uploads
 
@@ -83,9 +84,12 @@ class Store:
         rocks: what else is known of it where it is one of RocksDB.
         since: the target version when we first wrote a snapshot here.
         outdated: the proofs that no longer count because their inputs were replaced.
-        lapsed: the snapshots that are other files than the ones that were proved, by path.
+        former: the proofs of snapshots that other files, or other tables, have taken the place of,
+            with what of their inputs was replaced.
         listed: when its files were listed, by the storage's clock.
         uploads: what was noted of executors' snapshots, which may have been deleted since.
+        unreadable: the snapshots of ours that somebody who reads the log beside them cannot read,
+            by path, and why; as far as a listing tells.
     """
 
     id: StoreId
@@ -96,28 +100,37 @@ class Store:
     rocks: Rocks | None = None
     since: int | None = None
     outdated: tuple[Outdated, ...] = ()
-    lapsed: frozenset[str] = frozenset()
+    former: tuple[Outdated, ...] = ()
     listed: float = 0.0
     uploads: Uploads = NOTHING_SEEN
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def versions(self) -> Versions:
         """Returns its deltas and snapshots by version: those that count, and can be loaded."""
         return Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
 
+    @property
+    def lapsed(self) -> frozenset[str]:
+        """Returns the paths of snapshots that are other files than the ones that were proved."""
+        return frozenset(one.path for one in self.former)
+
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
 
         Mirrors `RocksDBFileManager.deleteOldVersions`, which keeps as many versions as Spark keeps
         batches, while the commit log has one batch more: its oldest may be gone. Then a zip is all
-        that is left below the next version, and nothing lies beneath it.
+        that is left below the next version, and nothing lies beneath it but what a late task has
+        put there since.
         """
-        if self.rocks is None:
+        snapshots = self.versions.snapshots if self.rocks else {}
+        first = min(snapshots, default=0)
+        if not required < first <= target:
             return required
         files = (file for file in self.files if isinstance(file, Delta | Snapshot))
-        first = min((file.version for file in files), default=0)
-        gone = required < first <= target and first in self.versions.snapshots
-        return first if gone else required
+        beneath = [file for file in files if file.version < first]
+        late = all(_is_later(file, snapshots[first]) for file in beneath)
+        return first if late else required
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
@@ -128,11 +141,26 @@ class Store:
         return tuple(one for one in self.theirs if one.version > since)
 
     @property
+    def ours(self) -> frozenset[str]:
+        """Returns the paths of the snapshots that we may have written."""
+        return self.rocks.ours if self.rocks else frozenset(self.written)
+
+    def beside(self, version: int) -> Entry | None:
+        """Returns the file of the query's own that tells who reads its state at a version (S22).
+
+        That is the change of that version, or of the nearest one below or above; a snapshot by
+        executors where there is no change.
+        """
+        files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
+        below = max((one for one in files if one.version <= version), key=_version, default=None)
+        nearest = below or min(files, key=_version, default=None)
+        return nearest.entry if nearest else None
+
+    @property
     def theirs(self) -> tuple[Snapshot, ...]:
         """Returns the listed snapshots that executors wrote, as far as anything says, ascending."""
-        ours = self.rocks.ours if self.rocks else self.written
         files = [file for file in self.files if isinstance(file, Snapshot)]
-        theirs = [one for one in files if one.entry.path not in ours]
+        theirs = [one for one in files if one.entry.path not in self.ours]
         return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:
@@ -155,6 +183,15 @@ class Store:
             return f"{self.id.directory}/{version}.snapshot"
         unique = self.rocks.id_at(version)
         return f"{self.id.directory}/{version}{f'_{unique}' if unique else ''}.zip"
+
+
+def _is_later(file: Delta | Snapshot, other: Snapshot) -> bool:
+    one, than = file.entry.modified, other.entry.modified
+    return isinstance(file, Delta) and one is not None and than is not None and one > than
+
+
+def _version(file: Delta | Snapshot) -> int:
+    return file.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +232,7 @@ class Checkpoint:
         unclassified: files under `state/` that belong to no store: kept, never touched.
         left_out: how many more stores there are, which nobody asked for.
         partitions: how many partitions each operator has, by its number.
+        counts: how many partitions each batch has, where a repartition has changed that.
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as it is listed.
         running: the entry of the offset log of the batch that comes next, if it has begun.
@@ -218,6 +256,30 @@ class Checkpoint:
     commit_times: Mapping[int, float | None] = field(default_factory=dict)
     commit: Entry | None = None
     running: Entry | None = None
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+    def asks(self, store: StoreId, version: int | None) -> bool:
+        """Returns whether loading a version asks for a store's partition.
+
+        Spark's repartition (4.3) leaves the files of partitions that only older batches have. What
+        a batch has is in its offsets; where these are gone, every partition is asked for.
+        """
+        if not self.counts or version is None:
+            return True
+        most = max(self.counts.values())
+        return store.partition < self.counts.get(batch_of(version), most)
+
+    def moved(self, older: int, newer: int) -> bool:
+        """Returns whether rows lie in other partitions at one version than at another."""
+        counts = {self.counts.get(batch_of(one)) for one in (older, newer) if one}
+        return bool(self.counts) and (None in counts or len(counts) > 1)
+
+    @property
+    def repartitioned(self) -> frozenset[int]:
+        """Returns the versions that a repartition has written, as far as the logs say."""
+        batches = sorted(self.counts)
+        changed = (b for a, b in pairwise(batches) if self.counts[a] != self.counts[b])
+        return frozenset(version_of(batch) for batch in changed)
 
     @property
     def committed(self) -> int | None:

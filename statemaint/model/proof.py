@@ -81,6 +81,7 @@ class Attestation:
         sum: CRC-32C of the snapshot's stored bytes.
         at: when the run that proved it was planned, by the storage's clock.
         ours: whether we wrote the snapshot.
+        readable: whether it is known that whoever reads the log beside it reads it, too.
         inputs: the files that it was folded from or compared with.
         parts: the shared files that the snapshot refers to, read back with it.
         doubted: files of the log that something else than the query has replaced, which no
@@ -101,6 +102,7 @@ class Attestation:
     sum: int | None = None
     at: float = 0.0
     ours: bool = False
+    readable: bool = False
     inputs: tuple[FileRecord, ...] = ()
     parts: tuple[FileRecord, ...] = ()
     doubted: tuple[FileRecord, ...] = ()
@@ -138,13 +140,18 @@ class Attestation:
         )
 
     def refreshed(self, same: Mapping[FileRecord, Entry], at: float) -> "Attestation":
-        """Returns the same proof with the identities that the same bytes are listed with now."""
+        """Returns the same proof with the identities that the same bytes are listed with now.
+
+        A copy need not be for those who read the original.
+        """
         own = self.own.listed_as(same[self.own]) if self.own in same else self.own
+        copied = any(one in same for one in (self.own, *self.parts))
         return replace(
             self,
             size=own.size,
             modified=own.modified,
             tag=own.tag,
+            readable=self.readable and not copied,
             at=at,
             inputs=_refreshed(self.inputs, same),
             parts=_refreshed(self.parts, same),

@@ -45,6 +45,7 @@ class DeleteReason(StrEnum):
     DEAD_ATTEMPT = "dead_attempt"  # no commit names its unique id, and nothing builds on it
     UNUSED_SST = "unused_sst"  # the last snapshot that needed it goes
     STALE_SNAPSHOT = "stale_snapshot"  # the log that it was proved from was written again
+    OLD_PARTITION = "old_partition"  # of batches before a repartition, which nobody asks for
     ORPHAN_SST = "orphan_sst"  # no snapshot refers to it: an upload that was cut short, mostly
 
 
@@ -62,6 +63,7 @@ class KeepReason(StrEnum):
     ABOVE_TARGET = "above_target"
     SIDE_FILE = "side_file_of_kept"
     GRACE = "base_within_grace"
+    OLD_PARTITION = "partition_of_older_batches"
     YOUNG = "orphan_too_young"
     UNKNOWN = "unknown_file"
     HALTED = "store_halted"
@@ -99,6 +101,11 @@ class WriteSnapshot:
     def version(self) -> int:
         """Returns the version that the snapshot holds."""
         return self.chain.version
+
+    @property
+    def like(self) -> str:
+        """Returns the newest change that it is made from: who reads that reads the snapshot."""
+        return self.chain.deltas[-1].entry.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +170,7 @@ _FILES = (
     DeleteReason.UNUSED_SST,
     DeleteReason.ORPHAN_SST,
     DeleteReason.STALE_SNAPSHOT,
+    DeleteReason.OLD_PARTITION,
 )
 
 Action = WriteSnapshot | Attest | Delete

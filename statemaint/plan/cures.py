@@ -44,6 +44,7 @@ _OF_SNAPSHOTS = frozenset(
         FindingCode.SNAPSHOT_MISMATCH,
         FindingCode.STALE_SNAPSHOT,
         FindingCode.MISSING_SST,
+        FindingCode.UNREADABLE_BY_QUERY,
     }
 )
 

@@ -24,6 +24,7 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         found += tuple(_unsound(store, required, target)) or _broken(
             store, checkpoint, oldest, target
         )
+        found += _unreadable(store, required, target)
         found += _above(store, checkpoint, required, target)
         found += stale_findings(store, checkpoint)
     return tuple(found)
@@ -31,11 +32,12 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
 
 def _broken(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
     versions = store.versions
-    loads = versions.loadable(required, target)
-    broken = target - required + 1 - len(loads)
+    others = {version_of(one) for one in checkpoint.batches if not _asks(checkpoint, store, one)}
+    fine = versions.loadable(required, target) | {one for one in others if one >= required}
+    broken = target - required + 1 - len(fine)
     if not broken:
         return
-    version = next(number for number in count(required) if number not in loads)
+    version = next(number for number in count(required) if number not in fine)
     gap = versions.chain(version)
     if not isinstance(gap, Gap):  # pragma: no cover -- loadable and chain are the same rule
         raise TypeError(gap)
@@ -45,10 +47,14 @@ def _broken(store: Store, checkpoint: Checkpoint, required: int, target: int) ->
         f" (batch {batch_of(version)}){more} not load; restore it, nothing is deleted until then"
     )
     asked = (one for one in checkpoint.batches if version_of(one) >= required)
-    lost = tuple(one for one in asked if version_of(one) not in loads)
+    lost = tuple(one for one in asked if version_of(one) not in fine)
     by_id = store.rocks is not None and store.rocks.id_at(gap.first) is not None
     code = FindingCode.LINEAGE_BROKEN if by_id else FindingCode.BROKEN_CHAIN
     yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)
+
+
+def _asks(checkpoint: Checkpoint, store: Store, batch: int) -> bool:
+    return checkpoint.asks(store.id, version_of(batch))
 
 
 def _named(store: Store, gap: Gap) -> str:
@@ -76,6 +82,17 @@ def _unsound(store: Store, required: int, target: int) -> Iterator[Finding]:
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
+def _unreadable(store: Store, required: int, target: int) -> Iterator[Finding]:
+    """Yields the snapshots of ours that retained versions need and the query cannot read."""
+    for version, snapshot in sorted(store.versions.snapshots.items()):
+        path = snapshot.entry.path
+        batches = tuple(batches_through(store.versions, path, required, target))
+        if path in store.unreadable and batches:
+            detail = f"{store.unreadable[path]}; nothing is deleted until it can be read"
+            code = FindingCode.UNREADABLE_BY_QUERY
+            yield Finding(code, detail, store.id, version, path=path, batches=batches)
+
+
 def batches_through(versions: Versions, path: str, required: int, target: int) -> Iterator[int]:
     """Yields each batch whose version is loaded from a file, of a closed range of versions."""
     for version in sorted(versions.loadable(required, target)):
@@ -88,7 +105,9 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
     snapshots = store.versions.snapshots
     # Without changelogs every batch writes its zip before it is committed, and again if it is
     # tried again: one above the target is how things are then.
-    first = target + (2 if store.snapshot_per_batch(required, target) else 1)
+    # So is the zip of a repartition that is not committed: it is run again.
+    per_batch = store.snapshot_per_batch(required, target) or _repartitions(checkpoint)
+    first = target + (2 if per_batch else 1)
     for version in sorted(number for number in snapshots if number >= first):
         if version == target + 1 and _is_of_running(store, checkpoint, snapshots[version]):
             continue
@@ -99,6 +118,11 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
         )
         path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
+
+
+def _repartitions(checkpoint: Checkpoint) -> bool:
+    codes = (one.code for one in checkpoint.findings)
+    return FindingCode.UNFINISHED_REPARTITION in codes
 
 
 def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:

@@ -23,6 +23,7 @@ from statemaint.plan.actions import (
     StorePlan,
 )
 from statemaint.plan.health import diagnose
+from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import Window, decide, halt
 
@@ -71,7 +72,7 @@ def plan(
         floor=floor,
         policy=policy,
         stores=_store_plans(checkpoint, stores, window),
-        findings=checkpoint.findings + skewed + tuple(_foreign(checkpoint.stores)),
+        findings=checkpoint.findings + skewed + tuple(_foreign(checkpoint)),
         codec=checkpoint.codec,
         row_checksums=checkpoint.row_checksums,
         provider=checkpoint.provider,
@@ -136,9 +137,11 @@ def _large(stores: tuple[Store, ...]) -> int:
     return _MOST_WITH_IDS if with_ids else _NEVER
 
 
-def _foreign(stores: tuple[Store, ...]) -> Iterator[Finding]:
+def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
-    theirs = [one for store in stores for one in store.foreign]
+    stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
+    found = (one for store in stores for one in store.foreign)
+    theirs = [one for one in found if one.version not in by_repartition]
     if theirs:
         newest = max(theirs, key=lambda one: (one.version, one.entry.path))
         detail = (
@@ -174,11 +177,15 @@ def _store_plans(
     sorted_stores = (replace(one, files=_in_order(one)) for one in stores)
     if window is None or damaged(checkpoint.findings):
         return tuple(halt(one, diagnose(one, checkpoint)) for one in sorted_stores)
-    plans = (
-        decide(one, window, diagnose(one, checkpoint), judge(one, checkpoint))
-        for one in sorted_stores
-    )
+    plans = (_decided(one, checkpoint, window) for one in sorted_stores)
     return _bounded(tuple(plans), window.policy.max_deletes_per_run)
+
+
+def _decided(store: Store, checkpoint: Checkpoint, window: Window) -> StorePlan:
+    findings = diagnose(store, checkpoint)
+    if is_old(store, checkpoint, window):
+        return decide_old(store, checkpoint, window, findings)
+    return decide(store, window, findings, judge(store, checkpoint))
 
 
 def _in_order(store: Store) -> tuple[StateFile, ...]:

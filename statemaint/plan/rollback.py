@@ -15,7 +15,12 @@ _FIRST = 10**18  # before any batch
 
 
 def rolled_back(
-    stores: Iterable[Store], logs: Iterable[Entry], batch: int, *, keep_next: bool
+    stores: Iterable[Store],
+    logs: Iterable[Entry],
+    batch: int,
+    *,
+    keep_next: bool,
+    keep_metadata: bool = True,
 ) -> tuple[Remove, ...]:
     """Returns what has to go so that a query goes on behind a committed batch.
 
@@ -29,10 +34,12 @@ def rolled_back(
         logs: the files in `commits/`, `offsets/` and the operators' `_metadata/v2/`.
         batch: the newest that stays committed.
         keep_next: keep the offsets of the next batch, which then reads the same input again.
+        keep_metadata: keep the operators' metadata of the next batch, which it writes anew.
     """
     state = [one for store in stores for one in _above(store, version_of(batch))]
     # A run that begins with a batch writes the operator's metadata of that batch anew.
-    stays = ("state/", "offsets/") if keep_next else ("state/",)
+    folders = {"state/": keep_metadata, "offsets/": keep_next}
+    stays = tuple(folder for folder, kept in folders.items() if kept)
     entries = [
         Remove(entry, RemoveReason.ROLLED_BACK)
         for entry in logs

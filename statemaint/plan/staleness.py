@@ -9,12 +9,11 @@ witness against it: nothing is decided before the two have been compared.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SideFile, Snapshot
-from statemaint.model.ids import batch_of
 from statemaint.model.proof import Attestation, Outdated
+from statemaint.plan.rewinds import earlier_than_their_log, written_below, written_by_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +96,10 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     target = checkpoint.target
     if target is None:
         return Judgement()
-    early = {one.version: (one, delta) for one, delta in _earlier_than_their_log(store, target)}
-    below = tuple(_written_below(store, checkpoint, target))
+    early = {one.version: (one, delta) for one, delta in earlier_than_their_log(store, target)}
+    below = tuple(written_below(store, checkpoint, target))
     doubts = any(proof.doubted for proof in store.attestations)
+    doubts = doubts or any(one.replaced for one in store.former)
     if not store.outdated and not early and not below and not doubts:
         return Judgement()
     return _Court(store, checkpoint, target, early, below).judged()
@@ -138,6 +138,8 @@ class _Court:
                 self._hear_unproved(*self._early[version])
         for one in tuple(self._stale):
             self._hear_heir(one)
+        for former in self._store.former:
+            self._hear_former(former)
         self._hear_witnesses()
         disputed = sorted(self._disputed, key=lambda one: one.snapshot.version)
         return Judgement(
@@ -147,7 +149,7 @@ class _Court:
     def _hear(self, one: Outdated) -> None:
         snapshot = self._versions.snapshots[one.version]
         replaced = _replaced(one, self._versions)  # nothing where it is the base alone
-        by_query = bool(replaced) and _written_by_query(
+        by_query = bool(replaced) and written_by_query(
             one, self._versions, self._checkpoint, self._target
         )
         if instead := self._instead(one.version):
@@ -176,6 +178,21 @@ class _Court:
         heard = self._heard()
         if heir is not None and heir not in heard and (instead := self._instead(heir)):
             self._disputed.append(_heir(self._trusted.snapshots[heir], stale, instead))
+
+    def _hear_former(self, one: Outdated) -> None:
+        """Hears a file that was put in the place of a proved one, whose log was replaced since."""
+        replaced, version = _replaced(one, self._versions), one.version
+        snapshot = self._trusted.snapshots.get(version)
+        known = snapshot is None or snapshot.entry.path != one.path or version in self._heard()
+        if known or not replaced or version > self._target or snapshot is None:
+            return
+        by_query = written_by_query(
+            one, self._versions, self._checkpoint, self._target, one.proof.modified
+        )
+        if instead := self._instead(version):
+            self._disputed.append(_former(snapshot, instead, one, replaced, by_query=by_query))
+        elif not by_query:
+            self._edited.append(one)
 
     def _hear_witnesses(self) -> None:
         """Hears what nobody has compared yet above a log that somebody has changed.
@@ -211,66 +228,6 @@ class _Court:
                 yield one
 
 
-def _earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot, Delta]]:
-    """Yields the snapshots without a proof that are older than a change up to their version.
-
-    Both executors and maintenance write a snapshot after all of these. A query that was rewound
-    writes some of them again and leaves the snapshot of before; a copy may give them any times.
-    """
-    known = {one.path for one in store.attestations} | {one.path for one in store.outdated}
-    files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
-    if files <= known:
-        return  # mostly: sorting all files out takes longer
-    versions = store.versions
-    youngest: Delta | None = None
-    for version in sorted(versions.all):
-        delta, snapshot = versions.deltas.get(version), versions.snapshots.get(version)
-        if delta and (youngest is None or _later(delta.entry.modified, youngest.entry.modified)):
-            youngest = delta
-        if (
-            snapshot
-            and youngest
-            and version <= target
-            and snapshot.entry.path not in known
-            and _later(youngest.entry.modified, snapshot.entry.modified)
-        ):
-            yield snapshot, youngest
-
-
-def _written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Outdated]:
-    """Yields the proofs below whose inputs a query that was rewound has written the log again.
-
-    A proof names what a snapshot was folded from, and no change below the snapshot that this began
-    with. The query may write again with the bytes that they had before what the proof names.
-    """
-    listed = {one.entry.path: one.entry for one in store.files if isinstance(one, Snapshot)}
-    for proof in store.attestations:
-        entry = listed.get(proof.path)
-        if entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
-            versions, named = store.versions, {one.path for one in proof.inputs}
-            rewritten = tuple(_rewritten(versions, proof.version, entry))
-            new = tuple(one.entry for one in rewritten if one.entry.path not in named)
-            # What came back from a trash or a copy is as new as that, and has no commit left.
-            tells = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
-            snapshot, found = versions.snapshots.get(proof.version), Outdated(proof, new)
-            counts = snapshot is not None and snapshot.entry == entry and tells
-            if new and counts and _written_by_query(found, versions, checkpoint, target):
-                yield found
-
-
-def _any_later(store: Store, version: int, modified: float | None) -> bool:
-    deltas = (one for one in store.files if isinstance(one, Delta) and one.version <= version)
-    return any(_later(one.entry.modified, modified) for one in deltas)
-
-
-def _rewritten(versions: Versions, version: int, snapshot: Entry) -> Iterator[Delta]:
-    """Yields the changes up to a version that are younger than its snapshot, down to the first."""
-    for one in sorted((one for one in versions.deltas if one <= version), reverse=True):
-        if not _later(versions.deltas[one].entry.modified, snapshot.modified):
-            return
-        yield versions.deltas[one]
-
-
 def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
     changes = "the changes of its version" if delta.version == snapshot.version else "changes below"
     why = (
@@ -293,6 +250,19 @@ def _witness(
         "nothing tells which of the two is right. Put the log's files back from a copy"
     )
     return Suspect(snapshot, instead, replaced, by_query=False, why=why, proved=False)
+
+
+def _former(
+    snapshot: Snapshot,
+    instead: Chain,
+    one: Outdated,
+    replaced: tuple[int, ...],
+    *,
+    by_query: bool,
+) -> Suspect:
+    first = f"{one.replaced[0].name} was replaced after another file of this name was proved"
+    why = f"{first}. Put what was there before back from a copy"
+    return Suspect(snapshot, instead, replaced, by_query, why)
 
 
 def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
@@ -319,53 +289,3 @@ def _without(versions: Versions, gone: Iterable[str]) -> Versions:
 def _replaced(one: Outdated, versions: Versions) -> tuple[int, ...]:
     paths = {entry.path for entry in one.replaced}
     return tuple(sorted(v for v, delta in versions.deltas.items() if delta.entry.path in paths))
-
-
-def _written_by_query(
-    one: Outdated, versions: Versions, checkpoint: Checkpoint, target: int
-) -> bool:
-    """Returns whether the log was replaced as a query that was rewound replaces it.
-
-    It writes every version from some one up to the snapshot's again, in their order, after the
-    snapshot, and commits each after that. Some of them may have the bytes that they had before.
-    """
-    listed = {delta.entry.path: delta for delta in versions.deltas.values()}
-    inputs = [(listed[it.path], it.modified) for it in one.proof.inputs if it.path in listed]
-    named = {it.path for it in one.proof.inputs}
-    new = [listed[it.path] for it in one.replaced if it.path not in named and it.path in listed]
-    again = [*new, *(delta for delta, modified in inputs if delta.entry.modified != modified)]
-    again.sort(key=lambda delta: delta.version)
-    if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
-        return False
-    after = versions.deltas.get(one.version + 1) if one.version < target else None
-    # A copy may have given it another time than the one of its proof.
-    begun = versions.snapshots[one.version].entry.modified
-    times = [begun, *(delta.entry.modified for delta in (*again, *_some(after)))]
-    if not _ascending(times) or not _later(again[0].entry.modified, begun):
-        return False
-    commits = checkpoint.commit_times
-    kept = [delta for delta in again if batch_of(delta.version) in commits]
-    # Once no commit tells, a single file is as well one that somebody has edited.
-    enough = bool(kept) or (len(again) > 1 and not one.swapped)
-    return enough and all(_committed(delta, commits, begun) for delta in kept)
-
-
-def _some(delta: Delta | None) -> tuple[Delta, ...]:
-    return (delta,) if delta else ()
-
-
-def _ascending(times: list[float | None]) -> bool:
-    known = [one for one in times if one is not None]
-    return len(known) == len(times) and known == sorted(known)
-
-
-def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float | None) -> bool:
-    """Returns whether the commit of a change was written again as well, and after it."""
-    committed, written = commits[batch_of(delta.version)], delta.entry.modified
-    if committed is None or written is None:
-        return False
-    return committed >= written and _later(committed, begun)
-
-
-def _later(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and one > other

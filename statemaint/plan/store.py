@@ -27,7 +27,6 @@ from statemaint.model.policy import Policy
 from statemaint.plan.actions import (
     Action,
     Attest,
-    AttestReason,
     Delete,
     DeleteReason,
     KeepReason,
@@ -36,6 +35,7 @@ from statemaint.plan.actions import (
     StorePlan,
     WriteSnapshot,
 )
+from statemaint.plan.comparisons import comparisons, in_doubt
 from statemaint.plan.shared import (
     Fate,
     executors_upload,
@@ -113,6 +113,7 @@ class _Decision:
         self.checksums = spark_checksums(store.files)
         self.lone = {side.entry.path: side for side in lone_side_files(store.files)}
         self.proved = frozenset(self._proved())
+        self.doubted = frozenset(in_doubt(store, judgement))
         self.writes = tuple(self._writes())
         self.base = self._base()
         self.eventual = self._eventual()
@@ -128,7 +129,8 @@ class _Decision:
             if isinstance(fate, KeepReason)
         )
         actions: tuple[Action, ...] = (
-            *self._compared(), *cleared, *self.writes, *attest, *deletes,
+            *comparisons(self.store, self.judgement, self.versions, self.writes, self.proved),
+            *cleared, *self.writes, *attest, *deletes,
         )  # fmt: skip
         base = self.base.entry.path if self.base else None
         return StorePlan(self.store, base, actions, kept, findings)
@@ -163,6 +165,8 @@ class _Decision:
 
     def _may_write(self, version: int) -> bool:
         # A zip that lacks a table is in the way of a whole one; a stale snapshot goes first.
+        if version in self.doubted:
+            return False
         path = self._snapshot_path(version)
         there = any(file.entry.path == path for file in self.store.files) and not self._goes(path)
         if there or overtakes(self.store, version, self.window.required, self.window.target):
@@ -197,28 +201,6 @@ class _Decision:
             if sides.get(delete.path, delete.path) in self.stale and delete.version <= version:
                 yield delete
 
-    def _compared(self) -> Iterator[Attest]:
-        """Yields the comparisons that come before anything else: the log is in doubt."""
-        reason = AttestReason.LOG_REPLACED
-        for one in self.judgement.disputed:
-            doubts = tuple(self.versions.deltas[version].entry for version in one.doubts)
-            yield Attest(self.store.id, one.snapshot, one.instead, reason, doubts, one.why)
-        yield from self._passed_over()
-
-    def _passed_over(self) -> Iterator[Attest]:
-        """Yields the comparisons with snapshots of ours that a run was killed before it proved.
-
-        They may be all that tells that the log below them has been changed since.
-        """
-        written = set(self.store.rocks.ours if self.store.rocks else self.store.written)
-        written -= {one.path for one in self.judgement.disputed}
-        for version in sorted({*self.versions.snapshots} - self.proved):
-            one = self.versions.snapshots[version]
-            over = (w.chain.start < version < w.version for w in self.writes)
-            if one.entry.path in written and any(over):
-                against = self.versions.from_log(version, proved=self.proved)
-                yield Attest(self.store.id, one, against, AttestReason.NEVER_PROVED)
-
     def _write(self, version: int, reason: SnapshotReason) -> WriteSnapshot:
         # Folded from the log as far as it goes: a snapshot that nobody has compared with the log
         # could be wrong, and what it hides below itself may be deleted on the strength of this one.
@@ -251,7 +233,8 @@ class _Decision:
     def _base(self) -> Snapshot | None:
         policy = self.window.policy
         below = [one for one in self.versions.snapshots.values() if one.version <= self.floor]
-        trusted = [one for one in below if self._older(one.entry, policy.grace)]
+        sure = [one for one in below if one.version not in self.doubted]
+        trusted = [one for one in sure if self._older(one.entry, policy.grace)]
         if policy.grace == 0:
             trusted += [self._planned(one.version) for one in self.writes if self._at_floor(one)]
         return max(trusted, key=lambda one: one.version, default=None)
@@ -262,6 +245,7 @@ class _Decision:
     def _eventual(self) -> int:
         """Returns the version below which files go once every snapshot is old enough."""
         below = [version for version in self.versions.snapshots if version <= self.floor]
+        below = [version for version in below if version not in self.doubted]
         below += [write.version for write in self.writes if self._at_floor(write)]
         return min(max(below, default=0), self.window.floor)
 

@@ -33,7 +33,7 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
-from statemaint.execute import Lease, leased
+from statemaint.execute import Holder, Lease, leased
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import spark_checksums
@@ -116,7 +116,7 @@ def bootstrap(
         StorageError: when the storage fails.
     """
     name = run or f"bootstrap-{uuid4().hex[:8]}"
-    with leased(storage, name) as lease:
+    with leased(storage, Holder(name)) as lease:
         surgery = _Surgery.on(storage, operator, lease)
         changes = surgery.sorted_out(rows)
         surgery.check_partitions()
@@ -235,12 +235,13 @@ class _Surgery:
 
     def _log(self, folder: str) -> int:
         """Copies the newest entry of a log to the batch, and returns its bytes."""
-        content = self.storage.read(f"{folder}/{self.batch - 1}")
+        newest = f"{folder}/{self.batch - 1}"
+        content = self.storage.read(newest)
         path = f"{folder}/{self.batch}"
         # Left behind by a batch that was rewound: Hadoop would compare it with our file.
         self.storage.delete(f"{folder}/.{self.batch}.crc")
         try:
-            return self.storage.write(path, [content]).size
+            return self.storage.write(path, [content], like=newest).size
         except AlreadyExistsError as error:
             raise LiveCheckpointError(path, "a query was first to write it") from error
 

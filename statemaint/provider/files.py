@@ -13,6 +13,7 @@ from statemaint.codec.codecs import COMPRESSIONS
 from statemaint.codec.compression import encode
 from statemaint.codec.records import Record
 from statemaint.errors import CheckpointError, CodecError, NotFoundError, StaleChecksumError
+from statemaint.execute import Neighbours
 from statemaint.execute.publish import Summed
 from statemaint.fold import Source
 from statemaint.listing import Entry
@@ -51,12 +52,14 @@ class StoreFiles:
         directory: of the store.
         conf: of the query.
         owner: what error texts call the provider.
+        neighbours: beside which files new ones are put.
     """
 
     storage: Storage
     directory: str
     conf: StateStoreConf
     owner: str
+    neighbours: Neighbours
 
     def fetch(self) -> tuple[StoreFile, ...]:
         """Returns the file of each version, ascending; a snapshot hides the delta of its version.
@@ -141,10 +144,12 @@ class StoreFiles:
         self._forget_checksums(path)  # first: Spark refuses a file whose checksum is an older one's
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
         summed = Summed(encode(COMPRESSIONS[self.conf.compression_codec], payload))
-        entry = self.storage.write(path, summed, overwrite=True)
+        like = self.neighbours.of(path)
+        entry = self.storage.write(path, summed, overwrite=True, like=like)
         if self.conf.file_checksum_enabled:
             content = spark(summed.value, entry.size, self.storage.now())
-            self.storage.write(f"{path}.crc", [content], overwrite=True)
+            self.storage.write(f"{path}.crc", [content], overwrite=True, like=like)
+        self.neighbours.note(path)
         return entry
 
     def delete(self, files: Sequence[StoreFile]) -> None:

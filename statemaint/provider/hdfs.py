@@ -8,6 +8,7 @@ from statemaint.codec import records
 from statemaint.codec.records import Record
 from statemaint.codec.sql_types import Json, parse_struct
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
+from statemaint.execute import Neighbours
 from statemaint.model.ids import StoreId
 from statemaint.provider.conf import StateStoreConf
 from statemaint.provider.files import CannotLoadStateStoreError, StoreFile, StoreFiles
@@ -62,7 +63,9 @@ class HDFSBackedStateStoreProvider:
         """
         self.store_id, self.conf = store_id, conf or StateStoreConf()
         self._dir = f"{storage.root}/{store_id.directory}"
-        self._files = StoreFiles(storage, store_id.directory, self.conf, str(self))
+        self._files = StoreFiles(
+            storage, store_id.directory, self.conf, str(self), Neighbours(storage)
+        )
         self._prefix = _prefix(key_schema, num_cols_prefix_key)
         self._loaded: dict[int, State] = {}
         self._counts: Counter[str] = Counter({_HIT: 0, _MISS: 0, _REPAIRED: 0})

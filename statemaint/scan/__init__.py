@@ -6,6 +6,7 @@ from statemaint.scan.attestations import (
     parse_attestations,
     render_attestations,
 )
+from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.scan import must_be_checkpoint, scan
@@ -16,6 +17,7 @@ __all__ = [
     "fingerprint",
     "must_be_checkpoint",
     "parse_attestations",
+    "partition_counts",
     "render_attestations",
     "scan",
     "shared_paths",

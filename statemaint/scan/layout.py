@@ -157,7 +157,7 @@ def expected_stores(
     Args:
         layout: what is listed.
         operators: what the operators' metadata declare, where there are any.
-        partitions: the shuffle partitions that the offset log pins, for operators without metadata.
+        partitions: the shuffle partitions that the newest offsets pin.
     """
     declared = {operator.id: operator for operator in operators}
     expected = set(layout.stores)
@@ -169,6 +169,7 @@ def expected_stores(
         if operator:
             names |= set(operator.stores)
         if parts != {0}:
-            parts |= set(range(operator.partitions if operator else partitions or 0))
+            # Where a repartition has changed it, metadata of the first format still say what was.
+            parts |= set(range(partitions or (operator.partitions if operator else 0)))
         expected |= {StoreId(number, part, name) for part in parts for name in names}
     return tuple(sorted(expected))

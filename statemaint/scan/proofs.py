@@ -22,7 +22,8 @@ _PIECE = 1024 * 1024
 def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], at: float) -> Store:
     """Returns a store with the proofs that count, and those whose inputs were replaced.
 
-    A proof whose snapshot, or a table of it, is missing or another file counts as none.
+    A proof whose snapshot, or a table of it, is another file counts as none, but still says what
+    the log was; one whose snapshot is missing does not.
 
     Args:
         storage: where the store lives.
@@ -36,12 +37,12 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
     if not proofs:
         return store
     looking = _Comparison(storage, {file.entry.path: file.entry for file in store.files}, at)
-    counting, outdated, lapsed = [], [], set()
+    counting, outdated, former = [], [], []
     for proof in proofs:
         if proof.path not in looking.entries:
             continue
         if not looking.stands(proof):
-            lapsed.add(proof.path)
+            former.append(Outdated(proof, looking.replaced(proof.inputs, proof)))
             continue
         replaced = looking.replaced(proof.inputs, proof)
         if replaced:  # with the identities of then, which say what else was written again
@@ -52,7 +53,7 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
         store,
         attestations=tuple(counting),
         outdated=tuple(outdated),
-        lapsed=frozenset(lapsed),
+        former=tuple(former),
     )
 
 

@@ -118,12 +118,18 @@ class _Reading:
         named = {version: found for version, found in self.committed.items() if found}
         if not named:
             return {}, 0
-        newest = max(named)
-        trace = self._trace((newest, named[newest]), named)
-        self._compare(trace, named)
-        lowest = trace.lowest[0]
+        items: dict[int, str] = {}
+        lowest = max(named) + 1
+        # A partition that some batches did without begins anew with the one that has it again.
+        while top := max((one for one in named if one < lowest), default=0):
+            trace = self._trace((top, named[top]), named)
+            self._compare(trace, {one: named[one] for one in named if one <= top})
+            items |= dict(trace.items)
+            lowest = trace.lowest[0]
+            if lowest - 1 in self.committed:
+                break
         plain = lowest - 1 if self.committed.get(lowest - 1, "unknown") is None else 0
-        return dict(trace.items), plain
+        return items, plain
 
     def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
         """Returns what leads to an attempt, reading the changelogs that it takes."""

@@ -20,7 +20,9 @@ from statemaint.scan.attestations import (
     parse_attestations,
 )
 from statemaint.scan.layout import Layout, expected_stores, schemas_lacking, sort_out
+from statemaint.scan.partitions import SETTING, count_in, may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
+from statemaint.scan.readable import with_unreadable
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
 
@@ -80,7 +82,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     if commits and not offsets:
         detail = "offsets/ is empty although batches are committed; codec and provider are unknown"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail)
-    _check_repartition(storage, offsets, commits, conf, notes)
+    pinned = _committed_partitions(storage, offsets, commits, conf, notes)
     provider, codec = _provider(storage.root, conf), _codec(storage.root, conf)
     row_checksums = _row_checksums(conf, notes)
     ids = _committed(storage, commits, notes)
@@ -88,12 +90,14 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     layout = sort_out(storage.list("state"), provider)
     operators = tuple(_operators(storage, layout, notes))
     _check_schemas(storage, layout, notes)
-    expected = expected_stores(layout, operators, _partitions(conf, notes))
+    counts = _counts(storage, layout, ids, offsets, pinned) if provider is Provider.ROCKSDB else {}
+    expected = expected_stores(layout, operators, pinned)
     asked = tuple(one for one in expected if only is None or only(one))
     stores = tuple(_stores(storage, layout, asked, listed))
     if provider is Provider.ROCKSDB:
-        named = _Named(ids, expected)
+        named = _Named(ids, expected, counts)
         stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
+    stores = tuple(with_unreadable(storage, one) for one in stores)
     return Checkpoint(
         root=storage.root,
         query_id=_query_id(storage, notes),
@@ -104,13 +108,14 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         operators=operators,
         stores=stores,
         left_out=len(expected) - len(asked),
-        partitions={one.operator: one.partition + 1 for one in sorted(expected)},
+        partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
         lacks=schemas_lacking(layout, operators),
         schemas=layout.schemas,
         commit_times={batch: entry.modified for batch, entry in commits.items()},
         commit=commits[max(commits)] if commits else None,
         running=offsets.get(max(commits, default=-1) + 1),
+        counts=counts,
         findings=tuple(notes.findings) + tuple(_unknown(layout)),
         unclassified=tuple(entry for entry, _ in layout.unclassified),
     )
@@ -162,34 +167,38 @@ def _older_conf(storage: Storage, paths: Iterable[str]) -> Mapping[str, str]:
     return {}
 
 
-def _check_repartition(
+def _committed_partitions(
     storage: Storage,
     offsets: Mapping[int, Entry],
     commits: Mapping[int, Entry],
     conf: Mapping[str, str],
     notes: _Notes,
-) -> None:
-    """Notes a batch that was begun to change the number of partitions, and is not committed (S20).
+) -> int | None:
+    """Returns how many partitions the newest committed batch has.
 
-    Mirrors `OfflineStateRepartitionRunner`: such a batch differs from the one before in its
+    Notes a batch that was begun to change that, and is not committed (S20). Mirrors
+    `OfflineStateRepartitionRunner`: such a batch differs from the one before in its
     `spark.sql.shuffle.partitions`, which no other batch ever does.
     """
+    pinned = _partitions(conf, notes)
     if not offsets or not commits or max(commits) >= max(offsets) or max(commits) not in offsets:
-        return
-    setting, committed = "spark.sql.shuffle.partitions", offsets[max(commits)].path
+        return pinned
+    committed = offsets[max(commits)].path
     try:
-        before = logs.parse_conf(storage.read(committed)).get(setting)
+        before = logs.parse_conf(storage.read(committed)).get(SETTING)
     except NotFoundError:
-        return  # purged since it was listed: a newer batch is committed by now
+        return pinned  # purged since it was listed: a newer batch is committed by now
     except CodecError as error:
         notes.add(FindingCode.UNREADABLE_OFFSET, str(error.at(committed)))
-        return
-    if conf and before != conf.get(setting):
-        detail = (
-            f"offsets/{max(offsets)} changes {setting} from {before} to {conf.get(setting)} and "
-            "is not committed; let the repartition end (or run it again), nothing is touched before"
-        )
-        notes.add(FindingCode.UNFINISHED_REPARTITION, detail)
+        return pinned
+    if not conf or before == conf.get(SETTING):
+        return pinned
+    detail = (
+        f"offsets/{max(offsets)} changes {SETTING} from {before} to {conf.get(SETTING)} and "
+        "is not committed; let the repartition end (or run it again), nothing is touched before"
+    )
+    notes.add(FindingCode.UNFINISHED_REPARTITION, detail)
+    return None if before is None else _partitions({SETTING: before}, notes)
 
 
 def _provider(root: str, conf: Mapping[str, str]) -> Provider:
@@ -221,14 +230,31 @@ def _row_checksums(conf: Mapping[str, str], notes: _Notes) -> bool:
 
 
 def _partitions(conf: Mapping[str, str], notes: _Notes) -> int | None:
-    pinned = conf.get("spark.sql.shuffle.partitions")
     try:
-        return None if pinned is None else logs.check_partitions(int(pinned))
-    except (ValueError, CodecError):
-        notes.add(
-            FindingCode.UNREADABLE_OFFSET, f"offsets/: {pinned!r} shuffle partitions cannot be"
-        )
+        return count_in(conf)
+    except CodecError:
+        detail = f"offsets/: {conf[SETTING]!r} shuffle partitions cannot be"
+        notes.add(FindingCode.UNREADABLE_OFFSET, detail)
         return None
+
+
+def _counts(
+    storage: Storage,
+    layout: Layout,
+    ids: Mapping[int, logs.UniqueIds],
+    offsets: Mapping[int, Entry],
+    pinned: int | None,
+) -> Mapping[int, int]:
+    batches = sorted(ids)
+    if not may_have_changed(layout.stores, ids, batches, pinned):
+        return {}
+    return partition_counts(storage, (one for one in batches if one in offsets))
+
+
+def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
+    """Returns how many partitions each operator has now."""
+    found = {one.operator: one.partition + 1 for one in sorted(expected)}
+    return {operator: min(count, newest or count) for operator, count in found.items()}
 
 
 def _committed(
@@ -254,8 +280,13 @@ def _committed(
 class _Named:
     """The unique ids in the commit log, store by store."""
 
-    def __init__(self, ids: Mapping[int, logs.UniqueIds], stores: Iterable[StoreId]) -> None:
-        self._ids = ids
+    def __init__(
+        self,
+        ids: Mapping[int, logs.UniqueIds],
+        stores: Iterable[StoreId],
+        counts: Mapping[int, int],
+    ) -> None:
+        self._ids, self._counts = ids, counts
         self._names: dict[int, set[str]] = defaultdict(set)
         for store in stores:
             self._names[store.operator].add(store.store)
@@ -266,7 +297,11 @@ class _Named:
         A commit lists an operator's stores in the order of their names.
         """
         place = sorted(self._names[store.operator]).index(store.store)
-        return {version_of(batch): _id(ids, store, place) for batch, ids in self._ids.items()}
+        return {
+            version_of(batch): _id(ids, store, place)
+            for batch, ids in self._ids.items()
+            if store.partition < self._counts.get(batch, store.partition + 1)
+        }
 
 
 def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:

@@ -1,11 +1,13 @@
 """The places where a checkpoint's bytes live, behind one small contract."""
 
+from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.base import Storage, read_small
 from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
+from statemaint.storage.place import overlap, place_of
 from statemaint.storage.s3 import S3Storage
 from statemaint.storage.s3_options import S3Options
 from statemaint.storage.wrappers import ReadOnly, Without
@@ -19,7 +21,10 @@ __all__ = [
     "S3Storage",
     "Storage",
     "Without",
+    "deprived",
     "has_secret",
     "open_storage",
+    "overlap",
+    "place_of",
     "read_small",
 ]

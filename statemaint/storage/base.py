@@ -91,13 +91,32 @@ class Storage(Protocol):
         """
         ...
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         """Makes a file appear whole and durable in one step, or not at all.
 
         A crash leaves at most a temp file of the form `.NAME.<uuid>.tmp` beside it.
 
+        Args:
+            path: of the file.
+            chunks: its content.
+            overwrite: whether it may be there already.
+            like: a file that is there: whoever reads it can read the new one, which has its owner,
+                group, mode and ACL, or its encryption, tags and grants, as far as the storage has
+                any (S22). Without it the file is a record of maintainers: where there are modes, it
+                is for those who may use the root.
+
         Raises:
             AlreadyExistsError: when the file exists and may not be overwritten; it is untouched.
+            NotFoundError: when the file that it is to be like is not there.
+            UnreadableError: when somebody who reads that one could not read the new one, which then
+                does not appear.
         """
         ...
 
@@ -125,14 +144,31 @@ class Storage(Protocol):
         """
         ...
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Gives a file another name, under which it appears whole and durable in one step.
 
-        A crash may leave the file under both names, never under neither.
+        A crash may leave the file under both names, never under neither. It keeps its owner, group,
+        mode and ACL; where a move is a copy, its encryption, tags and metadata.
+
+        Args:
+            path: of the file.
+            to: its new path.
+            like: a file that is there: whoever reads it can read the file under its new name.
 
         Raises:
-            NotFoundError: when there is no such file.
+            NotFoundError: when there is no such file, or none that it is to be like.
             AlreadyExistsError: when the new name is taken; both files are untouched.
+            UnreadableError: when somebody who reads that one could not read it under its new name;
+                it keeps its old one.
+        """
+        ...
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure that whoever reads one file may read another, as far as that can be told.
+
+        Raises:
+            UnreadableError: when somebody may not, or cannot be told to.
+            NotFoundError: when either file is not there.
         """
         ...
 

@@ -10,16 +10,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import NotFoundError, StatemaintError
-from statemaint.listing import Entry
+from statemaint.errors import AlreadyExistsError, NotFoundError, StatemaintError, UnreadableError
+from statemaint.listing import Access, Entry
+from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import file_time, nothing, read_small
 from statemaint.storage.hadoop_errors import AppendRefusedError, on_this_machine
-from statemaint.storage.hadoop_files import HadoopFiles
+from statemaint.storage.hadoop_files import HadoopFiles, must_serve
 from statemaint.storage.hadoop_jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop_listing import walk
 
 # What goes through Hadoop even where we have a storage of our own: `hadoop+file:`, `hadoop+s3a:`.
 FORCED = "hadoop+"
+# Until a file has the rights that it is to have, it is for its maker alone.
+_PRIVATE = 0o600
 
 
 class HadoopStorage:
@@ -34,6 +37,7 @@ class HadoopStorage:
         self._jvm = jvm
         self._connected: HadoopFiles | None = None
         self._connecting = threading.Lock()
+        self._root_access: Access | None = None
         self._requests: Counter[str] = Counter()
 
     @property
@@ -57,7 +61,7 @@ class HadoopStorage:
         top = f"{files.root}/{prefix}".rstrip("/") or "/"
         for status in walk(top, files.list):
             path = status.path[len(files.root) + 1 :]
-            yield Entry(path, status.size, file_time(status.modified))
+            yield Entry(path, status.size, file_time(status.modified), access=status.access)
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
@@ -81,23 +85,54 @@ class HadoopStorage:
             with stream:
                 yield stream
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         """Makes a file appear whole and durable in one step, or not at all."""
         with _temp_file(path) as local:
             _fill(local, chunks, path)
-            self._publish(local.name, path, overwrite=overwrite)
+            self._publish(local.name, path, overwrite=overwrite, like=like)
         return self.stat(path)
 
-    def _publish(self, local: str, path: str, *, overwrite: bool) -> None:
+    def _publish(self, local: str, path: str, *, overwrite: bool, like: str | None) -> None:
         parent, _, name = path.rpartition("/")
         temp = f"{parent}/.{name}.{uuid.uuid4()}.tmp".lstrip("/")
+        wanted = of_file(self._shared_root) if like is None else self._files.access(like)
+        # With further entries a mode says more than its group may.
+        mode = wanted.mode if wanted.group_bits is None else _PRIVATE
+
+        def make() -> None:
+            self._files.copy_in(local, temp, of=path, mode=mode)
+
         try:
-            self._in_its_directory(temp, lambda: self._files.copy_in(local, temp, of=path))
+            self._in_its_directory(temp, make, serve=like is not None)
+            if like is not None:
+                self._files.serve(temp, wanted, like, of=path)
+            elif mode != wanted.mode:
+                self._files.give(temp, wanted)
             self._files.rename(temp, path, overwrite=overwrite)
         except BaseException:
             with suppress(StatemaintError):  # what went wrong before is what matters
                 self._files.delete(temp)
             raise
+
+    @property
+    def _shared_root(self) -> Access:
+        """Returns who may use the root, for whom our records are."""
+        if self._root_access is None:
+            try:
+                self._root_access = self._files.access("")
+            except NotFoundError:
+                raise self._no_root() from None
+        return self._root_access
+
+    def _no_root(self) -> NotFoundError:
+        return NotFoundError(self._root, "no such directory, and it is not made")
 
     def append(self, path: str, lines: bytes) -> None:
         """Adds whole lines to a file; where Hadoop cannot now, the file is written anew."""
@@ -131,11 +166,26 @@ class HadoopStorage:
             before()
             self.delete(path)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Gives a file another name in one durable step."""
         if not self._files.exists(path):  # else the missing one might be the new name's directory
             raise NotFoundError(path, "no such file")
-        self._in_its_directory(to, lambda: self._files.rename(path, to))
+        if like is not None:
+            self._serve(path, to, like)
+        serve = like is not None
+        self._in_its_directory(to, lambda: self._files.rename(path, to), serve=serve)
+
+    def _serve(self, path: str, to: str, like: str) -> None:
+        """Lets whoever reads one file read another, which keeps what it has where that will do."""
+        wanted = self._files.access(like)
+        try:
+            must_serve(to, self._files.access(path), like, wanted)
+        except UnreadableError:
+            self._files.serve(path, wanted, like, of=to)
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure that whoever reads one file may read another."""
+        must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
         """Returns this machine's clock, since Hadoop has no way to ask for the NameNode's.
@@ -152,15 +202,38 @@ class HadoopStorage:
                 self._connected = HadoopFiles(self._jvm or shared_jvm(), uri, self._requests)
             return self._connected
 
-    def _in_its_directory(self, path: str, step: Callable[[], None]) -> None:
+    def _in_its_directory(self, path: str, step: Callable[[], None], *, serve: bool) -> None:
         """Takes a step that makes a file; makes its directory first where it is missing."""
         try:
             step()
         except NotFoundError:
             if not self._files.exists(""):
-                raise NotFoundError(self._root, "no such directory, and it is not made") from None
-            self._files.make_directory(path.rpartition("/")[0])
+                raise self._no_root() from None
+            self._make_directory(path.rpartition("/")[0], serve=serve)
             step()
+
+    def _make_directory(self, path: str, *, serve: bool) -> None:
+        """Makes a directory where there is none, for whoever uses its parent.
+
+        Args:
+            path: of the directory.
+            serve: fail rather than leave out anybody.
+        """
+        if not path or self._files.exists(path):
+            return
+        parent = path.rpartition("/")[0]
+        self._make_directory(parent, serve=serve)
+        above = self._files.access(parent) if parent else self._shared_root
+        wanted = of_directory(above)
+        with suppress(AlreadyExistsError):  # another thread's
+            self._files.make_directory(path, wanted.mode)
+        if serve:
+            try:
+                self._files.serve(path, wanted, parent, of=path, bits=USE)
+            except UnreadableError:
+                with suppress(StatemaintError):
+                    self._files.delete(path)
+                raise
 
 
 @contextmanager

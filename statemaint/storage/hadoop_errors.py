@@ -54,6 +54,7 @@ class AppendRefusedError(StorageError):
 # The last writer died with the file open, and HDFS gives it a minute to come back.
 _HELD = frozenset({"AlreadyBeingCreatedException", "RecoveryInProgressException"})
 _NO_APPEND = frozenset({"UnsupportedOperationException"})
+_NO_ACLS = _NO_APPEND | {"AclException"}
 
 
 @contextmanager
@@ -105,6 +106,11 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
 def is_unsupported(error: Exception) -> bool:
     """Tells whether Java has no such file system at all."""
     return any(name in _NO_CLASS for name, _ in _causes(error))
+
+
+def has_no_acls(error: Exception) -> bool:
+    """Tells whether the file system has no ACLs, or has them turned off."""
+    return any(name in _NO_ACLS for name, _ in _causes(error))
 
 
 def _no_file_system(root: str) -> ConfigError:

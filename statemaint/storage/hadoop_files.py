@@ -12,8 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
+from statemaint.listing import Access
+from statemaint.storage.access import READ, deprived, unreadable
+from statemaint.storage.hadoop_access import spec, with_entries
 from statemaint.storage.hadoop_errors import (
     AppendRefusedError,
+    has_no_acls,
     is_unsupported,
     local_stream,
     opening,
@@ -42,8 +46,12 @@ _APPEND = "fs.capability.paths.append"
 class Names(Protocol):
     """How a file appears under a name."""
 
-    def create(self, path: Any) -> Any:
-        """Opens a new file for writing, in a directory that must be there."""
+    def create(self, path: Any, mode: int) -> Any:
+        """Opens a new file of a mode for writing, in a directory that must be there."""
+        ...
+
+    def make_directory(self, path: Any, mode: int) -> None:
+        """Makes a directory of a mode in one that must be there."""
         ...
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
@@ -72,6 +80,8 @@ class HadoopFiles:
         self._turn = threading.Lock()
 
         self._lister = self._best_lister()
+        self._acls: bool | None = None  # whether the file system has any; None until it is asked
+        self._gives = True  # until it refuses to give one of our files to another user
 
     def _best_lister(self) -> Lister:
         make = single_lister if self.scheme == "file" else batched_lister
@@ -113,11 +123,97 @@ class HadoopFiles:
             return False
         return True
 
-    def make_directory(self, path: str) -> None:
-        """Makes a directory with its parents."""
+    def make_directory(self, path: str, mode: int) -> None:
+        """Makes a directory of a mode in one that must be there."""
         self._requests["mkdir"] += 1
         with translated(self.jvm, path):
-            self._files.mkdirs(self._path(path))
+            self._names.make_directory(self._path(path), mode)
+
+    def access(self, path: str) -> Access:
+        """Returns who may use a file or a directory, its ACL counted."""
+        self._requests["stat"] += 1
+        with translated(self.jvm, path):
+            status = self._files.getFileStatus(self._path(path))
+            mode = int(status.getPermission().toShort())
+            found = Access(str(status.getOwner()), str(status.getGroup()), mode)
+        return with_entries(found, self._entries(path))
+
+    def _entries(self, path: str) -> str:
+        if self._acls is None:
+            with translated(self.jvm, path):
+                self._acls = bool(self._files.hasPathCapability(self._path(path), _RIGHTS))
+        if not self._acls:
+            return ""
+        self._requests["acl"] += 1
+        with translated(self.jvm, path):
+            try:
+                found = self._files.getAclStatus(self._path(path))
+            except self.jvm.errors as error:
+                if not has_no_acls(error):
+                    raise
+                self._acls = False  # the client has them, and the server does not
+                return ""
+            return str(found.getEntries().toString())
+
+    def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
+        """Lets whoever uses one file use another, as far as we may.
+
+        Args:
+            path: the other, a file or a directory of ours.
+            wanted: who may use the one.
+            like: what errors call the one.
+            of: what they call the other.
+            bits: what using is.
+
+        Raises:
+            UnreadableError: when somebody still may not.
+        """
+        found = self.give(path, wanted)
+        must_serve(of, found, like, wanted, bits=bits)
+
+    def give(self, path: str, wanted: Access) -> Access:
+        """Gives a file of ours an owner, a group, a mode and an ACL as far as we may.
+
+        Returns:
+            Who may use it then.
+        """
+        found = self.access(path)
+        if found == wanted:
+            return found
+        self._give(path, wanted, found)
+        return self.access(path)
+
+    def _give(self, path: str, wanted: Access, found: Access) -> None:
+        self._give_away(path, wanted, found)
+        target = self._path(path)
+        if wanted.group_bits is not None and self._acls:
+            entries = self.jvm.java(_FS + "permission.AclEntry").parseAclSpec(spec(wanted), True)
+            self._try("setacl", path, lambda: self._files.setAcl(target, entries))
+        elif found.group_bits is not None:
+            self._try("setacl", path, lambda: self._files.removeAcl(target))
+        mode = self.jvm.java(_FS + "permission.FsPermission")(f"{wanted.mode:04o}")
+        if (wanted.mode, None) != (found.mode, found.group_bits):
+            self._try("chmod", path, lambda: self._files.setPermission(target, mode))
+
+    def _give_away(self, path: str, wanted: Access, found: Access) -> None:
+        target = self._path(path)
+        if wanted.owner != found.owner and self._gives:
+            both = wanted.owner, wanted.group
+            self._gives = self._try("chown", path, lambda: self._files.setOwner(target, *both))
+            if self._gives:
+                return
+        if wanted.group != found.group:
+            self._try("chown", path, lambda: self._files.setOwner(target, None, wanted.group))
+
+    def _try(self, verb: str, path: str, step: Callable[[], object]) -> bool:
+        """Takes a step that we may not be allowed to; what came of it is read again."""
+        self._requests[verb] += 1
+        try:
+            with translated(self.jvm, path):
+                step()
+        except StorageError:
+            return False
+        return True
 
     def copy_out(self, path: str, local: str) -> None:
         """Copies a file's content to the end of a local file."""
@@ -126,10 +222,10 @@ class HadoopFiles:
             source = self._files.open(self._path(path))
             self._copy(source, local_stream(self.jvm, "Output", local, path))
 
-    def copy_in(self, local: str, path: str, *, of: str) -> None:
+    def copy_in(self, local: str, path: str, *, of: str, mode: int) -> None:
         """Copies a local file to a new temp file of some path; its directory must be there."""
         self._requests["write"] += 1
-        self._copy_in(local, lambda: self._names.create(self._path(path)), of)
+        self._copy_in(local, lambda: self._names.create(self._path(path), mode), of)
 
     def append(self, local: str, path: str) -> None:
         """Adds a local file's content to a file.
@@ -210,9 +306,22 @@ def _names(jvm: Jvm, files: Any, conf: Any) -> Names:
         context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
     except jvm.errors as error:
         if is_unsupported(error):
-            return PlainNames(files)
+            return PlainNames(jvm, files)
         raise
     return ContextNames(jvm, context)
+
+
+def must_serve(path: str, found: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
+    """Makes sure that whoever may use one file may use another.
+
+    Which groups a user is in the NameNode knows, and nobody here.
+
+    Raises:
+        UnreadableError: when somebody may not.
+    """
+    if who := deprived(wanted, found, bits=bits):
+        shown = f"mode {found.mode:04o}, user {found.owner}, group {found.group}"
+        raise unreadable(path, like, who, shown, bits=bits)
 
 
 class ContextNames:
@@ -221,15 +330,24 @@ class ContextNames:
     def __init__(self, jvm: Jvm, context: Any) -> None:
         flag = jvm.java(_FS + "CreateFlag").CREATE
         rename = jvm.java(_FS + "Options$Rename")
-        self._context = context
+        self._jvm, self._context = jvm, context
+        self._permission = jvm.java(_FS + "permission.FsPermission")
+        # What we make has the mode that it should have, whatever the user's configuration says.
+        context.setUMask(self._permission("000"))
         self._create = jvm.java("java.util.EnumSet").of(flag)
-        self._nothing = jvm.array(_FS + "Options$CreateOpts")
         self._keep = jvm.array(_FS + "Options$Rename", rename.NONE)
         self._replace = jvm.array(_FS + "Options$Rename", rename.OVERWRITE)
 
-    def create(self, path: Any) -> Any:
+    def create(self, path: Any, mode: int) -> Any:
         """Opens a new file for writing; unlike `FileSystem`, it makes no parents unless told."""
-        return self._context.create(path, self._create, self._nothing)
+        options = self._jvm.java(_FS + "Options$CreateOpts")
+        permission = options.perms(self._permission(f"{mode:04o}"))
+        how = self._jvm.array(_FS + "Options$CreateOpts", permission)
+        return self._context.create(path, self._create, how)
+
+    def make_directory(self, path: Any, mode: int) -> None:
+        """Makes a directory, and no parents."""
+        self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
         """Renames a file in one step, where the file system can."""
@@ -239,13 +357,22 @@ class ContextNames:
 class PlainNames:
     """By `FileSystem`: between two of its steps, another writer's file may be lost or absent."""
 
-    def __init__(self, files: Any) -> None:
+    def __init__(self, jvm: Jvm, files: Any) -> None:
         self._files = files
+        self._permission = jvm.java(_FS + "permission.FsPermission")
 
-    def create(self, path: Any) -> Any:
+    def create(self, path: Any, mode: int) -> Any:
         """Opens a new file for writing."""
         self._files.getFileStatus(path.getParent())
-        return self._files.create(path, False)
+        opened = self._files.create(path, False)
+        self._files.setPermission(path, self._permission(f"{mode:04o}"))
+        return opened
+
+    def make_directory(self, path: Any, mode: int) -> None:
+        """Makes a directory, and no parents."""
+        self._files.getFileStatus(path.getParent())
+        self._files.mkdirs(path)
+        self._files.setPermission(path, self._permission(f"{mode:04o}"))
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
         """Renames a file; what is in the way is deleted first, where that is allowed."""

@@ -7,17 +7,27 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import AlreadyExistsError, CodecError, NotFoundError, StorageError
-from statemaint.listing import Entry
+from statemaint.errors import (
+    AlreadyExistsError,
+    CodecError,
+    NotFoundError,
+    StorageError,
+    UnreadableError,
+)
+from statemaint.listing import Access, Entry
+from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import file_time, nothing, read_small
+from statemaint.storage.local_access import access_of, give, must_serve, read_access
 from statemaint.storage.local_walk import Walk
 
 _OURS = "_statemaint"
+# What is being made is for its maker alone, until it has the rights that it is to have.
+_PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
 # What file systems without hard links answer to link(2).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -29,6 +39,7 @@ class LocalStorage:
         self._root = Path(root)
         self._requests: Counter[str] = Counter()
         self._links: bool | None = None
+        self._access: dict[tuple[int, int, int], Access] = {}
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -62,7 +73,15 @@ class LocalStorage:
         path = file.relative_to(self._root).as_posix()
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
             return Entry(path, 0, None)
-        return Entry(path, status.st_size, file_time(status.st_mtime))
+        return Entry(path, status.st_size, file_time(status.st_mtime), access=self._shared(status))
+
+    def _shared(self, status: os.stat_result) -> Access:
+        """Returns who may use a file: one object for all files that are alike."""
+        key = status.st_uid, status.st_gid, status.st_mode
+        found = self._access.get(key)
+        if found is None:
+            found = self._access[key] = access_of(status)
+        return found
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
@@ -77,20 +96,43 @@ class LocalStorage:
         with _opened(self._root, path) as stream:
             yield stream
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         """Makes a file appear whole and durable in one step, or not at all."""
         self._requests["write"] += 1
         final = self._root / path
         temp = final.with_name(f".{final.name}.{uuid.uuid4()}.tmp")
+        settle = self._settling(path, like)
         with _translated(path):
-            self._make_directory(final.parent)
+            self._make_directory(final.parent, serve=like is not None)
             try:
-                _fill(temp, chunks)
+                _fill(temp, chunks, settle)
                 _publish(temp, final, overwrite=overwrite)
             finally:
                 temp.unlink(missing_ok=True)
             _sync_directory(final.parent)
             return self._entry(final)
+
+    def _settling(self, path: str, like: str | None) -> Callable[[int], None]:
+        """Returns what gives a new file its owner, group, mode and ACL, or refuses to (S22)."""
+        if like is None:
+            with _translated(path):
+                ours = of_file(read_access(str(self._root)))
+            return lambda handle: give(handle, ours)
+        with _translated(like):
+            wanted = read_access(str(self._root / like))
+
+        def settle(handle: int) -> None:
+            give(handle, wanted, exact=True)
+            must_serve(handle, path, wanted, like)
+
+        return settle
 
     def append(self, path: str, lines: bytes) -> None:
         """Adds whole lines to a file, durable on return."""
@@ -98,13 +140,22 @@ class LocalStorage:
         file = self._root / path
         with _translated(path):
             self._make_directory(file.parent)
-            with file.open("a+b") as stream:
+            with self._for_appending(file) as stream:
                 if stream.tell() and _last_byte(stream) != b"\n":
                     stream.write(b"\n")
                 stream.write(lines)
                 stream.flush()
                 os.fsync(stream.fileno())
             _sync_directory(file.parent)
+
+    def _for_appending(self, file: Path) -> BinaryIO:
+        flags = os.O_RDWR | os.O_APPEND
+        try:
+            handle = os.open(file, flags | os.O_CREAT | os.O_EXCL, _PRIVATE)
+        except FileExistsError:
+            return os.fdopen(os.open(file, flags), "a+b")
+        give(handle, of_file(read_access(str(self._root))))
+        return os.fdopen(handle, "a+b")
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting what is not there is no error."""
@@ -118,18 +169,39 @@ class LocalStorage:
             before()
             self.delete(path)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Gives a file another name in one durable step."""
         self._requests["move"] += 1
         source, final = self._root / path, self._root / to
         with _translated(path):
             source.stat()
+        if like is not None:
+            self._serve(path, to, like)
         with _translated(to):
-            self._make_directory(final.parent)
+            self._make_directory(final.parent, serve=like is not None)
             _publish(source, final, overwrite=False)
             _sync_directory(final.parent)
             source.unlink(missing_ok=True)
             _sync_directory(source.parent)
+
+    def _serve(self, path: str, to: str, like: str) -> None:
+        """Lets whoever reads one file read another, which keeps what it has where that will do."""
+        with _translated(like):
+            wanted = read_access(str(self._root / like))
+        with _translated(path), _opened(self._root, path) as stream:
+            try:
+                must_serve(stream.fileno(), to, wanted, like)
+            except UnreadableError:
+                give(stream.fileno(), wanted, exact=True)
+                must_serve(stream.fileno(), to, wanted, like)
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure that whoever reads one file may read another."""
+        self._requests["stat"] += 2
+        with _translated(like):
+            wanted = read_access(str(self._root / like))
+        with _translated(path):
+            must_serve(str(self._root / path), path, wanted, like)
 
     @property
     def exclusive(self) -> bool:
@@ -159,14 +231,40 @@ class LocalStorage:
         """Returns the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
-    def _make_directory(self, directory: Path) -> None:
+    def _make_directory(self, directory: Path, *, serve: bool = False) -> None:
+        """Makes a directory where there is none, for whoever uses its parent.
+
+        Args:
+            directory: which; the root is never made.
+            serve: fail rather than leave out anybody.
+        """
         if directory.is_dir():
             return
         if directory == self._root:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        self._make_directory(directory.parent)
-        directory.mkdir(exist_ok=True)
+        self._make_directory(directory.parent, serve=serve)
+        try:
+            directory.mkdir(_PRIVATE_DIRECTORY)
+        except FileExistsError:  # another thread's
+            return
+        self._open_up(directory, serve=serve)
         _sync_directory(directory.parent)
+
+    def _open_up(self, directory: Path, *, serve: bool) -> None:
+        parent = of_directory(read_access(str(directory.parent)))
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            give(handle, parent)
+            if serve:
+                names = (one.relative_to(self._root) for one in (directory, directory.parent))
+                path, like = (one.as_posix() for one in names)
+                must_serve(handle, path, parent, like, bits=USE)
+        except BaseException:
+            with suppress(OSError):  # another thread has put a file into it
+                directory.rmdir()
+            raise
+        finally:
+            os.close(handle)
 
 
 @contextmanager
@@ -199,10 +297,11 @@ def _regular(path: str, place: str, flags: int) -> int:
     return handle
 
 
-def _fill(temp: Path, chunks: Iterable[bytes]) -> None:
-    # Opened like any program's file, so that the umask decides who may read it: Spark often runs
-    # as another user of the same group.
-    with temp.open("xb") as stream:
+def _fill(temp: Path, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
+    # Nobody's but ours until it is settled, whatever the umask and the directory say: what becomes
+    # of it must never have been open to more.
+    with open(temp, "xb", opener=partial(os.open, mode=_PRIVATE)) as stream:
+        settle(stream.fileno())
         stream.writelines(chunks)
         stream.flush()
         os.fsync(stream.fileno())

@@ -68,9 +68,18 @@ class MemoryStorage:
         """Opens a file for reading."""
         yield io.BytesIO(self.read(path))
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         """Makes a file appear whole in one step, or not at all."""
         self._requests["write"] += 1
+        if like is not None:
+            self._file(like)
         file = (b"".join(chunks), self._clock())
         if overwrite:
             self._files[path] = file
@@ -96,13 +105,21 @@ class MemoryStorage:
             before()
             self.delete(path)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Gives a file another name; it keeps its time, as on a disk."""
         self._requests["move"] += 1
+        if like is not None:
+            self._file(like)
         file = self._file(path)
         if self._files.setdefault(to, file) is not file or path == to:
             raise AlreadyExistsError(to, "a file of that name is already there")
         self._files.pop(path, None)
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure that both files are there: all are for everybody."""
+        self._requests["stat"] += 2
+        for one in (path, like):
+            self._file(one)
 
     @property
     def exclusive(self) -> bool:

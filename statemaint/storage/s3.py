@@ -12,13 +12,15 @@ from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import file_time, nothing
 from statemaint.storage.s3_bucket import Bucket
+from statemaint.storage.s3_copy import copy
 from statemaint.storage.s3_delete import delete_all
 from statemaint.storage.s3_errors import S3Error
 from statemaint.storage.s3_options import S3Options
 from statemaint.storage.s3_probe import Probe
 from statemaint.storage.s3_put import append, head, put, put_new, taken
 from statemaint.storage.s3_read import open_object, read_object
-from statemaint.storage.s3_upload import copy, in_parts, upload
+from statemaint.storage.s3_settings import Likeness
+from statemaint.storage.s3_upload import in_parts, upload
 
 SCHEMES = ("s3", "s3a", "s3n")
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
@@ -45,6 +47,7 @@ class S3Storage:
         self._options = options or S3Options()
         self._bucket = Bucket(found[1], prefix, self._options)
         self._probe = Probe(self._bucket)
+        self._likeness = Likeness(self._bucket)
 
     @property
     def root(self) -> str:
@@ -88,7 +91,7 @@ class S3Storage:
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
-        found: Any = head(self._bucket, path)
+        found = head(self._bucket, path)
         return _entry(path, found["ContentLength"], found)
 
     def read(self, path: str) -> bytes:
@@ -99,23 +102,34 @@ class S3Storage:
         """Opens a file for reading; parts of a large one are fetched ahead."""
         return open_object(self._bucket, path)
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         """Makes a file appear whole; what is larger than a part is uploaded as it comes."""
+        params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
         parts = _measured(in_parts(chunks, self._options.part_size), sizes)
         first, second = next(parts, b""), next(parts, None)
-        if second is not None:
+        if several := second is not None:
             exclusive = not overwrite and self.exclusive
             whole = chain((first, second), parts)
             del first, second
-            upload(self._bucket, path, whole, new=not overwrite, exclusive=exclusive)
+            upload(self._bucket, path, whole, params, new=not overwrite, exclusive=exclusive)
         elif overwrite:
-            put(self._bucket, path, first)
+            put(self._bucket, path, first, **params)
         else:
-            put_new(self._bucket, self._probe, path, first)
-        entry = self.stat(path)
+            put_new(self._bucket, self._probe, path, first, **params)
+        found = head(self._bucket, path)
+        entry = _entry(path, found["ContentLength"], found)
         if not overwrite and entry.size != sum(sizes):  # see what Ceph ignores in `s3_upload`
             raise taken(path)
+        if like is not None:
+            self._likeness.ensure(path, like, found, in_parts=several)
         return entry
 
     def append(self, path: str, lines: bytes) -> None:
@@ -131,11 +145,16 @@ class S3Storage:
         """Deletes files, 200 in a request."""
         delete_all(self._bucket, paths, sleep=self._sleep, before=before)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Copies a file on the server, then deletes it under its old name."""
-        found: Any = head(self._bucket, path)
-        copy(self._bucket, path, to, found["ContentLength"], found["ETag"])
+        found = head(self._bucket, path)
+        params = None if like is None else self._likeness.params(to, like)
+        copy(self._bucket, path, to, found, params)
         self.delete(path)
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure, by encryption, tags and ACL, that whoever reads one file may read another."""
+        self._likeness.check(path, like)
 
     def now(self) -> float:
         """Returns the server's clock, at most a second behind, since it tells whole seconds."""

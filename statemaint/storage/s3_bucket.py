@@ -26,6 +26,8 @@ _VERBS = {
     "GetObject": "get",
     "HeadObject": "head",
     "HeadBucket": "head",
+    "GetObjectAcl": "acl",
+    "GetObjectTagging": "tags",
     "PutObject": "put",
     "UploadPart": "put",
     "CopyObject": "copy",
@@ -73,13 +75,18 @@ class Bucket:
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
         """Returns the answer to one request of the bucket; errors are about the path.
 
+        A parameter that is `None` is left to the server, whatever the options say.
+
         Raises:
             NotFoundError: when the server said for certain that there is no such key.
             S3Error: when it refused anything else, or was not reached.
         """
         with translated(path, self.name):
             request = getattr(self._client, operation)
-            answer: dict[str, Any] = request(Bucket=self.name, **self._extras(operation), **params)
+            asked = {"Bucket": self.name, **self._extras(operation), **params}
+            answer: dict[str, Any] = request(
+                **{name: value for name, value in asked.items() if value is not None}
+            )
             return answer
 
     def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:

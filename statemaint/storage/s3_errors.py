@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from botocore.exceptions import BotoCoreError, ClientError
 
 _MOST_WORDS = 200
-_FORBIDDEN = 403
+FORBIDDEN = 403
+_NOT_ALLOWED = 405
+_NOT_IMPLEMENTED = 501
 _SERVER_FAILED = (500, 502, 503, 504)  # whatever the code: Ceph's UnknownError is one
 _CREDENTIALS = frozenset(
     [
@@ -25,6 +27,7 @@ _CREDENTIALS = frozenset(
         "RequestExpired",
     ]
 )
+_CLIENT_FAULTS = range(400, 500)
 # Codes that mean "later", of a request or of one key in a request.
 THROTTLED = frozenset(
     [
@@ -58,6 +61,8 @@ _ACTIONS = {
     "HeadBucket": "s3:ListBucket",
     "GetObject": "s3:GetObject",
     "HeadObject": "s3:GetObject",
+    "GetObjectAcl": "s3:GetObjectAcl",
+    "GetObjectTagging": "s3:GetObjectTagging",
     "DeleteObject": "s3:DeleteObject",
     "DeleteObjects": "s3:DeleteObject",
     "AbortMultipartUpload": "s3:AbortMultipartUpload",
@@ -80,6 +85,18 @@ class S3Error(StorageError):
     ) -> None:
         super().__init__(path, detail)
         self.reason, self.status, self.retried = reason, status, retried
+
+    @property
+    def refused(self) -> bool:
+        """Returns whether the server understood, and will not do it another time either."""
+        return _CLIENT_FAULTS.start <= self.status < _CLIENT_FAULTS.stop and (
+            self.reason not in THROTTLED
+        )
+
+
+def is_unsupported(error: S3Error) -> bool:
+    """Tells whether the server does not know what it was asked for."""
+    return error.reason == "NotImplemented" or error.status in (_NOT_ALLOWED, _NOT_IMPLEMENTED)
 
 
 @contextmanager
@@ -122,7 +139,7 @@ def _words(error: "ClientError", code: str, status: int, bucket: str) -> str:
         return f"there is no bucket {bucket!r}"
     if code in _CREDENTIALS:
         return f"the credentials were refused ({code})"
-    if code == "AccessDenied" or status == _FORBIDDEN:
+    if code == "AccessDenied" or status == FORBIDDEN:
         return _denied(operation, code)
     if code in THROTTLED or status in _SERVER_FAILED:
         return f"the server failed or is too busy ({code}), at the last attempt of {operation} too"

@@ -1,6 +1,7 @@
 """Writing an object in one request, if it is new or still the one that was read."""
 
 from collections.abc import Callable
+from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.storage.s3_bucket import Bucket, content_md5, md5
@@ -19,14 +20,12 @@ _FIRST_WAIT_SECONDS = 0.02
 _LONGEST_WAIT_SECONDS = 1.0
 
 
-def put(bucket: Bucket, path: str, content: bytes, **condition: str) -> None:
+def put(bucket: Bucket, path: str, content: bytes, **params: object) -> None:
     """Writes an object; raises `S3Error` when it is refused."""
-    bucket.call_object(
-        "put_object", path, Body=content, ContentMD5=content_md5(content), **condition
-    )
+    bucket.call_object("put_object", path, Body=content, ContentMD5=content_md5(content), **params)
 
 
-def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes) -> None:
+def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: object) -> None:
     """Writes an object that must not be there.
 
     Raises:
@@ -36,11 +35,11 @@ def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes) -> None:
         # What appears between these two lines is replaced; whoever cannot bear it asks the
         # storage whether it is `exclusive`.
         must_be_absent(bucket, path)
-        put(bucket, path, content)
+        put(bucket, path, content, **params)
         return
     for _ in range(_MOST_CONFLICTS):
         try:
-            put(bucket, path, content, IfNoneMatch="*")
+            put(bucket, path, content, IfNoneMatch="*", **params)
         except S3Error as error:
             if error.status == _CONFLICT or error.reason == _LOST_RACE:
                 continue
@@ -66,7 +65,7 @@ def taken(path: str) -> AlreadyExistsError:
     return AlreadyExistsError(path, "a file of that name is already there")
 
 
-def head(bucket: Bucket, path: str) -> dict[str, object]:
+def head(bucket: Bucket, path: str) -> dict[str, Any]:
     """Returns what a HEAD says of an object.
 
     Raises:

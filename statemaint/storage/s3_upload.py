@@ -1,6 +1,6 @@
-"""Objects that are larger than a part: uploaded while their chunks come, copied by the server."""
+"""Objects that are larger than a part, uploaded while their chunks come."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -30,7 +30,13 @@ def in_parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def upload(
-    bucket: Bucket, path: str, parts: Iterable[bytes], *, new: bool, exclusive: bool
+    bucket: Bucket,
+    path: str,
+    parts: Iterable[bytes],
+    params: Mapping[str, object],
+    *,
+    new: bool,
+    exclusive: bool,
 ) -> None:
     """Uploads an object, in memory for a few parts only; a failure leaves nothing of it.
 
@@ -38,6 +44,7 @@ def upload(
         bucket: where to.
         path: whose object.
         parts: its content.
+        params: what else it has.
         new: it must not be there.
         exclusive: whether the server knows `If-None-Match`.
 
@@ -54,47 +61,32 @@ def upload(
     def jobs(upload: str) -> Iterator[Callable[[], dict[str, Any]]]:
         return (partial(send, upload, number, part) for number, part in enumerate(parts, 1))
 
-    _multipart(bucket, path, jobs, new=new, exclusive=exclusive)
+    multipart(bucket, path, jobs, params, new=new, exclusive=exclusive)
 
 
-def copy(bucket: Bucket, path: str, to: str, size: int, etag: str) -> None:
-    """Copies an object on the server, if it still has an ETag and the new name is free.
-
-    Raises:
-        AlreadyExistsError: when the new name is taken.
-    """
-    source = {"Bucket": bucket.name, "Key": bucket.key(path)}
-    limit = bucket.options.copy_limit
-    must_be_absent(bucket, to)  # not every server knows If-None-Match for copies
-    if size <= limit:
-        bucket.call_object("copy_object", to, CopySource=source, CopySourceIfMatch=etag)
-        return
-
-    def send(upload: str, number: int) -> dict[str, Any]:
-        start = limit * (number - 1)
-        answer = bucket.call_object(
-            "upload_part_copy", to, UploadId=upload, PartNumber=number, CopySource=source,
-            CopySourceIfMatch=etag,
-            CopySourceRange=f"bytes={start}-{min(start + limit, size) - 1}",
-        )  # fmt: skip
-        found: dict[str, Any] = answer["CopyPartResult"]
-        return found
-
-    def jobs(upload: str) -> Iterator[Callable[[], dict[str, Any]]]:
-        return (partial(send, upload, number) for number in range(1, -(-size // limit) + 1))
-
-    _multipart(bucket, to, jobs, new=True, exclusive=False)
-
-
-def _multipart(
+def multipart(
     bucket: Bucket,
     path: str,
     jobs: Callable[[str], Iterator[Callable[[], dict[str, Any]]]],
+    params: Mapping[str, object],
     *,
     new: bool,
     exclusive: bool,
 ) -> None:
-    upload: str = bucket.call_object("create_multipart_upload", path)["UploadId"]
+    """Makes an object of parts; a failure leaves nothing of it.
+
+    Args:
+        bucket: where to.
+        path: whose object.
+        jobs: from the upload's id to what makes the parts, each returning its ETag.
+        params: what else it has.
+        new: it must not be there.
+        exclusive: whether the server knows `If-None-Match`.
+
+    Raises:
+        AlreadyExistsError: when it must not be there and is.
+    """
+    upload: str = bucket.call_object("create_multipart_upload", path, **params)["UploadId"]
     try:
         answers = in_order(jobs(upload), threads=bucket.options.threads)
         parts = [

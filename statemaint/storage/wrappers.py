@@ -36,9 +36,16 @@ class ReadOnly:
         """Opens a file for reading."""
         return self._storage.open(path)
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         """Refuses."""
-        del chunks, overwrite
+        del chunks, overwrite, like
         raise StorageError(path, "this run is read-only, the file is not written")
 
     def append(self, path: str, lines: bytes) -> None:
@@ -56,10 +63,14 @@ class ReadOnly:
         for path in paths:
             self.delete(path)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Refuses."""
-        del to
+        del to, like
         raise StorageError(path, "this run is read-only, the file is not moved")
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure that whoever reads one file may read another."""
+        self._storage.check_readable(path, like=like)
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -99,6 +110,10 @@ class Without(ReadOnly):
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file for reading, unless it is hidden."""
         return self._storage.open(self._seen(path))
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        """Makes sure that whoever reads one file may read another, unless either is hidden."""
+        self._storage.check_readable(self._seen(path), like=self._seen(like))
 
     def _seen(self, path: str) -> str:
         if path in self._hidden:

@@ -33,12 +33,15 @@ queries:
   damaged: {{checkpoint: {folder}/damaged, retries: 3}}
   dry: {{checkpoint: {folder}/dry}}
   flaky: {{checkpoint: {folder}/flaky, retries: 3}}
+  anew: {{checkpoint: {folder}/anew, retries: 10}}
   wide: {{checkpoint: {folder}/wide, max_tasks: 3}}
   fresh: {{checkpoint: {folder}/fresh}}
   unreadable: {{checkpoint: {folder}/unreadable}}
   gone: {{checkpoint: "{folder}/<gone>"}}
   lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
 """
+
+RUN = ("good", "damaged", "dry", "flaky", "anew", "wide", "fresh", "unreadable", "lake")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     _fill(folder)
     with moto() as s3, takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
         admin = running.client()
-        for query in ("good", "damaged", "dry", "flaky", "wide", "fresh", "unreadable", "lake"):
+        for query in RUN:
             admin.wait_for_dag(f"statemaint__{query}")
             admin.unpause(f"statemaint__{query}")
         yield Scene(running, folder, pushed, admin, s3)
@@ -108,14 +111,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "dry", "flaky"):
+    for name in ("good", "dry", "flaky", "anew"):
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     damaged(folder / "damaged")
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
     # A directory by the snapshot's name: the storage fails for one partition until it is gone.
-    (folder / f"flaky/state/0/1/{FLOOR}.snapshot").mkdir()
+    for name in ("flaky", "anew"):
+        (folder / f"{name}/state/0/1/{FLOOR}.snapshot").mkdir()
     (folder / "queries.yaml").write_text(QUERIES.format(folder=folder), encoding="utf-8")
 
 

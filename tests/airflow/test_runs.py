@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from statemaint.demo.airflow_client import ApiError
+from statemaint.execute import Claim, newest
+from statemaint.storage import LocalStorage
 from tests.airflow.conftest import Ended, Scene
 from tests.airflow.support import FLOOR, TARGET, snapshots, tree_hash
 
@@ -115,6 +117,43 @@ def test_a_partition_whose_storage_fails_is_tried_again(scene: Scene) -> None:
     assert flaky.states == ALL_GOOD
     assert flaky.instance("op 0 / part 1").tries > 1
     assert snapshots(scene.checkpoint("flaky")) == BOTH_IN_ALL
+
+
+def test_a_plan_that_is_cleared_ends_the_lease_of_the_attempt_before(scene: Scene) -> None:
+    run = scene.admin.trigger("statemaint__anew")
+    anew = Ended(scene.admin, "statemaint__anew", run, "running")
+    deadline = time.monotonic() + 60
+    while "up_for_retry" not in {one.state for one in anew.tasks if one.map_index == 1}:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    held = claim(scene, "anew")
+    assert held.holder.name.startswith(f"statemaint__anew/{run}, begun 20")
+    assert (held.number, held.holder.attempt, held.ended) == (1, 1, False)
+    cleared = {"dag_run_id": run, "task_ids": ["plan"], "include_downstream": True}
+    asked = {**cleared, "dry_run": False, "only_failed": False}
+    scene.admin.post("/api/v2/dags/statemaint__anew/clearTaskInstances", asked)
+    (scene.checkpoint("anew") / f"state/0/1/{FLOOR}.snapshot").rmdir()
+    assert scene.admin.wait_for_run(anew.dag, run) == "success"
+    assert anew.instance("plan").tries == 2
+    assert f"attempt 1 at run {held.holder.name}; this is attempt 2" in anew.log("plan")
+    assert snapshots(scene.checkpoint("anew")) == BOTH_IN_ALL
+    ended = claim(scene, "anew")
+    assert (ended.holder.name, ended.holder.attempt, ended.ended) == (held.holder.name, 2, True)
+    assert ended.holder.nonce != held.holder.nonce
+
+
+def test_the_tasks_of_a_run_share_a_lease_that_the_report_ends(scene: Scene, good: Ended) -> None:
+    assert good.state == "success"
+    found = claim(scene, "good")
+    assert found.holder.name.startswith(f"statemaint__good/{good.run}, begun 20")
+    assert (found.number, found.ended) == (2, True)
+
+
+def claim(scene: Scene, query: str) -> Claim:
+    """Returns the newest claim of a query's lease."""
+    found = newest(LocalStorage(scene.checkpoint(query)))
+    assert found is not None
+    return found
 
 
 def test_more_partitions_than_tasks_are_bundled(scene: Scene) -> None:

@@ -319,9 +319,9 @@ def test_where_the_logs_are_damaged_every_partition_is_pushed_as_halted(tmp_path
 
 def test_report_writes_the_querys_metrics_as_a_file(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
-    finish(where, (), (), Options(dry_run=True), run="run")
+    finish(where, (), (), Options(dry_run=True))
     assert not (tmp_path / "metrics").exists()
-    finish(where, (), (), Options(), run="run")
+    finish(where, (), (), Options())
     text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
     assert 'statemaint_last_committed_batch{query="hourly"} 24.0' in text
 
@@ -341,7 +341,7 @@ def test_report_adds_up_and_names_who_did_not_report(
     size = sum((tmp_path / "c/state/0" / file).stat().st_size for file in files)
     planned = plan_query(where, Options()).bundles
     told = [maintained(where, bundle).summary for bundle in planned if bundle != only(3)]
-    extra = finish(where, planned, [one for one in told if one], Options(), run="run")
+    extra = finish(where, planned, [one for one in told if one], Options())
     assert extra == {
         "query": "hourly",
         "target": TARGET,
@@ -364,15 +364,15 @@ def test_report_adds_up_and_names_who_did_not_report(
 def test_report_pushes_what_concerns_the_whole_query(tmp_path: Path) -> None:
     with takings() as taken:
         where = settings(neglected(tmp_path / "c"), gateway=taken.url)
-        finish(where, [], [], Options(), run="run")
-        finish(where, [], [], Options(dry_run=True), run="run")
+        finish(where, [], [], Options())
+        finish(where, [], [], Options(dry_run=True))
     assert taken.query("hourly").count("\nstatemaint_last_committed_batch{") == 1
 
 
 def test_report_does_not_mind_a_checkpoint_out_of_reach(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    extra = finish(settings(tmp_path / "none", gateway=NOWHERE), [], [], Options(), run="run")
+    extra = finish(settings(tmp_path / "none", gateway=NOWHERE), [], [], Options())
     assert extra["target"] is None
     assert any("metrics of the query are not published" in line for line in caplog.messages)
 

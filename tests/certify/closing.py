@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
@@ -32,7 +33,10 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     if any(stage.certificate.wrong()) or any(stage.certificate.broken.values()):
         stage.tally["left broken by others"] += 1
         return
-    _ends(stage, policy)
+    if FindingCode.LOG_REPLACED in _ends(stage, policy):
+        for _ in range(stage.setting.habits.retain + policy.min_batches_to_retain + 1):
+            stage.query.finish()  # what is in doubt stays until the log has moved past it
+        _ends(stage, policy)
     for directory in stage.stores:
         _rested(stage, directory, policy)
 
@@ -63,7 +67,8 @@ def _maintained(stage: "Stage") -> None:
             )
 
 
-def _ends(stage: "Stage", policy: Policy) -> None:
+def _ends(stage: "Stage", policy: Policy) -> set[FindingCode]:
+    """Runs maintenance until it has nothing more to do, and returns what it finds."""
     for _ in range(3):
         stage.world.clock += policy.grace + policy.orphan_age + _LEASE
         last = Maintainer(stage.world, stage.doer(policy), stage.tally)
@@ -75,6 +80,7 @@ def _ends(stage: "Stage", policy: Policy) -> None:
     if last.report and last.report.plan.actions:
         left = last.report.plan.actions
         raise Loss(f"S15: a third run still wants to do {len(left)}, the first is {left[0]}")
+    return {one.code for one in last.report.findings} if last.report else set()
 
 
 def _rested(stage: "Stage", directory: str, policy: Policy) -> None:

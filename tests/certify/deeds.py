@@ -27,7 +27,11 @@ _MOST_SKEW = 300.0
 
 
 def holder(world: World) -> str | None:
-    """Returns the run that holds the lease, as its newest file says."""
+    """Returns the run that holds the lease, as its newest file says.
+
+    One that was ended is still its run's for a few seconds, in which nobody else gets it: until
+    then its tasks may rely on their last look.
+    """
     leases = [path for path in world.files if path.startswith("_statemaint/lease/0")]
     if not leases:
         return None
@@ -41,7 +45,7 @@ class Deeds:
 
     Attributes:
         named: what the ledger said would be deleted, by run and path.
-        proved: what the ledger proves of each snapshot: version, size and CRC-32C.
+        proved: what the ledger has proved of each snapshot: version, and each size and CRC-32C.
         mine: the tables that each run has uploaded.
         foreign: the paths that only an operator knows.
         holder: tells from the files which run holds the lease (S8); `None` in a world without.
@@ -54,7 +58,7 @@ class Deeds:
     certificate: Certificate
     holder: Callable[[World], str | None] | None = None
     named: set[tuple[str, str]] = field(default_factory=set)
-    proved: dict[str, tuple[int, int, int | None]] = field(default_factory=dict)
+    proved: dict[str, tuple[int, set[tuple[int, int | None]]]] = field(default_factory=dict)
     mine: set[tuple[str, str]] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
@@ -108,7 +112,8 @@ class Deeds:
             if fields.get("action") in ("delete", "remove"):
                 self.named.add((fields["run"], fields["path"]))
             elif proof := fields.get("attestation"):
-                self.proved[proof["path"]] = (proof["version"], proof["size"], proof["sum"])
+                known = self.proved.setdefault(proof["path"], (proof["version"], set()))
+                known[1].add((proof["size"], proof["sum"]))
 
     # -- what is put
 
@@ -269,8 +274,7 @@ class Deeds:
 
     def _fenced(self, path: str, doer: Doer) -> None:
         held = self.holder(self.world) if self.holder else doer.run
-        ended = held is None and doer.shared  # by the end of its run, and not yet another's
-        if held != doer.run and id(doer) not in self.world.late and not ended:
+        if held != doer.run and id(doer) not in self.world.late:
             raise Loss(f"S8: {doer.run} deleted {path}, the lease is held by {held}")
 
     def _temp(self, path: str, file: File, doer: Doer) -> None:
@@ -306,10 +310,10 @@ class Deeds:
             self._reader(reader, f"{directory}/{name}", doer)
 
     def _proof(self, directory: str, version: int, path: str, gone: File, doer: Doer) -> None:
-        for other, (base, size, crc) in self.proved.items():
+        for other, (base, known) in self.proved.items():
             file = self.world.files.get(other)
             if other.startswith(f"{directory}/") and base > version and (
-                file is None or _bytes(file) == (size, crc)
+                file is None or _bytes(file) in known  # an older copy has its own ledger
             ):  # fmt: skip
                 return
         # A stale snapshot of ours may go to the trash; every version must load without it.

@@ -225,8 +225,17 @@ class Certificate:
         return any(file.content in self.garbled for file in files)
 
     def _back(self, doer: Doer, read: Read) -> bool:
-        """Returns whether it was a run that the query overtook, or an undo in the same world."""
-        return doer.run in self.overtaken or (doer.verb == "undo" and read.base is not None)
+        """Returns whether it was a run that the query overtook, or an undo in the same world.
+
+        Or a rollback that was paused while somebody made a zip of one above, whose tables go.
+        """
+        back = doer.verb == "undo" and read.base is not None
+        copied = doer.verb == "rollback" and read.state is None and self._planted(read.base)
+        return doer.run in self.overtaken or back or copied
+
+    def _planted(self, path: str | None) -> bool:
+        file = self.world.files.get(path or "")
+        return file is not None and file.content in self.planted.get(path or "", ())
 
     # -- what could be made of what is left
 

@@ -19,7 +19,7 @@ from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, Delete, DeleteReason, KeepReason, StorePlan
 from statemaint.plan.store import _Decision
 from statemaint.scan import scan
-from tests.certify.mutant import Mutant
+from tests.certify.mutant import SHARED, Mutant
 from tests.certify.mutants_mend import MEND_MUTANTS
 from tests.certify.mutants_proof import PROOF_MUTANTS
 from tests.certify.mutants_rocks import ROCKS_MUTANTS
@@ -251,6 +251,8 @@ MUTANTS: tuple[Mutant, ...] = (
            ((_Decision, "_cleared", _no_clearing),)),
     Mutant("no fence", "S8", "never asks whether it still holds the lease",
            ((Lease, "must_hold", _unnoted), (Lease, "check", _unnoted))),
+    Mutant("unseen end", "S8", "ends a run without a word to those of its tasks that live",
+           ((Lease, "_end", Lease._release),), SHARED),
     Mutant("no ledger", "S18", "deletes what the ledger does not name",
            ((ledger.Ledger, "deleting", _unnoted),)),
     Mutant("skewed clocks", "S19", "deletes although clocks are far apart",

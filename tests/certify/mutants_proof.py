@@ -20,6 +20,7 @@ from tests.certify.mutant import RARE, REWOUND, ROCKS, Mutant
 attesting = import_module("statemaint.scan.attestations")
 deciding = import_module("statemaint.plan.store")
 judging = import_module("statemaint.plan.staleness")
+rewinding = import_module("statemaint.plan.rewinds")
 restoring = import_module("statemaint.execute.trash")
 sharing = import_module("statemaint.plan.shared")
 
@@ -87,21 +88,21 @@ def _no_gap(stored: Any) -> Any:
 
 PROOF_MUTANTS = (
     Mutant("proof without inputs", "S6", "believes a proof whose log was written again",
-           ((_Comparison, "replaced", _no_inputs), (judging, "_earlier_than_their_log",
+           ((_Comparison, "replaced", _no_inputs), (judging, "earlier_than_their_log",
                                                     _none_early))),
     Mutant("input by size", "S6", "takes a log file of the same size for the one it read",
            ((_Comparison, "_equal", _by_size),), REWOUND),
     Mutant("unproved is never early", "S6",
            "does not look whether an unproved snapshot is older than its own change",
-           ((judging, "_earlier_than_their_log", _none_early),), REWOUND),
+           ((judging, "earlier_than_their_log", _none_early),), REWOUND),
     Mutant("stale base", "S6", "folds on from a snapshot of before a rewind",
            ((Judgement, "without_stale", _folds_on),), REWOUND),
     Mutant("stale stays", "S6", "leaves a stale snapshot where a restart loads it",
            ((_Decision, "_fate", _stays),)),
     Mutant("any change is a rewind", "S6", "takes an edited log for one that the query wrote",
-           ((judging, "_written_by_query", _any_rewind),)),
+           ((judging, "written_by_query", _any_rewind),)),
     Mutant("commits tell nothing", "S6", "does not ask whether the commits were written again",
-           ((judging, "_committed", _always),)),
+           ((rewinding, "_committed", _always),)),
     Mutant("undo of what went stale", "S17", "puts back what was proved from another log",
            ((restoring, "staying", _all_fit),), REWOUND),
     Mutant("rollback undone by files", "S17", "asks only whether a file is there again",

@@ -27,8 +27,9 @@ def _always_reuses(self: Any, version: int, reason: Any) -> Any:
     return replace(_write(self, version, reason), reuse=self.store.rocks is not None)
 
 
-def _zip_first(storage: Any, action: Any, made: Any, directory: str) -> Published:
+def _zip_first(storage: Any, action: Any, made: Any, **_: Any) -> Published:
     """Makes the snapshot visible before what it refers to."""
+    directory = action.store.directory
     refers = publishing.shared_paths(directory, made.metadata)
     content = publishing.rocks_zip.render(made.members, made.metadata, mark=True)
     try:

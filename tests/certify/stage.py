@@ -330,7 +330,7 @@ class Stage:
         self.tally["tasks beside their like"] += any(
             one.doer.run == self.shared for one in self.paused
         )
-        doer = replace(self.doer(policy, run=self.shared), request=request, shared=True)
+        doer = replace(self.doer(policy, run=self.shared), request=request)
         self._start(doer, halt, work.task_work)
 
     def end_tasks(self, halt: Halt) -> None:

@@ -1,6 +1,6 @@
 """What each verb does, on a storage that can be stopped."""
 
-from statemaint.maintain import end_run, maintain, repair, rollback, undo
+from statemaint.maintain import Holder, end_run, maintain, repair, rollback, undo
 from statemaint.report import Report
 from tests.certify.world import Doer, Seat
 
@@ -16,12 +16,18 @@ def stops(doer: Doer) -> bool:
 
 def task_work(storage: Seat, doer: Doer) -> Report:
     """Maintains a part, under a lease that others share."""
-    return maintain(storage, doer.policy, request=doer.request, run=doer.run, keep_lease=True)
+    holder = shared_by(doer.run)
+    return maintain(storage, doer.policy, request=doer.request, run=doer.run, holder=holder)
 
 
 def end_work(sound: bool, storage: Seat, doer: Doer) -> None:  # noqa: FBT001
     """Ends the run of several tasks, none of which has found damage if it is `sound`."""
-    end_run(storage, doer.run, sound=sound)
+    end_run(storage, shared_by(doer.run), sound=sound)
+
+
+def shared_by(run: str) -> Holder:
+    """Returns the holder that all tasks of a run are given."""
+    return Holder(run, nonce=f"of {run}")
 
 
 def undo_work(run: str, storage: Seat, _: Doer) -> None:

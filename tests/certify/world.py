@@ -55,7 +55,6 @@ class Doer:
         verb: what it does: `maintain`, `undo`, `repair` or `rollback`.
         floor: the oldest version that it must keep, as things were when it began.
         back: the version that a rollback goes back to.
-        shared: whether its lease is that of several tasks.
         knows: the directories where it can see that executors upload.
     """
 
@@ -66,7 +65,6 @@ class Doer:
     verb: str = "maintain"
     floor: int = 0
     back: int = 0
-    shared: bool = False
     knows: frozenset[str] = frozenset()
 
 
@@ -257,9 +255,18 @@ class Seat:
         self._point("open", path)
         yield io.BytesIO(self._content(path))
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         world = self._world
         self._point("write", path)
+        if like is not None:
+            world.entry(like)
         if not world.local:
             self._refuse_taken(path, overwrite=overwrite)
             content = self._garbled(path, b"".join(chunks))
@@ -337,15 +344,22 @@ class Seat:
                 self._world.change({path: None}, self._doer)
         self._gate("deleted", paths[-1])
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Links the new name first: a crash in between leaves both."""
         self._point("move", path)
         content = self._content(path)
+        if like is not None:
+            self._world.entry(like)
         self._refuse_taken(to, overwrite=False)
         old = self._world.files[path].modified if self._world.local else None
         self._world.change({to: content}, self._doer, modified=old)
         self._gate("linked", to)
         self._world.change({path: None}, self._doer)
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        self._point("stat", path)
+        for one in (path, like):
+            self._world.entry(one)
 
 
 class _Order:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
@@ -292,7 +293,7 @@ def test_undo_tells_what_it_left(checkpoint: Path) -> None:
 def test_a_lease_that_is_held_is_exit_code_4(checkpoint: Path, tmp_path: Path, verb: str) -> None:
     file = tmp_path / "plan.json"
     file.write_text(run("plan", str(checkpoint), *TIGHT, "--json").stdout)
-    acquire(LocalStorage(checkpoint), "nightly", seconds=86400.0)
+    acquire(LocalStorage(checkpoint), Holder("nightly"), seconds=86400.0)
     before = tree(checkpoint)
     args = {"maintain": [str(checkpoint), *TIGHT], "apply": [str(file)]}
     done = run(verb, *args[verb])

@@ -161,9 +161,9 @@ class KeepsDeltas(LocalStorage):
             self._check(path)
         super().delete_all(paths, before=before)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         self._check(path)
-        super().move(path, to)
+        super().move(path, to, like=like)
 
     def _check(self, path: str) -> None:
         if path.endswith((".delta", ".changelog")):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statemaint.storage.hadoop_jvm import Jvm, launch_jvm
-from tests.support.ceph import CephUnavailableError, ceph
+from tests.support.ceph import Ceph, CephUnavailableError, ceph
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.hdfs import SUPERUSER, Hdfs, HdfsError, hdfs
 from tests.support.s3 import Place, moto
@@ -29,16 +29,28 @@ def moto_place() -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def ceph_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def running_ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
     try:
         running = ceph(tmp_path_factory.mktemp("ceph"))
         found = running.__enter__()
     except CephUnavailableError as error:
         pytest.skip(str(error))
     try:
-        yield Place(found.url, found.access_key, found.secret_key)
+        yield found
     finally:
         running.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def ceph_place(running_ceph: Ceph) -> Place:
+    return Place(running_ceph.url, running_ceph.access_key, running_ceph.secret_key)
+
+
+@pytest.fixture(scope="session")
+def other_place(running_ceph: Ceph) -> Place:
+    """The same server in the hands of another account, whose id is `other`."""
+    found = running_ceph.user("other")
+    return Place(found.url, found.access_key, found.secret_key)
 
 
 @pytest.fixture(params=["moto", "ceph"])

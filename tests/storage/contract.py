@@ -163,6 +163,36 @@ class StorageContract:
         assert (storage.read("a/1"), storage.read("a/2")) == (b"x", b"y")
         assert self.paths(storage) == ["a/1", "a/2"]
 
+    def test_what_is_written_like_a_file_is_for_whoever_reads_that(self, storage: Storage) -> None:
+        storage.write("a/1.delta", [b"x"])
+        entry = storage.write("a/b/1.sst", [b"yz"], like="a/1.delta")
+        assert (entry.path, entry.size, storage.read("a/b/1.sst")) == ("a/b/1.sst", 2, b"yz")
+        storage.write("a/b/1.sst", [b"z"], overwrite=True, like="a/1.delta")
+        storage.check_readable("a/b/1.sst", like="a/1.delta")
+        storage.move("a/b/1.sst", "c/1.sst", like="a/1.delta")
+        assert storage.read("c/1.sst") == b"z"
+        assert self.paths(storage) == ["a/1.delta", "c/1.sst"]
+
+    def test_nothing_is_like_a_file_that_is_not_there(self, storage: Storage) -> None:
+        storage.write("a/1", [b"x"])
+        with pytest.raises(NotFoundError, match=r"^a/9:"):
+            storage.write("a/2", [b"y"], like="a/9")
+        with pytest.raises(NotFoundError, match=r"^a/9:"):
+            storage.move("a/1", "a/2", like="a/9")
+        for path, like in (("a/1", "a/9"), ("a/9", "a/1")):
+            with pytest.raises(NotFoundError, match=r"^a/9:"):
+                storage.check_readable(path, like=like)
+        assert self.paths(storage) == ["a/1"]
+
+    def test_nothing_like_a_file_overwrites_another(self, storage: Storage) -> None:
+        storage.write("a/1", [b"x"])
+        storage.write("a/2", [b"y"])
+        with pytest.raises(AlreadyExistsError, match=r"^a/2:"):
+            storage.write("a/2", [b"z"], like="a/1")
+        with pytest.raises(AlreadyExistsError, match=r"^a/2:"):
+            storage.move("a/1", "a/2", like="a/2")
+        assert (storage.read("a/1"), storage.read("a/2")) == (b"x", b"y")
+
     def test_counts_its_requests(self, storage: Storage) -> None:
         before = sum(storage.requests.values())
         storage.write("a/1", [b"x"])

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -30,8 +30,8 @@ def test_trouble_is_told_and_the_next_run_goes_on(
     maintain(untroubled, TIGHT)
     fill = local._fill
 
-    def full(temp: Path, chunks: Iterable[bytes]) -> None:
-        fill(temp, chunks)
+    def full(temp: Path, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
+        fill(temp, chunks, settle)
         if kind in temp.name:
             raise OSError(number, os.strerror(number))
 

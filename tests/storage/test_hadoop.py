@@ -143,7 +143,9 @@ def test_batched_listing_equals_asking_for_each(storage: HadoopStorage, jvm: Jvm
             storage.write(f"{directory}/.{number}".lstrip("/"), [bytes(number * 100)])
     files = storage._files
     naive = single_lister(jvm, files._files)
-    assert sorted(walk(files.root, files.list)) == sorted(walk(files.root, naive))
+    # Asked for each, who may use a file would cost a request of its own.
+    batched = [one._replace(access=None) for one in walk(files.root, files.list)]
+    assert sorted(batched) == sorted(walk(files.root, naive))
     assert len(paths(storage)) == 20
 
 
@@ -173,15 +175,23 @@ def test_leaves_out_only_the_directory_that_vanished(storage: HadoopStorage, jvm
 def test_counts_each_request(storage: HadoopStorage) -> None:
     assert storage.requests == {}
     storage.write("a/1", [b"x"])
-    first = {"write": 2, "stat": 2, "mkdir": 1, "rename": 1}  # the directory was not there
-    assert storage.requests == first
+    # The directory was not there, and for whom the root is was not known.
+    made = {"mkdir": 1, "acl": 1}
+    assert storage.requests == {"write": 2, "stat": 4, "rename": 1, **made}
     storage.write("a/2", [b"x"])
-    assert storage.requests == {"write": 3, "stat": 3, "mkdir": 1, "rename": 2}
+    assert storage.requests == {"write": 3, "stat": 5, "rename": 2, **made}
     list(storage.list(""))
     storage.read("a/1")
     storage.delete("a/1")
     more = {"list": 2, "read": 1, "delete": 1}
-    assert storage.requests == {"write": 3, "stat": 3, "mkdir": 1, "rename": 2, **more}
+    assert storage.requests == {"write": 3, "stat": 5, "rename": 2, **made, **more}
+    storage.write("a/2", [b"x"], overwrite=True)
+    before = storage.requests
+    storage.write("a/3", [b"x"], like="a/2")
+    added = {verb: count - before[verb] for verb, count in storage.requests.items()}
+    # Two looks at modes and ACLs; the file itself is made with the mode of the other.
+    cost = {"write": 1, "rename": 1, "stat": 3, "acl": 2}
+    assert {verb: count for verb, count in added.items() if count} == cost
 
 
 def test_appends_after_a_writer_that_died(
@@ -216,16 +226,16 @@ def test_works_through_a_view(cluster: Hdfs, folder: str, jvm: Jvm) -> None:
     ],
 )
 def test_works_without_file_contexts(
-    storage: HadoopStorage, fact: Callable[[StorageContract, Storage], None]
+    storage: HadoopStorage, jvm: Jvm, fact: Callable[[StorageContract, Storage], None]
 ) -> None:
     files = storage._files
-    files._names = PlainNames(files._files)
+    files._names = PlainNames(jvm, files._files)
     fact(TestHdfs(), storage)
 
 
 def test_a_write_without_file_contexts_never_makes_the_root(folder: str, jvm: Jvm) -> None:
     typo = HadoopStorage(f"{folder}/typo", jvm=jvm)
-    typo._files._names = PlainNames(typo._files._files)
+    typo._files._names = PlainNames(jvm, typo._files._files)
     with pytest.raises(NotFoundError):
         typo.write("a/1", [b""])
     assert not typo._files.exists("")
@@ -346,7 +356,7 @@ def test_an_answer_that_was_cut_is_an_error(size: int) -> None:
         b"\x08\x02\x12\x04/a/1\x18\x05\x38\x80\x08\x90\x01\x00\x59" + bytes(8) + b"\x2d" + bytes(4)
     )
     whole = (1).to_bytes(4) + len(message).to_bytes(4) + message
-    assert decode_statuses(whole) == [("/a/1", False, 5, 1.024)]
+    assert decode_statuses(whole) == [("/a/1", False, 5, 1.024, None)]
     if size < len(whole):
         with pytest.raises(StorageError, match="cut short"):
             decode_statuses(whole[:size])

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from statemaint.storage import (
     MemoryStorage,
     ReadOnly,
     Storage,
+    Without,
     open_storage,
 )
 from tests.storage.contract import StorageContract
@@ -28,14 +28,6 @@ class TestLocal(StorageContract):
     @pytest.fixture
     def storage(self, tmp_path: Path) -> Storage:
         return LocalStorage(tmp_path)
-
-    def test_a_new_file_is_readable_as_the_umask_says(self, tmp_path: Path) -> None:
-        before = os.umask(0o022)
-        try:
-            LocalStorage(tmp_path).write("a", [b""])
-        finally:
-            os.umask(before)
-        assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
 
     def test_follows_links_to_other_disks(self, tmp_path: Path) -> None:
         (tmp_path / "disk").mkdir()
@@ -200,6 +192,8 @@ class TestMemory(StorageContract):
         lambda storage: storage.delete("a"),
         lambda storage: storage.delete_all(["a"]),
         lambda storage: storage.move("a", "b"),
+        lambda storage: storage.write("b", [b""], like="a"),
+        lambda storage: storage.move("a", "b", like="a"),
     ],
 )
 def test_read_only_lets_no_write_through(write: Callable[[Storage], object]) -> None:
@@ -214,9 +208,20 @@ def test_read_only_reads() -> None:
     assert storage.read("a/1") == b"x"
     assert [entry.path for entry in storage.list("a")] == ["a/1"]
     assert storage.stat("a/1").size == 1
+    storage.check_readable("a/1", like="a/1")
+    with pytest.raises(NotFoundError, match="a/2"):
+        storage.check_readable("a/2", like="a/1")
     assert (storage.root, storage.now(), storage.exclusive) == ("memory:", 0.0, False)
     with storage.open("a/1") as stream:
         assert stream.read() == b"x"
+
+
+def test_what_is_hidden_is_not_compared() -> None:
+    storage = Without(MemoryStorage({"a": b"1", "b": b"2"}), {"b"})
+    storage.check_readable("a", like="a")
+    for path, like in (("a", "b"), ("b", "a")):
+        with pytest.raises(NotFoundError, match="b: is left out"):
+            storage.check_readable(path, like=like)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import subprocess
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,12 @@ rgw frontends = beast endpoint=127.0.0.1:{rgw} tcp_nodelay=1
 rgw thread pool size = 32
 rgw enable usage log = false
 rgw gc obj min wait = 1
+rgw crypt require ssl = false
+rgw crypt s3 kms backend = testing
+rgw crypt s3 kms encryption keys = {keys}
 """
+# What objects may be encrypted with.
+KMS_KEYS = ("key-of-the-query", "another-key")
 
 
 class CephUnavailableError(Exception):
@@ -78,11 +84,13 @@ class CephUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ceph:
-    """A running gateway and the keys of its one user."""
+    """A running gateway and the keys of a user."""
 
     url: str
     access_key: str
     secret_key: str
+    user: Callable[[str], "Ceph"]
+    """Makes another user, by its id."""
 
 
 @contextmanager
@@ -109,20 +117,23 @@ class _Cluster:
         self._mon, self._rgw = free_port(), free_port()
         for name in ("mon", "osd", "rgw"):
             (folder / name).mkdir()
-        conf = _CONF.format(folder=folder, fsid=self._fsid, mon=self._mon, rgw=self._rgw)
+        keys = " ".join(f"{name}={b64encode(os.urandom(32)).decode()}" for name in KMS_KEYS)
+        conf = _CONF.format(folder=folder, fsid=self._fsid, mon=self._mon, rgw=self._rgw, keys=keys)
         (folder / "ceph.conf").write_text(conf)
 
     def start(self) -> Ceph:
         self._start_monitor()
         self._start_osd()
-        url = f"http://127.0.0.1:{self._rgw}"
         gateway = self._spawn("radosgw", "-n", "client.rgw", "-f")
-        user = json.loads(
-            self._run("radosgw-admin", "user", "create", "--uid=test", "--display-name=test")
-        )
-        self._wait(gateway, "radosgw", url)
-        keys = user["keys"][0]
-        return Ceph(url, keys["access_key"], keys["secret_key"])
+        user = self._user("test")
+        self._wait(gateway, "radosgw", user.url)
+        return user
+
+    def _user(self, name: str) -> Ceph:
+        made = self._run("radosgw-admin", "user", "create", f"--uid={name}", "--display-name=x")
+        keys = json.loads(made)["keys"][0]
+        url = f"http://127.0.0.1:{self._rgw}"
+        return Ceph(url, keys["access_key"], keys["secret_key"], self._user)
 
     def _start_monitor(self) -> None:
         monmap = str(self._folder / "monmap")

@@ -37,9 +37,16 @@ class CrashingStorage(MemoryStorage):
         self._at, self._after, self._copies = at, after, copies
         self.changes = 0
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         write = super().write
-        return self._step(lambda: write(path, chunks, overwrite=overwrite))
+        return self._step(lambda: write(path, chunks, overwrite=overwrite, like=like))
 
     def append(self, path: str, lines: bytes) -> None:
         append = super().append
@@ -49,8 +56,10 @@ class CrashingStorage(MemoryStorage):
         delete = super().delete
         self._step(lambda: delete(path))
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         file = self._file(path)
+        if like is not None:
+            self._file(like)
         if to in self._files:
             raise AlreadyExistsError(to, "a file of that name is already there")
         moved = (file[0], self._clock()) if self._copies else file
@@ -70,8 +79,8 @@ class CrashingStorage(MemoryStorage):
 class CopyingStorage(MemoryStorage):
     """Moves as an object store does: by a copy, which has the time at which it was made."""
 
-    def move(self, path: str, to: str) -> None:
-        super().move(path, to)
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        super().move(path, to, like=like)
         self._files[to] = (self._files[to][0], self._clock())
 
 
@@ -138,10 +147,17 @@ class PausingStorage(MemoryStorage):
         self._point("read", path)
         return super().read(path)
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         content = list(chunks)
         self._point("write", path)
-        return super().write(path, content, overwrite=overwrite)
+        return super().write(path, content, overwrite=overwrite, like=like)
 
     def append(self, path: str, lines: bytes) -> None:
         self._point("append", path)
@@ -151,9 +167,9 @@ class PausingStorage(MemoryStorage):
         self._point("delete", path)
         super().delete(path)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         self._point("move", path)
-        super().move(path, to)
+        super().move(path, to, like=like)
 
     def _point(self, verb: str, path: str) -> None:
         number = len(self.calls)
@@ -169,9 +185,16 @@ class RefusingStorage(MemoryStorage):
         super().__init__(files)
         self._verb, self._below = verb, below
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         self._check("write", path)
-        return super().write(path, chunks, overwrite=overwrite)
+        return super().write(path, chunks, overwrite=overwrite, like=like)
 
     def append(self, path: str, lines: bytes) -> None:
         self._check("append", path)
@@ -198,9 +221,16 @@ class KilledStorage(LocalStorage):
             os.kill(os.getpid(), signal.SIGKILL)
         self._left -= 1
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
         self._point()
-        return super().write(path, self._dying(chunks), overwrite=overwrite)
+        return super().write(path, self._dying(chunks), overwrite=overwrite, like=like)
 
     def _dying(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield from chunks
@@ -214,6 +244,6 @@ class KilledStorage(LocalStorage):
         self._point()
         super().delete(path)
 
-    def move(self, path: str, to: str) -> None:
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
         self._point()
-        super().move(path, to)
+        super().move(path, to, like=like)

@@ -26,6 +26,8 @@ from tests.support.hdfs_jars import MissingJarsError, jars
 
 SUPERUSER = "superuser"
 USER = "maintainer"
+# What the NameNode knows of users; the last is in no group of the others'.
+GROUPS = {USER: "maintainers,team", "spark": "spark", "colleague": "team", "stranger": "strangers"}
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
@@ -121,7 +123,9 @@ def _configure(folder: Path, port: int, web: int) -> None:
     (conf / "log4j.properties").write_text(_LOG4J)
     uri = f"hdfs://127.0.0.1:{port}"
     view = {"fs.viewfs.mounttable.view.link./mounted": f"{uri}/tests"}
-    (conf / "core-site.xml").write_text(_xml({"fs.defaultFS": uri, **view}))
+    groups = ";".join(f"{user}={groups}" for user, groups in GROUPS.items())
+    mapping = {"hadoop.user.group.static.mapping.overrides": groups}
+    (conf / "core-site.xml").write_text(_xml({"fs.defaultFS": uri, **view, **mapping}))
     (conf / "hdfs-site.xml").write_text(_xml({**_servers(folder, web), **_client()}))
 
 
@@ -134,6 +138,7 @@ def _servers(folder: Path, web: int) -> dict[str, str]:
         "dfs.datanode.http.address": "127.0.0.1:0",
         "dfs.datanode.ipc.address": "127.0.0.1:0",
         "dfs.webhdfs.enabled": "false",
+        "dfs.namenode.acls.enabled": "true",
         "dfs.replication": "1",
         "dfs.namenode.safemode.extension": "0",
         # The names need to survive no crash of the machine.

@@ -2,11 +2,12 @@
 
 import sys
 
-from statemaint.maintain import maintain
+from statemaint.maintain import Holder, maintain
 from statemaint.model.policy import Policy
 from tests.support.faults import KilledStorage
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
+HOLDER = Holder("killed", nonce="of every process")
 
 if __name__ == "__main__":
-    maintain(KilledStorage(sys.argv[1], at=int(sys.argv[2])), TIGHT, run="killed")
+    maintain(KilledStorage(sys.argv[1], at=int(sys.argv[2])), TIGHT, run="killed", holder=HOLDER)

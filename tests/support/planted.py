@@ -180,7 +180,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None | pytest.TestReport]:
+) -> Iterator[pytest.TestReport | None]:
     """Fails a test that has shown a secret."""
     report: pytest.TestReport = yield  # type: ignore[misc, assignment]
     del item, call

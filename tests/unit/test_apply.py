@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
+from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.maintain import apply, maintain, parse_plan, plan_checkpoint, scan_checkpoint
 from statemaint.model.policy import Policy
@@ -127,7 +128,7 @@ def test_apply_is_refused_when_what_it_is_about_has_changed(
         applied(storage, document)
     assert "have changed; plan again" in str(refused.value)
     assert state(storage) == before
-    assert acquire(storage, "next").number == 2  # nothing is held
+    assert acquire(storage, Holder("next")).number == 2  # nothing is held
 
 
 def test_newer_batches_do_not_matter(storage: MemoryStorage, clock: Clock) -> None:
@@ -162,7 +163,7 @@ def test_another_query_is_refused(storage: MemoryStorage) -> None:
 
 def test_a_lease_that_is_held_comes_first(storage: MemoryStorage) -> None:
     document = planned(storage)
-    acquire(storage, "other")
+    acquire(storage, Holder("other"))
     with pytest.raises(LeaseHeldError):
         applied(storage, document)
 

@@ -19,7 +19,7 @@ from statemaint.errors import (
     LeaseHeldError,
     UnsupportedError,
 )
-from statemaint.execute import leased
+from statemaint.execute import Holder, leased
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
@@ -236,7 +236,7 @@ def test_spark_checksums_are_written_where_the_query_has_them() -> None:
 
 def test_another_maintainer_is_waited_for() -> None:
     storage = MemoryStorage(checkpoint(), clock=lambda: 1000.0)
-    with leased(storage, "other"), pytest.raises(LeaseHeldError, match="other"):
+    with leased(storage, Holder("other")), pytest.raises(LeaseHeldError, match="other"):
         bootstrap(storage, ROWS)
     assert of_query(storage.files) == checkpoint()
 
@@ -298,8 +298,15 @@ class Moving(MemoryStorage):
         super().__init__(files)
         self._trigger, self._writes = after, writes
 
-    def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
-        entry = super().write(path, chunks, overwrite=overwrite)
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        entry = super().write(path, chunks, overwrite=overwrite, like=like)
         if path == self._trigger:
             super().write(self._writes, [b"of the query"], overwrite=True)
         return entry

@@ -15,6 +15,7 @@ import pytest
 from statemaint.codec import checksum
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute import execute, publish
+from statemaint.execute.claims import SECONDS
 from statemaint.fold import ClearEngine, Engine
 from statemaint.fold.fast import FastEngine
 from statemaint.listing import Entry
@@ -36,7 +37,7 @@ from tests.support.checkpoints import (
     state_at,
     write_checkpoint,
 )
-from tests.support.faults import Crash, CrashingStorage, RefusingStorage
+from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
 from tests.support.ledgers import ledger_lines
 from tests.support.states import state_of
 
@@ -198,10 +199,10 @@ def test_a_base_with_nothing_below_is_decoded_whole(storage: MemoryStorage) -> N
 
 def test_a_snapshot_that_appears_meanwhile_is_compared_and_kept(storage: MemoryStorage) -> None:
     class Racing(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
             if path == "state/0/0/25.snapshot" and path not in self.files:
                 super().write(path, [snapshot_bytes(state_at(25))])
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     racing = Racing(storage.files)
     report = maintain(racing, TIGHT)
@@ -437,9 +438,11 @@ def test_without_a_readable_commit_log_nothing_is_touched(
 
 def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None:
     class Garbling(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
             content = snapshot_bytes(state_at(3)) if path.endswith("17.snapshot") else None
-            return super().write(path, [content] if content else chunks, overwrite=overwrite)
+            return super().write(
+                path, [content] if content else chunks, overwrite=overwrite, like=like
+            )
 
     garbling = Garbling(storage.files)
     report = maintain(garbling, TIGHT)
@@ -546,7 +549,7 @@ def test_a_target_that_was_cleaned_away_is_left_to_the_next_run(storage: MemoryS
 
 
 def converge(files: dict[str, bytes], policy: Policy) -> MemoryStorage:
-    rested = MemoryStorage(files)
+    rested = MemoryStorage(files, clock=Clock(SECONDS))  # the lease of one that crashed has ended
     maintain(rested, policy, run="the same run")
     return rested
 
@@ -637,12 +640,19 @@ def test_a_snapshot_that_spark_wrote_meanwhile_is_compared(
     class Racing(MemoryStorage):
         """Spark is first; the storage may notice before it has read what it should write."""
 
-        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
             if path == "state/0/0/25.snapshot":
                 super().write(path, [snapshot_bytes(state_at(TARGET))])
                 if early:
                     raise AlreadyExistsError(path, "a file of that name is already there")
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     racing = Racing(storage.files)
     report = maintain(racing, TIGHT)
@@ -702,11 +712,18 @@ def test_the_checksum_of_a_snapshot_that_spark_wrote_meanwhile_is_compared(
     storage: MemoryStorage,
 ) -> None:
     class Racing(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
             if path == "state/0/0/25.snapshot":
                 super().write(path, [snapshot_bytes(state_at(TARGET))])
                 add_checksum(self, "25.snapshot", b"other")
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     add_checksum(storage, "25.delta")
     report = maintain(Racing(storage.files), TIGHT)
@@ -744,8 +761,15 @@ def test_nothing_goes_on_the_strength_of_a_snapshot_that_spark_refuses(
 
 def test_a_checksum_file_of_somebody_else_is_compared_too(storage: MemoryStorage) -> None:
     class Racing(MemoryStorage):
-        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
-            written = super().write(path, chunks, overwrite=overwrite)
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
+            written = super().write(path, chunks, overwrite=overwrite, like=like)
             if path == "state/0/0/25.snapshot":
                 add_checksum(self, "25.snapshot", b"other")
             return written

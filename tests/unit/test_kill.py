@@ -9,7 +9,7 @@ from pathlib import Path
 from statemaint.maintain import maintain, verify
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
-from tests.support.killed import TIGHT
+from tests.support.killed import HOLDER, TIGHT
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +34,8 @@ def test_killed_anywhere_the_next_run_converges(tmp_path: Path) -> None:
         shutil.copytree(template, checkpoint)
         code = run(checkpoint, point)
         assert verify(LocalStorage(checkpoint), deep=True).healthy
-        # As Airflow tries a task again: its run has the lease and goes on.
-        report = maintain(LocalStorage(checkpoint), TIGHT, run="killed")
+        # As Airflow tries a task again: it is given the lease of its run, and goes on.
+        report = maintain(LocalStorage(checkpoint), TIGHT, run="killed", holder=HOLDER)
         assert report.exit_code == 0
         assert maintain(LocalStorage(checkpoint), TIGHT).plan.actions == ()
         assert verify(LocalStorage(checkpoint), deep=True).healthy

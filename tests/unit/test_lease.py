@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError, StorageError
+from statemaint.execute import Claim, Holder, Lease, claims, leased, newest
 from statemaint.execute import lease as leases
-from statemaint.execute import leased
-from statemaint.execute.lease import SECONDS, Claim, Lease, acquire, newest, newest_number, path_of
+from statemaint.execute.claims import FOLDER, SECONDS, newest_number, path_of
+from statemaint.execute.lease import QUIET, acquire
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
@@ -31,7 +32,7 @@ def storage(clock: Clock) -> MemoryStorage:
 
 
 def lease_files(storage: Storage) -> list[str]:
-    return sorted(entry.path for entry in storage.list(leases.FOLDER))
+    return sorted(entry.path for entry in storage.list(FOLDER))
 
 
 # -- who gets it
@@ -40,67 +41,109 @@ def lease_files(storage: Storage) -> list[str]:
 def test_numbers_grow_from_one(storage: MemoryStorage) -> None:
     numbers = []
     for run in "abc":
-        with leased(storage, run) as lease:
+        with leased(storage, Holder(run)) as lease:
             numbers.append(lease.number)
     assert numbers == [1, 2, 3]
 
 
 def test_a_second_run_is_told_who_holds_it_and_until_when(storage: MemoryStorage) -> None:
-    with leased(storage, "first"), pytest.raises(LeaseHeldError) as held:
-        acquire(storage, "second")
+    with leased(storage, Holder("first")), pytest.raises(LeaseHeldError) as held:
+        acquire(storage, Holder("second"))
     error = held.value
-    assert (error.run, error.owner, error.until) == ("first", leases.me(), NOW + SECONDS)
+    assert (error.run, error.owner, error.until) == ("first", claims.me(), NOW + SECONDS)
     assert error.exit_code == 4
-    assert f"{leases.me()} (run first)" in str(error)
+    assert f"{claims.me()} (run first)" in str(error)
     assert "until 2033-05-18 03:34:20 UTC" in str(error)
 
 
 def test_a_released_lease_lets_the_next_run_in_at_once(
     storage: MemoryStorage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with leased(storage, "first"):
+    with leased(storage, Holder("first")):
         pass
-    assert acquire(storage, "second").number == 2
+    assert acquire(storage, Holder("second")).number == 2
     assert caplog.messages == []
 
 
 def test_a_lease_is_released_when_the_work_fails(storage: MemoryStorage) -> None:
-    with pytest.raises(ZeroDivisionError), leased(storage, "first"):
+    with pytest.raises(ZeroDivisionError), leased(storage, Holder("first")):
         raise ZeroDivisionError
-    assert acquire(storage, "second").number == 2
+    assert acquire(storage, Holder("second")).number == 2
 
 
 def test_an_expired_lease_is_taken_over_and_that_is_logged(
     storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    acquire(storage, "dead")
+    acquire(storage, Holder("dead"))
     clock.now += SECONDS - 0.5
     with pytest.raises(LeaseHeldError):
-        acquire(storage, "next")
+        acquire(storage, Holder("next"))
     clock.now += 0.5
     with caplog.at_level(logging.WARNING):
-        assert acquire(storage, "next").number == 2
-    assert [f"took over the lease of {leases.me()} (run dead)" in one for one in caplog.messages]
+        assert acquire(storage, Holder("next")).number == 2
+    assert [f"took over the lease of {claims.me()} (run dead)" in one for one in caplog.messages]
     assert len(caplog.messages) == 1
 
 
 def test_the_tasks_of_one_run_share_its_lease(storage: MemoryStorage, clock: Clock) -> None:
-    first = acquire(storage, "run")
+    holder = Holder("run")
+    first = acquire(storage, holder)
     clock.now += 40
-    second = acquire(storage, "run")
+    second = acquire(storage, holder)
     clock.now += 40
     assert (first.number, second.number) == (1, 1)
     first.must_hold()
     with pytest.raises(LeaseHeldError):
-        acquire(storage, "other")
+        acquire(storage, Holder("other"))
+
+
+def test_two_runs_of_one_name_are_two_holders(storage: MemoryStorage) -> None:
+    """The id of an Airflow run is the same in every DAG of its schedule."""
+    first = acquire(storage, Holder("scheduled__2026-01-01T00:00:00+00:00"))
+    before = storage.files
+    for attempt in (1, 0):
+        with pytest.raises((LeaseHeldError, LeaseLostError)) as refused:
+            acquire(storage, Holder("scheduled__2026-01-01T00:00:00+00:00", attempt=attempt))
+        assert refused.value.exit_code == 4
+    assert storage.files == before
+    first.must_hold()
+
+
+def test_a_lease_of_an_earlier_build_is_shared_with_nobody(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    content = {"number": 1, "run": "run", "owner": "a host", "deadline": clock.now + SECONDS}
+    storage.write(path_of(1), [json.dumps(content).encode()])
+    for holder in (Holder("run"), Holder("run", attempt=0), Holder("run", attempt=2)):
+        with pytest.raises(LeaseHeldError, match=r"a host \(run run\)"):
+            acquire(storage, holder)
+    clock.now += SECONDS
+    assert acquire(storage, Holder("run")).number == 2
+
+
+def test_a_claim_says_in_its_file_all_that_it_is(storage: MemoryStorage) -> None:
+    whole = Claim(3, Holder("run", 2, "nonce"), "a host", NOW + 3, ended=True)
+    storage.write(whole.path, [whole.content])
+    assert newest(storage) == whole
+
+
+def test_an_ended_lease_is_released_once_its_time_is_over(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    acquire(storage, Holder("run")).end()
+    clock.now += QUIET
+    found = newest(storage)
+    assert found is not None
+    assert (found.number, found.deadline, found.ended) == (2, 0.0, True)
 
 
 def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(
     storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = acquire(storage, "run")
+    holder = Holder("run")
+    first = acquire(storage, holder)
     clock.now += SECONDS
-    assert acquire(storage, "run").number == 2
+    assert acquire(storage, holder).number == 2
     assert caplog.messages == []
     first.must_hold()  # a task of the same run goes on under the new number
     assert first.number == 2
@@ -118,7 +161,7 @@ def test_of_many_that_ask_at_once_one_gets_each_number(tmp_path: Path, kind: str
         try:
             for turn in range(12):
                 try:
-                    lease = acquire(storage, f"{name}-{turn}")
+                    lease = acquire(storage, Holder(f"{name}-{turn}"))
                 except LeaseHeldError:
                     continue
                 assert holding.acquire(blocking=False), "two hold it at once"
@@ -156,9 +199,9 @@ def test_an_unreadable_lease_counts_as_held_and_then_expires(
 ) -> None:
     storage.write(path_of(7), [content])
     with pytest.raises(LeaseHeldError, match="an unreadable lease file"):
-        acquire(storage, "next")
+        acquire(storage, Holder("next"))
     clock.now += SECONDS
-    assert acquire(storage, "next").number == 8
+    assert acquire(storage, Holder("next")).number == 8
 
 
 def test_an_unreadable_lease_from_the_epoch_does_not_hold_for_ever() -> None:
@@ -166,13 +209,13 @@ def test_an_unreadable_lease_from_the_epoch_does_not_hold_for_ever() -> None:
     clock = Clock()
     later = MemoryStorage(clock=clock)
     later._files = storage._files
-    assert acquire(later, "next").number == 2
+    assert acquire(later, Holder("next")).number == 2
 
 
 def test_other_files_in_the_folder_are_no_leases(storage: MemoryStorage) -> None:
     names = (".0000000009.json.tmp", "0000000009.json.bak", "x.json", "\u0664.json", "5.json")
     for name in (*names, "99999999999.json", "a/0000000009.json"):
-        storage.write(f"{leases.FOLDER}/{name}", [b"?"])
+        storage.write(f"{FOLDER}/{name}", [b"?"])
     assert newest_number(storage) == 0
     assert newest(storage) is None
 
@@ -181,19 +224,19 @@ def test_other_files_in_the_folder_are_no_leases(storage: MemoryStorage) -> None
 def test_a_lease_that_a_wrong_clock_stamped_ends_an_hour_after_it_was_written(
     storage: MemoryStorage, clock: Clock, ahead: float
 ) -> None:
-    claim = Claim(3, "gone", "a host with a wrong clock", clock.now + ahead)
+    claim = Claim(3, Holder("gone"), "a host with a wrong clock", clock.now + ahead)
     storage.write(claim.path, [claim.content])
     with pytest.raises(LeaseHeldError) as held:
-        acquire(storage, "next")
+        acquire(storage, Holder("next"))
     assert held.value.until == NOW + 3600
     clock.now += 3600
-    assert acquire(storage, "next").number == 4
+    assert acquire(storage, Holder("next")).number == 4
 
 
 def test_no_lease_follows_the_last_number(storage: MemoryStorage) -> None:
     storage.write(path_of(9_999_999_999), [b'{"run": "", "owner": "", "deadline": 0}'])
     with pytest.raises(StorageError, match=r"9999999999\.json: no lease can follow it"):
-        acquire(storage, "next")
+        acquire(storage, Holder("next"))
 
 
 def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage) -> None:
@@ -209,16 +252,16 @@ def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage) ->
 
     watched = Watched(clock=storage.now)
     watched._files = storage._files
-    acquire(watched, "next")
+    acquire(watched, Holder("next"))
     assert deleted == [path_of(number) for number in range(1, 5)]
     assert lease_files(storage) == [path_of(5), path_of(6)]
 
 
 def test_a_lease_of_which_nothing_is_left_is_lost(storage: MemoryStorage, clock: Clock) -> None:
-    zombie = acquire(storage, "zombie")
+    zombie = acquire(storage, Holder("zombie"))
     for run in "abcd":
         clock.now += SECONDS
-        acquire(storage, run)
+        acquire(storage, Holder(run))
     assert path_of(1) not in storage.files
     assert path_of(2) not in storage.files
     for ask in (zombie.must_hold, zombie.check, zombie.renew):
@@ -231,7 +274,7 @@ def test_a_lease_of_which_nothing_is_left_is_lost(storage: MemoryStorage, clock:
 
 
 def test_renewing_moves_the_deadline_on(storage: MemoryStorage, clock: Clock) -> None:
-    lease = acquire(storage, "run")
+    lease = acquire(storage, Holder("run"))
     for _ in range(10):
         clock.now += SECONDS - 1
         lease.renew()
@@ -242,12 +285,12 @@ def test_renewing_moves_the_deadline_on(storage: MemoryStorage, clock: Clock) ->
 def test_a_lease_that_ended_goes_on_under_a_new_number(
     storage: MemoryStorage, clock: Clock
 ) -> None:
-    lease = acquire(storage, "run")
+    lease = acquire(storage, Holder("run"))
     clock.now += SECONDS
     lease.check()
     assert lease.number == newest_number(storage) == 2
     with pytest.raises(LeaseHeldError):
-        acquire(storage, "other")
+        acquire(storage, Holder("other"))
 
 
 class Turns:
@@ -270,7 +313,7 @@ def beat(lease: Lease, turns: int) -> Turns:
 
 
 def test_the_heartbeat_renews_three_times_as_often_as_it_must(storage: MemoryStorage) -> None:
-    lease = acquire(storage, "run")
+    lease = acquire(storage, Holder("run"))
     writes = storage.requests["write"]
     assert beat(lease, 4).waited == [SECONDS / 3] * 5
     assert storage.requests["write"] == writes + 4
@@ -282,13 +325,13 @@ def test_the_heartbeat_outlives_a_storage_that_fails(
     class Failing(MemoryStorage):
         down = False
 
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
             if self.down:
                 raise StorageError(path, "connection reset")
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     storage = Failing(clock=clock)
-    lease = acquire(storage, "run")
+    lease = acquire(storage, Holder("run"))
     storage.down = True
     beat(lease, 2)
     assert [one.endswith("connection reset") for one in caplog.messages] == [True, True]
@@ -301,9 +344,9 @@ def test_the_heartbeat_outlives_a_storage_that_fails(
 def test_the_heartbeat_ends_once_the_lease_is_lost(
     storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease = acquire(storage, "run")
+    lease = acquire(storage, Holder("run"))
     clock.now += SECONDS
-    acquire(storage, "other")
+    acquire(storage, Holder("other"))
     caplog.clear()
     assert len(beat(lease, 5).waited) == 1
     assert len(caplog.messages) == 1
@@ -316,14 +359,14 @@ def test_a_thread_renews_it_as_long_as_the_block_runs(clock: Clock) -> None:
     renewed = threading.Event()
 
     class Watched(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
-            entry = super().write(path, chunks, overwrite=overwrite)
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
+            entry = super().write(path, chunks, overwrite=overwrite, like=like)
             if overwrite:
                 renewed.set()
             return entry
 
     storage = Watched(clock=clock)
-    with leased(storage, "run", seconds=0.03):
+    with leased(storage, Holder("run"), seconds=0.03):
         assert renewed.wait(60)
         alive = [one.name for one in threading.enumerate()]
     assert "statemaint-lease" in alive
@@ -331,7 +374,7 @@ def test_a_thread_renews_it_as_long_as_the_block_runs(clock: Clock) -> None:
 
 
 def test_a_released_lease_is_not_renewed_again(storage: MemoryStorage) -> None:
-    lease = acquire(storage, "run")
+    lease = acquire(storage, Holder("run"))
     lease.release()
     before = storage.files
     lease.renew()
@@ -342,7 +385,7 @@ def test_a_released_lease_is_not_renewed_again(storage: MemoryStorage) -> None:
 def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> None:
     (tmp_path / path_of(1)).mkdir(parents=True)
     with pytest.raises(StorageError, match="something that is no lease may have its name") as error:
-        acquire(LocalStorage(tmp_path), "run")
+        acquire(LocalStorage(tmp_path), Holder("run"))
     assert path_of(1) in str(error.value)
 
 

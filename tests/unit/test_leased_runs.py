@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from statemaint.errors import LeaseHeldError, UnsupportedError
-from statemaint.execute.lease import acquire
+from statemaint.execute import Holder
+from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.maintain import end_run, maintain, plan_checkpoint
 from statemaint.model.policy import Policy
@@ -31,7 +32,7 @@ def checkpoint(clock: Clock) -> MemoryStorage:
 
 def test_a_plan_and_a_dry_run_take_no_lease_and_write_nothing(clock: Clock) -> None:
     storage = checkpoint(clock)
-    acquire(storage, "other")
+    acquire(storage, Holder("other"))
     before = storage.files
     plan_checkpoint(storage, TIGHT)
     assert maintain(storage, TIGHT, dry_run=True).exit_code == 0
@@ -41,7 +42,7 @@ def test_a_plan_and_a_dry_run_take_no_lease_and_write_nothing(clock: Clock) -> N
 def test_a_run_with_nothing_to_do_writes_nothing(clock: Clock) -> None:
     storage = checkpoint(clock)
     maintain(storage, TIGHT)
-    acquire(storage, "other")
+    acquire(storage, Holder("other"))
     before = storage.files
     assert maintain(storage, TIGHT).exit_code == 0
     assert storage.files == before
@@ -49,34 +50,81 @@ def test_a_run_with_nothing_to_do_writes_nothing(clock: Clock) -> None:
 
 def test_a_run_that_finds_the_lease_held_changes_nothing(clock: Clock) -> None:
     storage = checkpoint(clock)
-    acquire(storage, "other")
+    acquire(storage, Holder("other"))
     before = storage.files
     with pytest.raises(LeaseHeldError):
         maintain(storage, TIGHT)
     assert storage.files == before
 
 
+def test_a_run_of_the_same_id_is_another_run(clock: Clock) -> None:
+    storage = checkpoint(clock)
+    maintain(storage, TIGHT, run="nightly", holder=Holder("nightly"))
+    storage.delete("state/0/0/10.snapshot")  # so that there is something to do again
+    for holder in (None, Holder("nightly")):
+        with pytest.raises(LeaseHeldError, match=r"\(run nightly\)"):
+            maintain(storage, TIGHT, run="nightly", holder=holder)
+
+
+def test_the_first_run_after_one_that_was_ended_plans_once(clock: Clock) -> None:
+    """The lease was closed until every task must have noticed: none has been at work since."""
+    storage, holder = checkpoint(clock), Holder("run")
+    end_run(storage, holder, sound=True)
+    clock.now += QUIET
+    before = storage.requests
+    maintain(storage, TIGHT)
+    after = storage.requests
+    other = checkpoint(clock)
+    maintain(other, TIGHT)
+    lists = other.requests["list"]
+    assert after["list"] - before["list"] == lists
+
+
+def test_a_run_that_began_before_the_tasks_must_have_noticed_plans_again(clock: Clock) -> None:
+    storage, holder = checkpoint(clock), Holder("run")
+    end_run(storage, holder, sound=True)
+
+    class Slow(MemoryStorage):
+        """It takes seconds to list the state."""
+
+        listings = 0
+
+        def list(self, prefix: str) -> Iterator[Entry]:
+            yield from super().list(prefix)
+            self.listings += prefix == "state"
+            if prefix == "state" and self.listings == 1:
+                clock.now += QUIET
+
+    slow = Slow(clock=clock)
+    slow._files = storage._files
+    maintain(slow, TIGHT)
+    assert slow.listings == 2
+
+
 def test_a_kept_lease_is_ended_by_the_end_of_the_run(clock: Clock) -> None:
     storage = checkpoint(clock)
-    maintain(storage, TIGHT, run="run", keep_lease=True)
+    holder = Holder("run")
+    maintain(storage, TIGHT, run="run", holder=holder)
     with pytest.raises(LeaseHeldError):
-        acquire(storage, "other")
-    end_run(storage, "run", sound=True)
-    assert acquire(storage, "other").number == 2
+        acquire(storage, Holder("other"))
+    end_run(storage, holder, sound=True)
+    clock.now += QUIET
+    assert acquire(storage, Holder("other")).number == 3
     with pytest.raises(LeaseHeldError):
-        end_run(storage, "run", sound=True)
+        end_run(storage, holder, sound=True)
 
 
 def test_every_line_of_the_ledger_has_the_leases_number(clock: Clock) -> None:
     storage = checkpoint(clock)
-    acquire(storage, "other").release()
+    acquire(storage, Holder("other")).release()
     maintain(storage, TIGHT)
     assert {line["fence"] for line in ledger_lines(storage, "0/0")} == {2}
 
 
 def test_a_run_plans_again_when_another_one_was_at_work_meanwhile(clock: Clock) -> None:
     storage = checkpoint(clock)
-    acquire(storage, "other")
+    other = Holder("other")
+    acquire(storage, other)
 
     class Overtaken(MemoryStorage):
         """The other run does its work, and ends, after this one has listed the state."""
@@ -87,7 +135,8 @@ def test_a_run_plans_again_when_another_one_was_at_work_meanwhile(clock: Clock) 
             yield from super().list(prefix)
             self.listings += prefix == "state"
             if prefix == "state" and self.listings == 1:
-                maintain(storage, TIGHT, run="other")
+                maintain(storage, TIGHT, run="other", holder=other)
+                acquire(storage, other).release()
 
     overtaken = Overtaken(clock=clock)
     overtaken._files = storage._files

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute import Window, compact_ledger
+from statemaint.execute import Holder, Window, compact_ledger
 from statemaint.execute.compaction import MOST_SEGMENTS
 from statemaint.execute.deeds import read_deeds
 from statemaint.execute.segments import FOLDER, read_ledger
@@ -102,11 +102,11 @@ def test_the_tasks_of_a_run_leave_it_to_the_runs_end(storage: MemoryStorage, clo
     for hour in range(20):
         two_batches(storage, hour)
         clock.now += HOUR
-        maintain(storage, TIGHT, run=f"run-{hour}", keep_lease=True)
+        maintain(storage, TIGHT, run=f"run-{hour}", holder=Holder(f"run-{hour}"))
         clock.now += 120  # the lease ends
     segments = [path for path in storage.files if path.startswith(FOLDER)]
     assert len(segments) > MOST_SEGMENTS
-    end_run(storage, "run-20", sound=True)
+    end_run(storage, Holder("run-20"), sound=True)
     assert len([path for path in storage.files if path.startswith(FOLDER)]) == 1
 
 
@@ -333,10 +333,10 @@ def test_a_ledger_that_cannot_be_compacted_fails_no_run(
     storage: MemoryStorage, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Refusing(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
+        def write(self, path, chunks, **options):  # type: ignore[no-untyped-def]
             if "/merged-" in path:
                 raise StorageError(path, "Permission denied")
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, **options)
 
     many(storage, "0/0", [content_of({"time": clock.now})])
     refusing = survived(storage, clock, Refusing)

@@ -6,7 +6,9 @@ from contextlib import suppress
 import pytest
 
 from statemaint.errors import LeaseHeldError, LeaseLostError
-from statemaint.execute.lease import SECONDS, Lease, acquire, newest_number
+from statemaint.execute import Holder
+from statemaint.execute.claims import SECONDS, newest_number
+from statemaint.execute.lease import Lease, acquire
 from statemaint.maintain import maintain, undo, verify
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage, Storage
@@ -51,7 +53,7 @@ class Others:
     def __call__(self, beside: Storage) -> None:
         for number in range(self._times):
             self._clock.now += SECONDS
-            self.last = acquire(beside, f"other-{number}")
+            self.last = acquire(beside, Holder(f"other-{number}"))
 
 
 def requests_of(work: Work, files: dict[str, bytes]) -> int:

@@ -93,10 +93,17 @@ def test_a_commit_that_failed_can_be_repeated() -> None:
     class Full(MemoryStorage):
         full = True
 
-        def write(self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False) -> Entry:
+        def write(
+            self,
+            path: str,
+            chunks: Iterable[bytes],
+            *,
+            overwrite: bool = False,
+            like: str | None = None,
+        ) -> Entry:
             if self.full:
                 raise StorageError(path, "no space")
-            return super().write(path, chunks, overwrite=overwrite)
+            return super().write(path, chunks, overwrite=overwrite, like=like)
 
     provider, storage = provider_of(Full())
     store = provider.get_store(0)

@@ -8,7 +8,7 @@ import pytest
 from statemaint.codec.checksum import hadoop
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
-from statemaint.execute import leased
+from statemaint.execute import Holder, leased
 from statemaint.maintain import (
     digest_stores,
     list_runs,
@@ -444,7 +444,7 @@ def test_a_lost_change_is_for_people(storage: MemoryStorage) -> None:
 
 def test_another_run_is_waited_for(storage: MemoryStorage) -> None:
     spoil(storage, snapshot(storage, 20))
-    with leased(storage, "other"), pytest.raises(LeaseHeldError):
+    with leased(storage, Holder("other")), pytest.raises(LeaseHeldError):
         repair(storage, trash_for=MONTH)
 
 

@@ -10,7 +10,7 @@ from statemaint.codec.digest import digest, digest_key
 from statemaint.errors import LeaseLostError
 from statemaint.execute import steps
 from statemaint.listing import Entry
-from statemaint.maintain import digest_stores, maintain, undo, verify
+from statemaint.maintain import Holder, digest_stores, maintain, undo, verify
 from statemaint.model.chain import Chain
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
@@ -110,8 +110,8 @@ def test_a_run_that_stood_still_for_too_long_does_not_call_its_own_zip_damaged(
     """Another run has deleted its tables as orphans before it put the zip in place."""
 
     class Overtaken(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False):  # type: ignore[no-untyped-def]
-            entry = super().write(path, chunks, overwrite=overwrite)
+        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
+            entry = super().write(path, chunks, overwrite=overwrite, like=like)
             if path.endswith(".zip"):
                 for one in [one for one in self.files if one.endswith(".sst")]:
                     self.delete(one)
@@ -120,7 +120,7 @@ def test_a_run_that_stood_still_for_too_long_does_not_call_its_own_zip_damaged(
                 super().write(lease.replace("1.json", "2.json"), [json.dumps(fields).encode()])
             return entry
 
-    with pytest.raises(LeaseLostError, match="another run has taken the lease over"):
+    with pytest.raises(LeaseLostError, match="another run has taken it over"):
         maintain(Overtaken(storage.files), TIGHT)
 
 
@@ -206,21 +206,21 @@ def test_in_the_next_versions_it_shares_no_table_with_what_executors_may_delete(
 
 @pytest.mark.parametrize("after", [False, True])
 def test_after_a_crash_at_any_change_the_next_run_converges(*, after: bool) -> None:
-    start = long_after().files
+    start, holder = long_after().files, Holder("the same run")
     rested = MemoryStorage(start)
     maintain(rested, TIGHT, run="the same run")
     goal, crashes, known = written(rested), 0, set[object]()
     while True:
         storage = CrashingStorage(start, at=crashes, after=after)
         try:
-            maintain(storage, TIGHT, run="the same run")
+            maintain(storage, TIGHT, run="the same run", holder=holder)
         except Crash:
             must_load(storage, known)
             assert needed(storage) <= tables(storage)
             again = MemoryStorage(storage.files)
-            assert maintain(again, TIGHT, run="the same run").exit_code == 0
+            assert maintain(again, TIGHT, run="the same run", holder=holder).exit_code == 0
             assert written(again) == goal
-            maintain(again, TIGHT)
+            maintain(again, TIGHT, holder=holder)
             assert needed(again) == tables(again)
             must_load(again, known)
             crashes += 1
@@ -351,12 +351,14 @@ def test_spark_being_first_with_a_zip_leaves_none_of_our_tables() -> None:
     maintain(theirs, TIGHT)
 
     class Second(MemoryStorage):
-        def write(self, path: str, chunks: object, *, overwrite: bool = False) -> Entry:
+        def write(
+            self, path: str, chunks: object, *, overwrite: bool = False, like: str | None = None
+        ) -> Entry:
             if path == "state/0/0/12.zip" and path not in self.files:
                 for name, content in theirs.files.items():
                     if name == path or name.rpartition("/")[2] in parts_of(theirs.files[path]):
                         super().write(name, [content])
-            return super().write(path, chunks, overwrite=overwrite)  # type: ignore[arg-type]
+            return super().write(path, chunks, overwrite=overwrite, like=like)  # type: ignore[arg-type]
 
     second = Second(storage.files)
     report = maintain(second, TIGHT)

@@ -273,6 +273,14 @@ def test_what_lies_below_a_gap_says_that_no_clean_up_made_it() -> None:
     assert FindingCode.BROKEN_CHAIN in codes(above)
 
 
+def test_what_a_late_task_put_below_after_the_clean_up_says_nothing() -> None:
+    found = planned(rocks_store("14c@50 17z 18c"), batches=range(15, 18))
+    assert found.all_findings == ()
+    for notation in ("14c@50 17z@40 18c", "15z@50 17z 19c", "14c 17z 18c"):
+        found = planned(rocks_store(notation), batches=range(15, 18))
+        assert codes(found) == [FindingCode.BROKEN_CHAIN]
+
+
 def test_a_store_that_lost_its_oldest_zip_may_still_have_one_for_each_batch() -> None:
     store = rocks_store("17z 18z 19z 20z")
     assert store.snapshot_per_batch(16, 20)

@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.codec.rocks_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
-from statemaint.execute import leased
+from statemaint.execute import Holder, leased
 from statemaint.listing import Entry
 from statemaint.maintain import (
     digest_stores,
@@ -250,7 +250,7 @@ def test_what_a_restart_needs_beside_the_state_must_be_there(storage: MemoryStor
 
 
 def test_another_run_is_waited_for(storage: MemoryStorage) -> None:
-    with leased(storage, "other"), pytest.raises(LeaseHeldError):
+    with leased(storage, Holder("other")), pytest.raises(LeaseHeldError):
         rollback(storage, 22, trash_for=MONTH)
 
 

@@ -79,8 +79,14 @@ def test_a_file_at_a_place_that_spark_does_not_use_is_named(storage: MemoryStora
 
 
 def test_a_partition_that_is_not_there_is_still_a_store(storage: MemoryStorage) -> None:
-    storage.write("state/0/_metadata/metadata", [OPERATOR.replace(b'tions":2', b'tions":3')])
+    storage.write("offsets/4", [offsets_bytes({"shuffle.partitions": "3"})], overwrite=True)
     assert scan(storage).stores[2].files == ()
+
+
+def test_without_a_pinned_number_the_declared_partitions_count(storage: MemoryStorage) -> None:
+    storage.write("state/0/_metadata/metadata", [OPERATOR.replace(b'tions":2', b'tions":3')])
+    storage.write("offsets/4", [b'v1\n{"conf":{}}'], overwrite=True)
+    assert [one.id.partition for one in scan(storage).stores] == [0, 1, 2]
 
 
 def test_without_metadata_the_pinned_partitions_count(storage: MemoryStorage) -> None:

@@ -24,6 +24,7 @@ from statemaint.maintain import (
     undo,
     verify,
 )
+from statemaint.maintain.planning import scan_checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
@@ -366,6 +367,36 @@ def test_a_snapshot_that_agrees_confirms_its_own_version_and_none_below(
     assert agreeing.wrong == []
 
 
+LEAN = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=1, grace=0, orphan_age=0)
+
+
+def test_nothing_is_made_of_a_version_in_doubt_and_nothing_below_it_goes(
+    agreeing: RewoundQuery,
+) -> None:
+    agreeing.purge(20)
+    before = agreeing.names
+    for _ in range(3):  # when it is noticed, and when it is known
+        assert maintain(agreeing.storage, LEAN).exit_code == 0
+        assert agreeing.names == before
+    assert codes(maintain(agreeing.storage, LEAN).findings) == {"LOG_REPLACED"}
+    swapped(agreeing, 20, 21)
+    assert agreeing.wrong == []
+    agreeing.run(25, 49)
+    agreeing.purge(40)
+    assert maintain(agreeing.storage, LEAN).exit_code == 0
+    assert min(agreeing.names) == "41.delta"
+    assert agreeing.wrong == []
+
+
+def test_a_snapshot_in_the_doubted_part_protects_nothing(agreeing: RewoundQuery) -> None:
+    """A run that did not know yet has put one there."""
+    agreeing.storage.write(f"{HOME}/21.snapshot", [encode(agreeing.loaded[21].items())])
+    agreeing.purge(21)
+    for _ in range(3):
+        assert maintain(agreeing.storage, LEAN).exit_code == 0
+        assert "1.delta" in agreeing.names
+
+
 def test_nothing_leaves_the_trash_while_the_log_is_in_doubt(agreeing: RewoundQuery) -> None:
     """What is in there may be all that is left of what was replaced."""
     path = "_statemaint/trash/run-1/state/0/0/20.delta"
@@ -519,6 +550,53 @@ def test_a_snapshot_that_was_never_proved_is_compared_before_a_newer_one_is_made
     assert maintain(query.storage, TIGHT).exit_code == 0
     assert "30.snapshot" in query.names
     assert query.wrong == []
+
+
+def overwritten(query: RewoundQuery) -> None:
+    """An executor uploads its own snapshot of version 20 late: the same rows in another order."""
+    rows = reversed(query.truth[20].items())
+    query.storage.write(STALE, [encode(rows)], overwrite=True)
+
+
+def test_the_proof_of_a_file_that_was_overwritten_still_says_what_the_log_was(
+    query: RewoundQuery,
+) -> None:
+    edited = encode([(b"counter", b"another8")])
+    query.storage.write(f"{HOME}/20.delta", [edited], overwrite=True)
+    overwritten(query)
+    before = query.names
+    for _ in range(2):  # a run in between forgets nothing
+        assert codes(maintain(query.storage, TIGHT).findings) == {"SNAPSHOT_MISMATCH"}
+        query.run(len(query.truth) - 1, len(query.truth) - 1)
+        before |= {f"{len(query.truth) - 1}.delta"}
+        found = plan_repair(query.storage)
+        assert found.steps == ()
+        assert "20.delta was replaced after another file of this name was proved" in str(
+            found.unmended
+        )
+    assert query.names == before
+
+
+def test_nor_does_it_condemn_what_a_rewound_query_and_its_executors_wrote(
+    query: RewoundQuery,
+) -> None:
+    rewound(query, 24)
+    overwritten(query)
+    assert verify(query.storage).findings == ()
+    assert maintain(query.storage, TIGHT).findings == ()
+    assert query.wrong == []
+    assert verify(query.storage, deep=True).findings == ()
+
+
+def test_it_ends_with_the_next_proof(query: RewoundQuery) -> None:
+    overwritten(query)
+    (store,) = scan_checkpoint(query.storage).stores
+    assert store.lapsed == {STALE}
+    query.run(20, 29)
+    assert maintain(query.storage, TIGHT).exit_code == 0
+    (store,) = scan_checkpoint(query.storage).stores
+    assert {one.version for one in store.attestations} == {20, 30}
+    assert store.former == ()
 
 
 def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from statemaint.codec import checksum
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
-from statemaint.execute import expired_trash, trashed_runs
-from statemaint.execute.lease import acquire
+from statemaint.execute import Holder, expired_trash, trashed_runs
+from statemaint.execute.lease import QUIET, acquire
 from statemaint.execute.manifest import FOLDER, contents
 from statemaint.maintain import end_run, list_runs, maintain, undo, verify
 from statemaint.model.findings import FindingCode
@@ -175,7 +175,7 @@ def test_undo_is_in_the_ledger(storage: MemoryStorage) -> None:
 
 def test_an_undo_waits_for_the_lease(storage: MemoryStorage) -> None:
     maintain(storage, KEEPING, run="run")
-    acquire(storage, "other")
+    acquire(storage, Holder("other"))
     before = storage.files
     with pytest.raises(LeaseHeldError):
         undo(storage, "run")
@@ -254,11 +254,11 @@ def test_a_checksum_that_was_alone_stays_where_it_is(storage: MemoryStorage, clo
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, after: bool) -> None:
-    before, goal = neglected(clock), neglected(clock)
+    before, goal, holder = neglected(clock), neglected(clock), Holder("run")
     maintain(goal, KEEPING, run="run")
     for crashing in _crashes(before, after=after):
         try:
-            maintain(crashing, KEEPING, run="run")
+            maintain(crashing, KEEPING, run="run", holder=holder)
         except Crash:
             crashed = survived(crashing, clock)
             _nothing_lost(before, crashed)
@@ -268,7 +268,7 @@ def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, afte
                 undo(undone, "run")
                 assert state(before).items() <= state(undone).items()
                 assert [one for one in trash(undone) if "/state/" in one] == []
-            maintain(crashed, KEEPING, run="run")
+            maintain(crashed, KEEPING, run="run", holder=holder)
             # A crash between a snapshot and its checksum: Spark reads the snapshot unchecked.
             lacking = state(goal).keys() - state(crashed).keys()
             assert {path.rpartition(".snapshot")[2] for path in lacking} <= {".crc"}
@@ -372,9 +372,10 @@ def test_damage_keeps_the_trash(storage: MemoryStorage, clock: Clock) -> None:
     storage.delete("state/0/0/9.delta")
     storage.delete("state/0/0/10.snapshot")
     assert maintain(storage, TIGHT).exit_code == 3
-    end_run(storage, "some run", sound=False)
+    end_run(storage, Holder("some run"), sound=False)
     assert trash(storage) == before
-    end_run(storage, "some run", sound=True)
+    clock.now += QUIET
+    end_run(storage, Holder("some run"), sound=True)
     assert trash(storage) == []
 
 

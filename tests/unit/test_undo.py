@@ -354,6 +354,23 @@ def test_a_snapshot_above_the_log_stays_away_once_a_batch_has_written_its_versio
     assert left[f"{HOME}/27.snapshot"].startswith(GONE)
 
 
+def test_even_where_the_batch_has_written_the_same_changes(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """It may have built on another version below."""
+    change = storage.files[f"{HOME}/25.delta"]
+    storage.write(f"{HOME}/26.delta", [change])
+    storage.write(f"{HOME}/26.snapshot", [b"of a batch that was taken back"])
+    clock.now += 60
+    done = repair(storage, trash_for=MONTH).run
+    assert f"{HOME}/26.snapshot" not in storage.files
+    storage.delete(f"{HOME}/26.delta")
+    run(storage, 25, 26, retain=9)
+    storage.write(f"{HOME}/26.delta", [change], overwrite=True)
+    left = undo(storage, done).left
+    assert left[f"{HOME}/26.snapshot"].startswith("version 26 was committed after run")
+
+
 def test_two_runs_come_back_one_after_the_other(
     storage: MemoryStorage, clock: Clock, trashed: str
 ) -> None:

@@ -1,0 +1,190 @@
+"""The files of the lease: one for each number, of which the highest counts (see `lease`).
+
+    _statemaint/lease/<number>.json     the claim of that number, replaced by its holder only
+
+A claim that is marked as ended was never held: it tells everyone who works under a lower number
+that the lease has ended.
+"""
+
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from secrets import token_hex
+from typing import Any
+
+from statemaint.errors import CodecError, NotFoundError, StorageError
+from statemaint.storage import Storage
+
+FOLDER = "_statemaint/lease"
+# How long a maintainer that died keeps others out. A live one renews three times as often.
+SECONDS = 60.0
+# Each is lost to another run only, or to what is no lease.
+MOST_ATTEMPTS = 20
+# No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
+_LONGEST, _ORDINARY = 3600.0, 600.0
+_DIGITS = 10
+LAST = 10**_DIGITS - 1
+_END_OF_TIME = 250_000_000_000.0  # the year 9892: what lies beyond is no time
+_NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lease: one run, or all tasks of a run that were handed the same holder.
+
+    Attributes:
+        name: of the run, for a person; two attempts at one run have the same name.
+        attempt: grows with each attempt at the run.
+        nonce: what no other holder has, in whatever process, DAG or installation it was made.
+    """
+
+    name: str
+    attempt: int = 1
+    nonce: str = field(default_factory=lambda: token_hex(16))
+
+    def follows(self, other: "Holder") -> bool:
+        """Returns whether this is a later attempt at the run of another holder."""
+        return self.name == other.name and self.attempt > other.attempt
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what one task hands to another."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one file of the lease says.
+
+    Attributes:
+        number: the fencing number.
+        holder: who holds it.
+        owner: the process that made it, for a person.
+        deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
+        ended: whether it only marks that the lease has ended; nobody gets a lease before its
+            deadline all the same.
+    """
+
+    number: int
+    holder: Holder
+    owner: str
+    deadline: float
+    ended: bool = False
+
+    @property
+    def path(self) -> str:
+        """Returns where it is kept."""
+        return path_of(self.number)
+
+    @property
+    def content(self) -> bytes:
+        """Returns its file."""
+        fields = {
+            "number": self.number,
+            "run": self.holder.name,
+            "attempt": self.holder.attempt,
+            "nonce": self.holder.nonce,
+            "owner": self.owner,
+            "deadline": self.deadline,
+            "ended": self.ended,
+        }
+        return json.dumps(fields).encode() + b"\n"
+
+    def is_of(self, holder: Holder) -> bool:
+        """Returns whether somebody holds the lease by it."""
+        return self.holder == holder and not self.ended
+
+
+def path_of(number: int) -> str:
+    """Returns where the claim of a number is kept."""
+    return f"{FOLDER}/{number:0{_DIGITS}d}.json"
+
+
+def me() -> str:
+    """Returns what names this process to a person."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def newest(storage: Storage) -> Claim | None:
+    """Returns the claim of the highest number, whether or not it has ended.
+
+    Raises:
+        StorageError: when the storage fails, or lists what it does not have.
+    """
+    number = 0
+    for _ in range(MOST_ATTEMPTS):
+        if not (number := newest_number(storage)):
+            return None
+        try:
+            return claim_of(storage, number)
+        except NotFoundError:  # taken over and cleared away since it was listed
+            continue
+    raise StorageError(path_of(number), "it is listed, and cannot be read")
+
+
+def newest_number(storage: Storage) -> int:
+    """Returns the highest number that a claim ever had; 0 where there was none.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return max(_numbers(storage), default=0)
+
+
+def forget_before(storage: Storage, number: int) -> None:
+    """Deletes old claims, the oldest first: `Lease.must_hold` relies on that order.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    for old in sorted(one for one in _numbers(storage) if one < number):
+        storage.delete(path_of(old))
+
+
+def claim_of(storage: Storage, number: int) -> Claim:
+    """Returns the claim of a number; one that cannot be read counts as held for a while.
+
+    Raises:
+        NotFoundError: when there is none.
+        StorageError: when the storage fails.
+    """
+    path = path_of(number)
+    try:
+        claim = _parsed(number, json.loads(storage.read(path)))
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError, CodecError):
+        until = _since(storage, path) + SECONDS
+        return Claim(number, Holder("", 0, ""), "an unreadable lease file", until)
+    now = storage.now()
+    if claim.ended and claim.deadline <= now:
+        return replace(claim, deadline=0.0)
+    if claim.deadline <= now + _ORDINARY:
+        return claim
+    return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
+
+
+def _parsed(number: int, found: dict[str, Any]) -> Claim:
+    # Earlier builds wrote neither attempt nor nonce; nobody shares a lease of theirs.
+    run, owner, deadline = str(found["run"]), str(found["owner"]), _time(found["deadline"])
+    holder = Holder(run, int(found.get("attempt", 0)), str(found.get("nonce", "")))
+    return Claim(number, holder, owner, deadline, found.get("ended") is True)
+
+
+def _numbers(storage: Storage) -> Iterator[int]:
+    for entry in storage.list(FOLDER):
+        if found := _NAME.fullmatch(entry.path):
+            yield int(found[1])
+
+
+def _since(storage: Storage, path: str) -> float:
+    """Returns when a claim's file was written, by the storage's clock."""
+    modified = storage.stat(path).modified
+    return storage.now() if modified is None else modified
+
+
+def _time(found: Any) -> float:
+    time = float(found)
+    if not 0 <= time < _END_OF_TIME:
+        raise ValueError(found)
+    return time

@@ -1,0 +1,56 @@
+"""What becomes of partitions that a repartition has left behind. Pure."""
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
+from statemaint.model.findings import Finding, damaged
+from statemaint.model.ids import version_of
+from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, StorePlan
+from statemaint.plan.store import Window, halt
+
+Versioned = Delta | Snapshot | SharedFile | SideFile | TempFile
+
+
+def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
+    """Returns whether the newest batch does without a partition that batches before it had."""
+    return not checkpoint.asks(store.id, window.target)
+
+
+def decide_old(
+    store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
+) -> StorePlan:
+    """Returns what happens in such a partition: all of it stays until nobody can ask for it.
+
+    That is once no batch in the commit log has it, and its newest version lies below the floor.
+    """
+    if damaged(findings):
+        return halt(store, findings)
+    keeps = _kept_for(store, checkpoint, window)
+    deletes, kept = [], []
+    for file in store.files:
+        if isinstance(file, UnknownFile):
+            kept.append(Kept(file.entry, KeepReason.UNKNOWN))
+        elif keeps or not _old(file.entry, window):
+            kept.append(Kept(file.entry, keeps or KeepReason.YOUNG))
+        else:
+            deletes.append(_delete(store, file))
+    actions = tuple(sorted(deletes, key=lambda one: one.order))
+    return StorePlan(store, None, actions, tuple(kept), findings)
+
+
+def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReason | None:
+    if window.skewed:
+        return KeepReason.CLOCK_SKEW
+    newest = max(store.versions.all, default=0)
+    asked = any(checkpoint.asks(store.id, version_of(one)) for one in checkpoint.batches)
+    needed = asked or newest >= window.floor or not window.policy.verify
+    return KeepReason.OLD_PARTITION if needed else None
+
+
+def _old(entry: Entry, window: Window) -> bool:
+    return entry.modified is not None and window.now - entry.modified >= window.policy.orphan_age
+
+
+def _delete(store: Store, file: Versioned) -> Delete:
+    reason = DeleteReason.ORPHAN_SIDE if isinstance(file, SideFile) else DeleteReason.OLD_PARTITION
+    return Delete(store.id, file.version, file.entry, reason)

@@ -1,0 +1,158 @@
+"""Owners, groups, modes and ACLs of a local disk: read from one file, and given to another.
+
+An ACL is an extended attribute of Linux, in its own form: uint32 2, then of each entry uint16 tag,
+uint16 bits, uint32 number. Disks whose ACLs are of another kind (NFSv4) show modes only.
+"""
+
+import errno
+import grp
+import os
+import pwd
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+
+from statemaint.listing import Access
+from statemaint.storage.access import READ, USE, deprived, unreadable
+
+_ACL = "system.posix_acl_access"
+_VERSION = 2
+_OWNER, _USER, _GROUP, _NAMED_GROUP, _MASK, _OTHER = 1, 2, 4, 8, 16, 32
+_KINDS = {_USER: "user", _NAMED_GROUP: "group"}
+_NO_NUMBER = 0xFFFFFFFF
+# What file systems without ACLs answer, and files without one.
+_NONE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.ENOSYS})
+_SUPERUSER = "0"
+
+Place = int | str
+"""An open file, or a path."""
+
+
+def access_of(status: os.stat_result) -> Access:
+    """Returns who may use a file, as its status says."""
+    return Access(str(status.st_uid), str(status.st_gid), stat.S_IMODE(status.st_mode))
+
+
+def read_access(place: Place) -> Access:
+    """Returns who may use a file, its ACL counted.
+
+    Raises:
+        OSError: when it cannot be told.
+    """
+    found = access_of(os.stat(place))  # noqa: PTH116 -- may be an open file
+    acl = _acl(place)
+    return _with_acl(found, acl) if acl else found
+
+
+def give(handle: int, access: Access, *, exact: bool = False) -> None:
+    """Gives an open file of ours an owner, a group, a mode and an ACL, as far as that is allowed.
+
+    Whether it was is to be read again: some disks refuse, and some say nothing.
+
+    Args:
+        handle: the file.
+        access: what to give.
+        exact: without the further entries that its directory gives to new files.
+    """
+    owner, group = int(access.owner), int(access.group)
+    status = os.fstat(handle)
+    if (status.st_uid, status.st_gid) != (owner, group):
+        try:
+            os.fchown(handle, owner, group)
+        except OSError:  # only root gives files away
+            with suppress(OSError):
+                os.fchown(handle, -1, group)
+    with suppress(OSError):
+        if access.group_bits is not None:
+            os.setxattr(handle, _ACL, _packed(access))
+        elif exact and _acl(handle):
+            os.removexattr(handle, _ACL)
+    with suppress(OSError):
+        plain = stat.S_ISREG(status.st_mode)  # such a file inherits nothing, and runs as nobody
+        os.fchmod(handle, access.mode & 0o777 if plain else access.mode)
+
+
+def must_serve(handle: Place, path: str, access: Access, like: str, *, bits: int = READ) -> None:
+    """Makes sure that whoever may use one file may use another.
+
+    Args:
+        handle: the other file.
+        path: what it is called.
+        access: who may use the one.
+        like: what that is called.
+        bits: what using is.
+
+    Raises:
+        UnreadableError: when somebody may not.
+    """
+    found = read_access(handle)
+    who = deprived(access, found, bits=bits, belongs=_belongs, superuser=_SUPERUSER)
+    if who:
+        raise unreadable(path, like, _named(who), _shown(found), bits=bits)
+
+
+def _acl(place: Place) -> bytes:
+    read = getattr(os, "getxattr", None)
+    if read is None:  # only Linux has it
+        return b""
+    try:
+        found: bytes = read(place, _ACL)
+    except OSError as error:
+        if error.errno in _NONE:
+            return b""
+        raise
+    return found
+
+
+def _with_acl(found: Access, acl: bytes) -> Access:
+    entries = list(_entries(acl))
+    own = next((bits for tag, bits, _ in entries if tag == _GROUP), found.mode >> 3 & USE)
+    named = tuple((_KINDS[tag], str(one), bits) for tag, bits, one in entries if tag in _KINDS)
+    return Access(found.owner, found.group, found.mode, own, named)
+
+
+def _entries(acl: bytes) -> Iterator[tuple[int, int, int]]:
+    return struct.iter_unpack("<HHI", acl[struct.calcsize("<I") :])
+
+
+def _packed(access: Access) -> bytes:
+    bits = partial(struct.pack, "<HHI")
+    users, groups = (
+        b"".join(bits(tag, granted, int(one)) for of, one, granted in access.named if of == kind)
+        for tag, kind in _KINDS.items()
+    )
+    return (
+        struct.pack("<I", _VERSION)
+        + bits(_OWNER, access.mode >> 6 & USE, _NO_NUMBER)
+        + users
+        + bits(_GROUP, access.group_bits or 0, _NO_NUMBER)
+        + groups
+        + bits(_MASK, access.mode >> 3 & USE, _NO_NUMBER)
+        + bits(_OTHER, access.mode & USE, _NO_NUMBER)
+    )
+
+
+def _belongs(user: str, group: str) -> bool:
+    try:
+        found = pwd.getpwuid(int(user))
+        return int(group) in os.getgrouplist(found.pw_name, found.pw_gid)
+    except (KeyError, OSError):
+        return False
+
+
+def _named(who: str) -> str:
+    """Returns who somebody is, with a name where this machine knows one."""
+    kind, _, number = who.partition(" ")
+    with suppress(KeyError, ValueError):
+        if kind == "user":
+            return f"user {pwd.getpwuid(int(number)).pw_name}"
+        if kind == "group":
+            return f"group {grp.getgrgid(int(number)).gr_name}"
+    return who
+
+
+def _shown(found: Access) -> str:
+    owner, group = _named(f"user {found.owner}"), _named(f"group {found.group}")
+    return f"mode {found.mode:04o}, {owner}, {group}"

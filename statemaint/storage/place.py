@@ -1,0 +1,110 @@
+"""Which place an address names, however it is spelled; no server is asked.
+
+Two addresses of one place may count as two: an alias of a host, a mount of Hadoop's `viewfs`, a
+nameservice beside its NameNodes. What one storage could take for another place than Spark does
+(`//`, `.` and `..` in a key of S3) counts as one.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+# Several schemes reach the same files.
+_SYSTEMS = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("hdfs", "webhdfs", "swebhdfs"), "hdfs"),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure"),
+}
+_FORCED = "hadoop+"  # as `hadoop.FORCED`: the scheme behind it, by another way
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of some system.
+
+    Attributes:
+        system: what keeps it: `file`, `s3`, `hdfs`, `azure`, or the scheme.
+        host: the bucket, the NameNode, or the container and its account.
+        parts: the names of the folders that lead to it.
+        port: of the host; `None` where any will do. It is not compared: use `meets`.
+    """
+
+    system: str
+    host: str
+    parts: tuple[str, ...]
+    port: str | None = field(default=None, compare=False)
+
+    def meets(self, other: "Place") -> bool:
+        """Returns whether the ports of two places are no reason to tell them apart."""
+        return self.port == other.port or None in (self.port, other.port)
+
+    def around(self) -> Iterator["Place"]:
+        """Yields itself, and the folders that it lies in."""
+        for count in range(len(self.parts), -1, -1):
+            yield Place(self.system, self.host, self.parts[:count])
+
+
+def place_of(address: str) -> Place:
+    """Returns the place that an address names; links on local disk are followed."""
+    scheme, found, rest = address.removeprefix(_FORCED).partition("://")
+    scheme = scheme.lower()
+    if not found or scheme == "file":
+        return Place("file", "", tuple(_names(_real(_local(address)))))
+    authority, _, path = rest.partition("/")
+    system, parts = _SYSTEMS.get(scheme, scheme), tuple(_names(path))
+    if system == "azure":
+        return Place(system, authority.lower().replace(".blob.", ".dfs."), parts)
+    host, port = _host(authority.lower().rpartition("@")[2])
+    # Over HTTP a NameNode has another port.
+    return Place(system, host, parts, port if scheme == system else None)
+
+
+def overlap(addresses: Mapping[str, str]) -> tuple[str, str] | None:
+    """Returns the names of two addresses of which the second is, or lies in, the first.
+
+    Args:
+        addresses: by name.
+    """
+    named: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
+    for name, address in addresses.items():
+        place = place_of(address)
+        named[place].append((name, place))
+    for name, place in (one for same in named.values() for one in reversed(same)):
+        for outer in place.around():
+            for other, there in named.get(outer, ()):
+                if other != name and there.meets(place):
+                    return other, name
+    return None
+
+
+def _host(authority: str) -> tuple[str, str | None]:
+    found = re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", authority)
+    return (found[1], found[2]) if found else (authority, None)
+
+
+def _local(address: str) -> str:
+    """Returns the path on local disk that an address names, as `open_storage` reads it."""
+    path = re.sub(r"^file:(//[^/]*)?", "", address.removeprefix(_FORCED), flags=re.IGNORECASE)
+    if path == address or address.startswith(_FORCED):
+        return path
+    return unquote(re.split("[?#]", path, maxsplit=1)[0])
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _names(path: str) -> Iterable[str]:
+    names: list[str] = []
+    for name in path.split("/"):
+        if name == "..":
+            del names[-1:]
+        elif name not in ("", "."):
+            names.append(name)
+    return names

@@ -1,0 +1,96 @@
+"""Objects copied by the server, with what else they have: the bucket gives a copy its own."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+from statemaint.storage.s3_bucket import Bucket
+from statemaint.storage.s3_errors import S3Error, is_unsupported
+from statemaint.storage.s3_put import must_be_absent, put
+from statemaint.storage.s3_settings import Params, encryption_of, ensure_tags, kept, read_tags
+from statemaint.storage.s3_upload import multipart
+
+
+def copy(bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None) -> None:
+    """Copies an object on the server, if it is still the same and the new name is free.
+
+    Args:
+        bucket: where it is.
+        path: of the object.
+        to: the new name.
+        found: what a HEAD said of it.
+        like: what else the copy has; by default what the object has, but for its ACL.
+
+    Raises:
+        AlreadyExistsError: when the new name is taken.
+    """
+    must_be_absent(bucket, to)  # not every server knows If-None-Match for copies
+    if found["ContentLength"] > bucket.options.copy_limit or not _copied(
+        bucket, path, to, found, like
+    ):
+        _copy_in_parts(bucket, path, to, found, like)
+
+
+def _copied(
+    bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None
+) -> bool:
+    """Copies an object whole, unless the server cannot: Ceph does not where it is encrypted."""
+    params = dict(encryption_of(found).encryption if like is None else like)
+    if like is not None and ("Tagging" in like or found.get("TagCount")):
+        params["TaggingDirective"] = "REPLACE"
+    try:
+        bucket.call_object(
+            "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=found["ETag"],
+            **params,
+        )  # fmt: skip
+    except S3Error as error:
+        if is_unsupported(error):
+            return False
+        raise
+    return True
+
+
+def _copy_in_parts(
+    bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None
+) -> None:
+    params = {**kept(found), **(_own(bucket, path, found) if like is None else like)}
+    tags = parse_qsl(str(params.get("Tagging", "")), keep_blank_values=True)
+    size, limit = found["ContentLength"], bucket.options.copy_limit
+    if not size:
+        put(bucket, to, b"", **params)
+        return
+
+    def send(upload: str, number: int) -> dict[str, Any]:
+        start = limit * (number - 1)
+        end = min(start + limit, size) - 1
+        answer = bucket.call_object(
+            "upload_part_copy", to, UploadId=upload, PartNumber=number,
+            CopySource=_source(bucket, path), CopySourceIfMatch=found["ETag"],
+            CopySourceRange=f"bytes={start}-{end}" if size > limit else None,
+        )  # fmt: skip
+        part: dict[str, Any] = answer["CopyPartResult"]
+        return part
+
+    def jobs(upload: str) -> Iterator[Callable[[], dict[str, Any]]]:
+        return (partial(send, upload, number) for number in range(1, -(-size // limit) + 1))
+
+    multipart(bucket, to, jobs, params, new=True, exclusive=False)
+    ensure_tags(bucket, to, tuple(sorted(tags)))
+
+
+def _own(bucket: Bucket, path: str, found: Mapping[str, Any]) -> Params:
+    """Returns what an object has and a copy in parts would not; tags that are not told are lost."""
+    try:
+        tags = read_tags(bucket, path)
+    except S3Error as error:
+        if not error.refused:
+            raise
+        tags = ()
+    settings = replace(encryption_of(found), tags=tags)
+    return {**settings.encryption, **settings.tagging}
+
+
+def _source(bucket: Bucket, path: str) -> dict[str, str]:
+    return {"Bucket": bucket.name, "Key": bucket.key(path)}

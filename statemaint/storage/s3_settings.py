@@ -1,0 +1,299 @@
+"""What else an object of S3 has that decides who reads it: encryption, tags, and an ACL (S22).
+
+A copy and a new object get those of the bucket, whatever the objects around them have. What an
+object of ours is to have is tried first, on an object of its own below `_statemaint/probe/`: what
+the server makes of it is seen before anything appears where a query would load it.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+from uuid import uuid4
+
+from statemaint.errors import UnreadableError
+from statemaint.storage.s3_bucket import Bucket, content_md5
+from statemaint.storage.s3_errors import FORBIDDEN, S3Error, is_unsupported
+from statemaint.storage.s3_put import head
+
+Params = Mapping[str, object]
+_BY_KEY = "aws:kms"
+_ALL_USERS = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
+_GRANTS = {
+    "FULL_CONTROL": "GrantFullControl",
+    "READ": "GrantRead",
+    "READ_ACP": "GrantReadACP",
+    "WRITE_ACP": "GrantWriteACP",
+}
+_READS = ("FULL_CONTROL", "READ")
+_KEPT = (
+    "Metadata", "ContentType", "ContentEncoding", "ContentLanguage", "ContentDisposition",
+    "CacheControl",
+)  # fmt: skip
+# Each is small; a long-lived process must not gather them for ever.
+_MOST_KNOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an object has.
+
+    Attributes:
+        sse: how the server encrypts it; empty where it does not say.
+        key: the key, where one is named.
+        bucket_key: whether the bucket's own key is used instead of asking for each object.
+        owner: the account that it belongs to; empty where there are no ACLs.
+        grants: pairs of a permission and whom it is for; `None` where there are no ACLs.
+        tags: its tags, sorted.
+    """
+
+    sse: str = ""
+    key: str = ""
+    bucket_key: bool = False
+    owner: str = ""
+    grants: frozenset[tuple[str, str]] | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def readers(self) -> frozenset[str]:
+        """Returns whom the ACL lets read."""
+        return frozenset(who for right, who in self.grants or () if right in _READS)
+
+    def hides(self, other: "Settings") -> str | None:
+        """Returns why somebody who reads an object of these may not read one of the others."""
+        if why := _otherwise_encrypted(self, other):
+            return why
+        lost = sorted(self.readers - other.readers)
+        if self.grants is not None and lost and _ALL_USERS not in other.readers:
+            return f"the ACL of the other lets {lost[0]} read, and its own does not"
+        if self.tags != other.tags:
+            return "its tags are not those of the other, by which a policy may go"
+        return None
+
+    @property
+    def encryption(self) -> Params:
+        """Returns the parameters that encrypt an object so; `None` is left to the bucket."""
+        return {
+            "ServerSideEncryption": self.sse or None,
+            "SSEKMSKeyId": self.key or None,
+            "BucketKeyEnabled": self.bucket_key or None,
+        }
+
+    @property
+    def tagging(self) -> Params:
+        """Returns the parameter that gives an object these tags."""
+        # Ceph takes a plus for what it is.
+        return {"Tagging": urlencode(self.tags, quote_via=quote)} if self.tags else {}
+
+    def granting(self, owner: str) -> Params:
+        """Returns the parameters that give an object of some account this ACL, and keep it ours."""
+        grants = {*(self.grants or ()), ("FULL_CONTROL", f'id="{owner}"')}
+        found: dict[str, list[str]] = {}
+        for right, who in sorted(grants):
+            if right in _GRANTS:
+                found.setdefault(_GRANTS[right], []).append(who)
+        return {name: ",".join(whom) for name, whom in found.items()}
+
+
+def encryption_of(found: Mapping[str, Any]) -> Settings:
+    """Returns how the object is encrypted that an answer is about, and nothing else of it."""
+    return Settings(
+        found.get("ServerSideEncryption") or "",
+        found.get("SSEKMSKeyId") or "",
+        bool(found.get("BucketKeyEnabled")),
+    )
+
+
+def kept(found: Mapping[str, Any]) -> Params:
+    """Returns the parameters that keep the metadata of an object where it is written anew."""
+    return {name: found[name] for name in _KEPT if found.get(name)}
+
+
+def read_settings(bucket: Bucket, path: str) -> Settings:
+    """Returns what an object has.
+
+    Raises:
+        NotFoundError: when there is no such object.
+        S3Error: when it cannot be told.
+    """
+    encryption = encryption_of(head(bucket, path))
+    acl = _asked(bucket, "get_object_acl", path)
+    return Settings(
+        encryption.sse,
+        encryption.key,
+        encryption.bucket_key,
+        owner=str(acl.get("Owner", {}).get("ID", "")) if acl else "",
+        grants=frozenset(_grant(one) for one in acl.get("Grants", ())) if acl else None,
+        tags=read_tags(bucket, path),
+    )
+
+
+def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
+    """Returns the tags of an object; none where the server knows of none.
+
+    Raises:
+        NotFoundError: when there is no such object.
+        S3Error: when they cannot be told.
+    """
+    found = _asked(bucket, "get_object_tagging", path) or {}
+    return tuple(sorted((one["Key"], one["Value"]) for one in found.get("TagSet", ())))
+
+
+def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
+    """Gives an object its tags where it has lost them: Ceph forgets those of uploads in parts.
+
+    Raises:
+        S3Error: when they cannot be told, or not be set.
+    """
+    if tags and read_tags(bucket, path) != tags:
+        pairs = [{"Key": key, "Value": value} for key, value in tags]
+        bucket.call_object("put_object_tagging", path, Tagging={"TagSet": pairs})
+
+
+def _asked(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
+    """Returns the answer, or nothing of a server that has no such thing."""
+    try:
+        return bucket.call_object(operation, path)
+    except S3Error as error:
+        if is_unsupported(error):
+            return None
+        raise
+
+
+def _grant(grant: Mapping[str, Any]) -> tuple[str, str]:
+    grantee = grant["Grantee"]
+    names = {"URI": "uri", "ID": "id", "EmailAddress": "emailAddress"}
+    name = next((one for one in names if grantee.get(one)), "ID")
+    return grant["Permission"], f'{names[name]}="{grantee.get(name, "")}"'
+
+
+def _shown(settings: Settings) -> str:
+    key = f" and the key {settings.key}" if settings.key else ""
+    return f"{settings.sse or 'nothing'}{key}"
+
+
+@dataclass(slots=True)
+class Likeness:
+    """Finds out how an object becomes like another one; threads may share it."""
+
+    bucket: Bucket
+    _known: dict[str, Settings] = field(default_factory=dict)
+    _tried: dict[Settings, Params] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def params(self, path: str, like: str) -> Params:
+        """Returns the parameters of a new object that is to be like one that is there.
+
+        Raises:
+            NotFoundError: when that is not there.
+            UnreadableError: when somebody who reads that one may not read the new one.
+            S3Error: when the server fails.
+        """
+        wanted = self.settings(path, like)
+        with self._lock:
+            if wanted not in self._tried:
+                self._tried[wanted] = self._rehearsed(path, like, wanted)
+            return self._tried[wanted]
+
+    def settings(self, path: str, like: str) -> Settings:
+        """Returns what an object has; asked once.
+
+        Args:
+            path: of what is to be like it, for errors.
+            like: its path.
+
+        Raises:
+            NotFoundError: when it is not there.
+            UnreadableError: when we have no right to be told.
+        """
+        found = self._known.get(like)
+        if found is None:
+            found = self._read(path, like, like)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[like] = found
+        return found
+
+    def check(self, path: str, like: str) -> None:
+        """Makes sure that whoever reads one object can read another.
+
+        Raises:
+            NotFoundError: when either is not there.
+            UnreadableError: when somebody may not.
+        """
+        wanted, found = self.settings(path, like), self._read(path, like, path)
+        if why := wanted.hides(found):
+            raise _unreadable(path, like, why)
+
+    def ensure(self, path: str, like: str, found: Mapping[str, Any], *, in_parts: bool) -> None:
+        """Makes sure that a new object has what it was to have.
+
+        Args:
+            path: of it.
+            like: of the other.
+            found: what a HEAD says of it.
+            in_parts: whether it was uploaded in parts.
+
+        Raises:
+            UnreadableError: when it has not.
+        """
+        wanted, made = self.settings(path, like), encryption_of(found)
+        if why := _otherwise_encrypted(wanted, made):
+            raise _unreadable(path, like, why)
+        if in_parts:
+            ensure_tags(self.bucket, path, wanted.tags)
+
+    def _rehearsed(self, path: str, like: str, wanted: Settings) -> Params:
+        params = {**wanted.encryption, **wanted.tagging}
+        found = self._try(path, like, params)
+        if wanted.readers - found.readers:  # another account's, or open to others than its owner
+            params = {**params, **wanted.granting(found.owner)}
+            found = self._try(path, like, params)
+        if why := wanted.hides(found) or _differs(wanted, found):
+            raise _unreadable(path, like, why)
+        return params
+
+    def _try(self, path: str, like: str, params: Params) -> Settings:
+        probe, body = f"_statemaint/probe/{uuid4()}", b"a probe of statemaint\n"
+        try:
+            self.bucket.call_object(
+                "put_object", probe, Body=body, ContentMD5=content_md5(body), **params
+            )
+        except S3Error as error:
+            if not error.refused:
+                raise
+            why = f"the server does not make an object with what the other has: {error.detail}"
+            raise _unreadable(path, like, why) from error
+        try:
+            return self._read(path, like, probe)
+        finally:
+            self.bucket.call_object("delete_object", probe)
+
+    def _read(self, path: str, like: str, asked: str) -> Settings:
+        try:
+            return read_settings(self.bucket, asked)
+        except S3Error as error:
+            if error.status != FORBIDDEN:
+                raise
+            raise _unreadable(
+                path, like, f"who may read {asked} is not told: {error.detail}"
+            ) from error
+
+
+def _otherwise_encrypted(wanted: Settings, found: Settings) -> str | None:
+    """Returns why somebody may not decrypt an object who decrypts the other."""
+    if not found.sse.startswith(_BY_KEY) or found.encryption == wanted.encryption:
+        return None
+    return f"it is encrypted with {_shown(found)}, and the other with {_shown(wanted)}"
+
+
+def _differs(wanted: Settings, found: Settings) -> str | None:
+    """Returns why a new object would be less protected than the one that it is to be like."""
+    if found.encryption == wanted.encryption or not wanted.sse:
+        return None
+    return f"it would be encrypted with {_shown(found)}, and the other is with {_shown(wanted)}"
+
+
+def _unreadable(path: str, like: str, why: str) -> UnreadableError:
+    return UnreadableError(path, f"whoever reads {like} might not read this: {why}")
