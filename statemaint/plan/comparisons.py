@@ -28,7 +28,7 @@ def comparisons(
     versions: Versions,
     writes: Iterable[WriteSnapshot],
     proved: Collection[int],
-    newest: Snapshot | None = None,
+    retained: tuple[int, int] | None,
 ) -> Iterator[Attest]:
     """Yields the comparisons that come first: the log is in doubt, or a snapshot of ours may be.
 
@@ -38,7 +38,8 @@ def comparisons(
         versions: its files without stale snapshots.
         writes: the snapshots that are to be written.
         proved: the versions of snapshots whose proofs count.
-        newest: the snapshot that a restart begins with, where it is to be compared once.
+        retained: the first and the last version that a restart could ask for, where what it would
+            begin with is to be compared once.
     """
     for one in judgement.disputed:
         doubts = tuple(versions.deltas[version].entry for version in one.doubts)
@@ -48,20 +49,34 @@ def comparisons(
     for snapshot in _unproved(store, versions, proved):
         if snapshot.entry.path not in disputed:
             against = versions.from_log(snapshot.version, proved=proved)
-            if _passed_over(snapshot, writes) or (snapshot == newest and against):
+            asked = retained and against and _is_asked_for(store, versions, snapshot, *retained)
+            if asked or _passed_over(snapshot, writes):
                 yield Attest(store.id, snapshot, against, AttestReason.NEVER_PROVED)
 
 
 def _unproved(store: Store, versions: Versions, proved: Collection[int]) -> Iterator[Snapshot]:
     """Yields the snapshots of ours that a run has left without a proof.
 
-    It was killed, or found that what it had written is wrong. The newest of them is what a restart
-    would begin with.
+    It was killed, or found that what it had written is wrong.
     """
     ours = store.rocks.ours if store.rocks else store.written
     for version, snapshot in sorted(versions.snapshots.items()):
         if version not in proved and snapshot.entry.path in ours:
             yield snapshot
+
+
+def _is_asked_for(
+    store: Store, versions: Versions, snapshot: Snapshot, required: int, target: int
+) -> bool:
+    """Returns whether a restart may begin with a snapshot; only those that are surely ours count.
+
+    What lay there when we first wrote counts as ours as well, and may be a dozen of an executor's;
+    of these it is the newest alone.
+    """
+    lowest, newest = versions.base(required), versions.base(target)
+    first = lowest.version if lowest else 0
+    sure = snapshot == newest or store.rocks is not None or snapshot.version >= (store.since or 0)
+    return sure and first <= snapshot.version <= target
 
 
 def _passed_over(snapshot: Snapshot, writes: Iterable[WriteSnapshot]) -> bool:

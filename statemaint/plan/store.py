@@ -247,9 +247,9 @@ class _Decision:
         return min(max(below, default=0), self.window.floor)
 
     def _compared(self) -> Iterator[Attest]:
-        newest = self.versions.base(self.window.target) if self.window.policy.verify else None
-        found, versions = self.judgement, self.versions
-        return comparisons(self.store, found, versions, self.writes, self.proved, newest)
+        window, found, versions = self.window, self.judgement, self.versions
+        retained = (window.required, window.target) if window.policy.verify else None
+        return comparisons(self.store, found, versions, self.writes, self.proved, retained)
 
     def _attest(self) -> tuple[Attest, ...]:
         base = self.base

@@ -71,12 +71,14 @@ def _maintained(stage: "Stage") -> None:
 
 
 def _garbled(stage: "Stage", directory: str, base: str) -> bool:
-    """Returns whether the storage has garbled a snapshot of ours, and the log still tells so."""
+    """Returns whether the storage has garbled the newest snapshot, ours, and the log tells so."""
     live, one = stage.world.index.live[directory].values(), spot(base)
     if one is None or stage.world.files[base].content not in stage.certificate.garbled:
         return False
     changes = {each.version for each in live if each.kind == "delta"}
     starts = {0, *(each.version for each in live if each.kind == "snapshot")}
+    if any(one.version < start <= stage.query.target for start in starts):
+        return False  # the run that wrote it has said so, and a restart begins with the newest
     below = (start for start in starts if start < one.version)
     return any(changes >= set(range(start + 1, one.version + 1)) for start in below)
 
