@@ -22,6 +22,7 @@ class Restored:
         modified: the time that it had before it was moved away.
         crc32c: of its bytes; `None` where they were not read, since a move keeps the time there.
         time: when it was noted.
+        fence: that the undo held; 0 without one.
     """
 
     run: str
@@ -29,6 +30,7 @@ class Restored:
     modified: float | None
     crc32c: int | None
     time: float
+    fence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class Deeds:
         """Returns the first note that an undo of this run was about to bring a file back."""
         found = [one for one in self.restored.get(path, ()) if one.run == self.run]
         return found[0] if found else None
+
+    def restored_since(self, path: str) -> tuple[Restored, ...]:
+        """Returns the notes of a file that are younger than this run's last removal of anything.
+
+        What an undo had brought back before that is what this run found, and says nothing of today.
+        """
+        mine = self._fence
+        found = self.restored.get(path, ())
+        return tuple(one for one in found if mine is None or one.fence > mine)
 
     def removed_again(self, path: str) -> bool:
         """Returns whether a later run removed a file, which this run had moved away."""
@@ -118,6 +129,7 @@ def _restored(line: Line) -> Restored:
         modified if isinstance(modified, int | float) else None,
         crc32c if isinstance(crc32c, int) else None,
         line.time or 0.0,
+        line.fence,
     )
 
 
