@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
