@@ -1,5 +1,6 @@
 """Planted secrets: whoever shows one is told, wherever it is shown."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,9 +45,11 @@ def played(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", *options, "-p", "tests.support.planted"]
     basetemp = ["--basetemp", str(tmp_path / "base"), str(tmp_path)]
     with expected():
-        return subprocess.run(
+        ran = subprocess.run(
             [*command, *basetemp], cwd=ROOT, capture_output=True, text=True, check=False
         )
+    shutil.rmtree(tmp_path / "base")  # where the session of this test would find them as well
+    return ran
 
 
 @pytest.mark.parametrize("body", SHOWN.values(), ids=SHOWN)
