@@ -74,7 +74,9 @@ class _Watch:
 
     def error(self, error: BaseException | None) -> None:
         """Notes an error that shows a secret, by itself or by what a traceback has of its cause."""
-        while error is not None:
+        seen = set[int]()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
             self.look(f"{error} {error!r}", f"{type(error).__name__}, an error that was expected")
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
