@@ -12,7 +12,6 @@ MOST = 3000
 HDFS: Mapping[str, Any] = {"rocks": 0.0}
 REWOUND: Mapping[str, Any] = {"rocks": 0.0, "often": ("rewind_by_hand", "undo")}
 ROLLED_BACK: Mapping[str, Any] = {"rocks": 0.0, "often": ("rollback", "undo")}
-EDITED: Mapping[str, Any] = {"rocks": 0.0, "often": ("swap", "edit")}
 SHARED: Mapping[str, Any] = {"rocks": 0.0, "often": ("task", "end_tasks")}
 ROCKS: Mapping[str, Any] = {"rocks": 1.0}
 RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}

@@ -12,10 +12,10 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Attest, DeleteReason, KeepReason
-from statemaint.plan.staleness import Judgement, _Court
+from statemaint.plan.staleness import Judgement
 from statemaint.plan.store import _Decision
 from statemaint.scan.proofs import _Comparison
-from tests.certify.mutant import EDITED, RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant
+from tests.certify.mutant import RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant
 
 # Their packages have functions of the same names.
 attesting = import_module("statemaint.scan.attestations")
@@ -87,10 +87,6 @@ def _no_gap(stored: Any) -> Any:
     return replace(_uploads(stored), widest_gap=0)
 
 
-def _not_heard(*_: Any) -> None:
-    return None
-
-
 def _none_compared(*_: Any) -> tuple[Attest, ...]:
     return ()
 
@@ -119,9 +115,6 @@ PROOF_MUTANTS = (
            ((rewinding, "_committed", _always),)),
     Mutant("undo of what went stale", "S17", "puts back what was proved from another log",
            ((restoring, "staying", _all_fit),), REWOUND),
-    Mutant("witnesses unheard", "S6",
-           "compares nothing with a log that somebody has edited at its lowest end",
-           ((_Court, "_hear_witnesses", _not_heard),), EDITED),
     Mutant("nothing compared first", "S6", "goes on beside a snapshot of ours that nobody proved",
            ((deciding, "comparisons", _none_compared),)),
     Mutant("undone before", "S17", "takes what the query wrote for what an undo brought back",
