@@ -14,6 +14,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("nightly", max_examples=5000, deadline=None)
+# Secrets that no test may show; see there.
+pytest_plugins = ["tests.support.planted"]
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 

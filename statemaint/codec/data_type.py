@@ -1,31 +1,42 @@
-"""Spark's data types, parsed from the JSON of a state schema.
+"""Spark's column types, parsed from the JSON of a schema: one tree to read, write and hash rows by.
 
     type   = "long" | "decimal(10,2)" | "interval day to second" | ...
-           | {"type": "struct", "fields": [{"name": .., "type": type, ..}, ..]}
-           | {"type": "array", "elementType": type, ..}
-           | {"type": "map", "keyType": type, "valueType": type, ..}
+           | {"type": "struct", "fields": [{"name": .., "type": type, "nullable": ..}, ..]}
+           | {"type": "array", "elementType": type, "containsNull": ..}
+           | {"type": "map", "keyType": type, "valueType": type, "valueContainsNull": ..}
            | {"type": "udt", "sqlType": type, ..}          a user's type: stored as that one
 
 Mirrors `DataType.fromJson`; names are Spark's.
 """
 
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import CodecError
 
+Json = Mapping[str, Any]
+
 # Nobody nests as deep, and what is read recursively must end before Python does.
 _DEEPEST = 64
+_LONG_DIGITS = 18
+_WORD = 8
 _DECIMAL = re.compile(r"decimal(?:\((\d{1,2}), ?(-?\d{1,2})\))?")
 _INTERVAL = re.compile(r"interval (?:(year|month)|(day|hour|minute|second))(?: to [a-z]+)?")
-_TEXT = re.compile(r"string(?: collate \S+)?|(?:var)?char\(\d+\)")
+_TEXT = re.compile(r"string(?P<collated> collate \S+)?|(?:var)?char\(\d+\)")
+_COLLATIONS = "__COLLATIONS"
 _OLD_NAMES = {"null": "void", "calendar_interval": "interval"}
-_NAMES = frozenset(
-    {"void", "boolean", "byte", "short", "integer", "long", "float", "double", "binary", "date",
-     "timestamp", "timestamp_ntz", "interval"}
-)  # fmt: skip
+_LAYOUTS = {
+    name: struct.Struct(f"<{code}")
+    for name, code in {
+        "boolean": "?", "byte": "b", "short": "h", "integer": "i", "long": "q", "float": "f",
+        "double": "d", "date": "i", "timestamp": "q", "timestamp_ntz": "q", "year-month": "i",
+        "day-time": "q",
+    }.items()
+}  # fmt: skip
+_NAMES = frozenset({"void", "binary", "interval", *_LAYOUTS} - {"year-month", "day-time"})
 
 
 class UnknownTypeError(CodecError):
@@ -34,9 +45,20 @@ class UnknownTypeError(CodecError):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without parts: by Spark's name, and `year-month` and `day-time` for intervals."""
+    """A type without parts.
+
+    Attributes:
+        name: Spark's, and `year-month` and `day-time` for intervals.
+        collated: whether it is text of which equal values may differ in their bytes.
+    """
 
     name: str
+    collated: bool = False
+
+    @property
+    def layout(self) -> struct.Struct | None:
+        """Returns how a value lies in a row; `None` for void, and where it lies behind a word."""
+        return _LAYOUTS.get(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,11 @@ class DecimalType:
     precision: int
     scale: int
 
+    @property
+    def long(self) -> bool:
+        """Tells whether it is stored as a long."""
+        return self.precision <= _LONG_DIGITS
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -53,6 +80,7 @@ class Field:
 
     name: str
     type: "DataType"
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +106,32 @@ class ArrayType:
     """Elements of one type."""
 
     element: "DataType"
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MapType:
-    """Pairs of keys and values."""
+    """Pairs of keys, none of them null, and values."""
 
     key: "DataType"
     value: "DataType"
+    nullable: bool = True
 
 
 DataType = AtomicType | DecimalType | StructType | ArrayType | MapType
 
 
-def parse_struct(schema: Mapping[str, Any]) -> StructType:
+def element_width(kind: DataType) -> int:
+    """Returns how many bytes an element of an array takes in front of what it may point to."""
+    layout = kind.layout if isinstance(kind, AtomicType) else None
+    return layout.size if layout else _WORD
+
+
+def parse_struct(schema: Json) -> StructType:
     """Returns the type of a row.
+
+    Args:
+        schema: Spark's JSON of a `StructType`, parsed; `codec.schema` finds it beside the state.
 
     Raises:
         UnknownTypeError: when a field is of a type that cannot be read.
@@ -104,43 +143,82 @@ def parse_struct(schema: Mapping[str, Any]) -> StructType:
     return found
 
 
-def _parse(found: object, depth: int) -> DataType:
+def must_be_writable(kind: StructType) -> StructType:
+    """Returns the type of a row, once rows of it are written and hashed here as Spark does.
+
+    Equal strings with a collation may differ in bytes, and calendar intervals are no keys.
+
+    Raises:
+        UnknownTypeError: naming the column, when they are not.
+    """
+    for field in kind.fields:
+        for part in _atoms(field.type):
+            if part.collated or part.name == "interval":
+                what = "collations" if part.collated else f"type {part.name!r}"
+                text = f"column {field.name[:80]!r}: {what}: rows with it are not written here"
+                raise UnknownTypeError(text, offset=0)
+    return kind
+
+
+def _atoms(kind: DataType) -> Iterator[AtomicType]:
+    match kind:
+        case AtomicType():
+            yield kind
+        case StructType(fields):
+            for field in fields:
+                yield from _atoms(field.type)
+        case ArrayType(element):
+            yield from _atoms(element)
+        case MapType(key, value):
+            yield from _atoms(key)
+            yield from _atoms(value)
+        case DecimalType():
+            pass
+
+
+def _parse(found: object, depth: int, *, collated: bool = False) -> DataType:
     if not depth:
         raise CodecError(f"types are nested deeper than {_DEEPEST}", offset=0)
     if isinstance(found, str):
-        return _named(found)
+        return _named(found, collated=collated)
     if not isinstance(found, Mapping):
         raise CodecError(f"a type cannot be {str(found)[:80]!r}", offset=0)
     try:
-        return _nested(found, depth - 1)
-    except (KeyError, TypeError) as error:
+        return _nested(found, depth - 1, collated=collated)
+    except (AttributeError, KeyError, TypeError) as error:
         raise CodecError(f"a type without its parts: {error!r}", offset=0) from error
 
 
-def _nested(found: Mapping[str, Any], depth: int) -> DataType:
+def _nested(found: Json, depth: int, *, collated: bool) -> DataType:
     match found["type"]:
         case "struct":
-            return StructType(
-                tuple(
-                    Field(str(one["name"]), _parse(one["type"], depth)) for one in found["fields"]
-                )
-            )
+            return StructType(tuple(_field(one, depth) for one in found["fields"]))
         case "array":
-            return ArrayType(_parse(found["elementType"], depth))
+            element = _parse(found["elementType"], depth, collated=collated)
+            return ArrayType(element, bool(found.get("containsNull", True)))
         case "map":
-            return MapType(_parse(found["keyType"], depth), _parse(found["valueType"], depth))
+            key = _parse(found["keyType"], depth, collated=collated)
+            value = _parse(found["valueType"], depth, collated=collated)
+            return MapType(key, value, bool(found.get("valueContainsNull", True)))
         case "udt":
-            return _parse(found["sqlType"], depth)
+            return _parse(found["sqlType"], depth, collated=collated)
         case other:
             raise UnknownTypeError(f"type {str(other)[:80]}", offset=0)
 
 
-def _named(found: str) -> DataType:
+def _field(found: Json, depth: int) -> Field:
+    # Which of the texts in it have the collation does not matter to anyone here.
+    collated = _COLLATIONS in (found.get("metadata") or {})
+    kind = _parse(found["type"], depth, collated=collated)
+    return Field(str(found["name"]), kind, bool(found.get("nullable", True)))
+
+
+def _named(found: str, *, collated: bool) -> DataType:
     name = _OLD_NAMES.get(found, found)
     if name in _NAMES:
         return AtomicType(name)
-    if _TEXT.fullmatch(name):
-        return AtomicType("string")
+    if text := _TEXT.fullmatch(name):
+        return AtomicType("string", collated or text["collated"] is not None)
     if decimal := _DECIMAL.fullmatch(name):
         return DecimalType(int(decimal[1] or 10), int(decimal[2] or 0))
     if interval := _INTERVAL.fullmatch(name):

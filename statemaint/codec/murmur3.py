@@ -10,18 +10,18 @@ do. Structs, arrays and maps are hashed value by value. Mirrors `Murmur3HashFunc
 
 import math
 import struct
-from typing import assert_never
+from typing import Any, assert_never
 
-from statemaint.codec.sql_types import (
-    Array,
-    Bytes,
-    Decimal,
-    Fixed,
+from statemaint.codec.data_type import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    DecimalType,
     Json,
-    Map,
-    Struct,
-    Type,
-    Void,
+    MapType,
+    StructType,
+    element_width,
+    must_be_writable,
     parse_struct,
 )
 from statemaint.codec.unsafe_write import RowWriter, Values, pointed
@@ -60,9 +60,9 @@ def partition_of_row(row: bytes, schema: Json, num_partitions: int) -> int:
     """Returns the same of `UnsafeRow` bytes.
 
     Raises:
-        CodecError: when the row is cut or points beyond its end.
+        CodecError: when the row is cut or points beyond its end, or hashes in another way.
     """
-    return pmod(hash_row(row, parse_struct(schema)), num_partitions)
+    return pmod(hash_row(row, must_be_writable(parse_struct(schema))), num_partitions)
 
 
 def pmod(number: int, divisor: int) -> int:
@@ -70,7 +70,7 @@ def pmod(number: int, divisor: int) -> int:
     return number % divisor
 
 
-def hash_row(row: bytes, kind: Struct, *, columns: int | None = None) -> int:
+def hash_row(row: bytes, kind: StructType, *, columns: int | None = None) -> int:
     """Returns the hash of the columns of an `UnsafeRow`, or of the first so many.
 
     Raises:
@@ -83,7 +83,9 @@ def hash_row(row: bytes, kind: Struct, *, columns: int | None = None) -> int:
     return found - (1 << 32) if found >> 31 else found
 
 
-def _struct(row: bytes, base: int, kind: Struct, seed: int, *, columns: int | None = None) -> int:
+def _struct(
+    row: bytes, base: int, kind: StructType, seed: int, *, columns: int | None = None
+) -> int:
     start = base + (len(kind.fields) + 63) // 64 * _WORD
     for number, field in enumerate(kind.fields[:columns]):
         if not row[base + number // 8] >> number % 8 & 1:
@@ -91,42 +93,41 @@ def _struct(row: bytes, base: int, kind: Struct, seed: int, *, columns: int | No
     return seed
 
 
-def _value(row: bytes, base: int, at: int, kind: Type, seed: int) -> int:
+def _value(row: bytes, base: int, at: int, kind: DataType, seed: int) -> int:
     """Returns the hash of the value at a place, whose offset, if it has one, counts from base."""
     match kind:
-        case Fixed():
-            return _fixed(row, at, kind, seed)
-        case Decimal() if kind.long:
-            return hash_long(_LONG.unpack_from(row, at)[0], seed)
-        case Void():
+        case AtomicType("void"):
             return seed
+        case AtomicType(name) if kind.layout:
+            return _fixed(kind.layout.unpack_from(row, at)[0], name, kind.layout.size, seed)
+        case DecimalType() if kind.long:
+            return hash_long(_LONG.unpack_from(row, at)[0], seed)
         case _:
             return _varied(pointed(row, base, at), kind, seed)
 
 
-def _varied(content: bytes, kind: Decimal | Bytes | Array | Map | Struct, seed: int) -> int:
+def _varied(content: bytes, kind: DataType, seed: int) -> int:
     match kind:
-        case Bytes() | Decimal():
+        case AtomicType() | DecimalType():
             return hash_bytes(content, seed)
-        case Struct():
+        case StructType():
             return _struct(content, 0, kind, seed)
-        case Array():
+        case ArrayType():
             return _array(content, kind, seed)
-        case Map():
+        case MapType():
             return _map(content, kind, seed)
         case _:
             assert_never(kind)
 
 
-def _fixed(row: bytes, at: int, kind: Fixed, seed: int) -> int:
-    value = kind.layout.unpack_from(row, at)[0]
-    match kind.name:
+def _fixed(value: Any, name: str, size: int, seed: int) -> int:
+    match name:
         case "float":
             return hash_int(_bits(value, "f", "i"), seed)
         case "double":
             return hash_long(_bits(value, "d", "q"), seed)
         case _:
-            whole = hash_long if kind.layout.size == _WORD else hash_int
+            whole = hash_long if size == _WORD else hash_int
             return whole(int(value), seed)
 
 
@@ -137,13 +138,13 @@ def _bits(value: float, layout: str, whole: str) -> int:
     return found
 
 
-def _array(array: bytes, kind: Array, seed: int) -> int:
+def _array(array: bytes, kind: ArrayType, seed: int) -> int:
     for at in _places(array, kind.element):
         seed = seed if at is None else _value(array, 0, at, kind.element, seed)
     return seed
 
 
-def _map(content: bytes, kind: Map, seed: int) -> int:
+def _map(content: bytes, kind: MapType, seed: int) -> int:
     split = _WORD + _LONG.unpack_from(content)[0]
     if not _WORD <= split <= len(content):
         raise CodecError("map points beyond its row", offset=0)
@@ -154,10 +155,10 @@ def _map(content: bytes, kind: Map, seed: int) -> int:
     return seed
 
 
-def _places(array: bytes, kind: Type) -> list[int | None]:
+def _places(array: bytes, kind: DataType) -> list[int | None]:
     """Returns where each element of an array lies, `None` for a null."""
     count = _LONG.unpack_from(array)[0]
-    width = kind.layout.size if isinstance(kind, Fixed) else _WORD
+    width = element_width(kind)
     start = _WORD + (count + 63) // 64 * _WORD
     if not 0 <= count < _MOST_ELEMENTS or start + width * count > len(array):
         raise CodecError(f"array of {count} elements in {len(array)} bytes", offset=0)

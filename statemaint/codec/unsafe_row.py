@@ -30,6 +30,7 @@ from statemaint.codec.data_type import (
     DecimalType,
     MapType,
     StructType,
+    element_width,
 )
 from statemaint.errors import CodecError
 
@@ -45,13 +46,7 @@ _Word = Callable[[bytes, int], Value]
 _Part = Callable[[bytes, int, int], Value]
 
 _LONG, _POINTER, _CALENDAR = struct.Struct("<q"), struct.Struct("<II"), struct.Struct("<iiq")
-_WORDS = {
-    "boolean": struct.Struct("<?"), "byte": struct.Struct("<b"), "short": struct.Struct("<h"),
-    "integer": struct.Struct("<i"), "long": _LONG, "float": struct.Struct("<f"),
-    "double": struct.Struct("<d"), "date": struct.Struct("<i"), "timestamp": _LONG,
-    "timestamp_ntz": _LONG, "year-month": struct.Struct("<i"), "day-time": _LONG,
-}  # fmt: skip
-_INLINE_DIGITS, _MOST_DECIMAL_BYTES = 18, 16
+_MOST_DECIMAL_BYTES = 16
 _EXACT = Context(prec=60)
 _WIDTH = 8
 
@@ -128,10 +123,10 @@ def _word_reader(kind: DataType) -> _Word | None:
     match kind:
         case AtomicType("void"):
             return lambda _data, _at: None
-        case AtomicType(name) if name in _WORDS:
-            unpack = _WORDS[name].unpack_from
+        case AtomicType() if kind.layout:
+            unpack = kind.layout.unpack_from
             return lambda data, at: unpack(data, at)[0]
-        case DecimalType(precision, scale) if precision <= _INLINE_DIGITS:
+        case DecimalType(_, scale) if kind.long:
             return lambda data, at: _scaled(_LONG.unpack_from(data, at)[0], scale)
         case _:
             return None
@@ -180,7 +175,7 @@ def _calendar(data: bytes, at: int, size: int) -> tuple[int, int, int]:
 
 def _array_reader(element: DataType) -> _Part:
     reader = _field_reader(element)
-    width = _element_width(element)
+    width = element_width(element)
 
     def read(data: bytes, base: int, size: int) -> Value:
         count = _long(data, base, size)
@@ -196,12 +191,6 @@ def _array_reader(element: DataType) -> _Part:
         )
 
     return read
-
-
-def _element_width(element: DataType) -> int:
-    if isinstance(element, AtomicType) and element.name in _WORDS:
-        return _WORDS[element.name].size
-    return _WIDTH
 
 
 def _map_reader(keys: _Part, values: _Part) -> _Part:

@@ -16,19 +16,19 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal as Number
+from decimal import Decimal
 from typing import Any, assert_never
 
-from statemaint.codec.sql_types import (
-    Array,
-    Bytes,
-    Decimal,
-    Fixed,
+from statemaint.codec.data_type import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    DecimalType,
     Json,
-    Map,
-    Struct,
-    Type,
-    Void,
+    MapType,
+    StructType,
+    element_width,
+    must_be_writable,
     parse_struct,
 )
 from statemaint.errors import CodecError, ConfigError
@@ -66,7 +66,7 @@ class RowWriter:
         Raises:
             CodecError: when it has a type that cannot be written.
         """
-        self.struct = parse_struct(schema)
+        self.struct = must_be_writable(parse_struct(schema))
         self._normalize = normalize
 
     def write(self, values: Values) -> bytes:
@@ -82,7 +82,7 @@ class RowWriter:
         """
         return self._row(values, self.struct)
 
-    def _row(self, values: Values, kind: Struct) -> bytes:
+    def _row(self, values: Values, kind: StructType) -> bytes:
         columns = _columns(values, kind)
         parts = _Parts(bytearray(_bitset(len(columns)) + _WORD * len(columns)), 0)
         start = _bitset(len(columns))
@@ -96,42 +96,42 @@ class RowWriter:
                 raise ConfigError(f"column {field.name!r}: {error}") from error
         return parts.whole()
 
-    def _word(self, parts: "_Parts", at: int, value: Any, kind: Type) -> None:
+    def _word(self, parts: "_Parts", at: int, value: Any, kind: DataType) -> None:
         """Writes a column's word, and what it points to."""
-        if isinstance(kind, Decimal) and not kind.long:
+        if isinstance(kind, DecimalType) and not kind.long:
             found = b"" if value is None else _big_endian(_unscaled(value, kind))
             parts.point(at, found, room=_BIG_DECIMAL)
         elif value is not None:
             self._element(parts, at, value, kind)
 
-    def _element(self, parts: "_Parts", at: int, value: Any, kind: Type) -> None:
+    def _element(self, parts: "_Parts", at: int, value: Any, kind: DataType) -> None:
         match kind:
-            case Fixed():
-                kind.layout.pack_into(parts.head, at, self._fixed(value, kind.name))
-            case Decimal() if kind.long:
-                _LONG.pack_into(parts.head, at, _unscaled(value, kind))
-            case Void():
+            case AtomicType("void"):
                 raise ConfigError("void has no value but None")
+            case AtomicType(name) if kind.layout:
+                kind.layout.pack_into(parts.head, at, self._fixed(value, name))
+            case DecimalType() if kind.long:
+                _LONG.pack_into(parts.head, at, _unscaled(value, kind))
             case _:
                 parts.point(at, self._varied(value, kind))
 
-    def _varied(self, value: Any, kind: Decimal | Bytes | Array | Map | Struct) -> bytes:
+    def _varied(self, value: Any, kind: DataType) -> bytes:
         match kind:
-            case Bytes():
-                return _encoded(value, kind)
-            case Decimal():
+            case AtomicType(name):
+                return _encoded(value, name)
+            case DecimalType():
                 return _big_endian(_unscaled(value, kind))
-            case Struct():
+            case StructType():
                 return self._row(value, kind)
-            case Array():
+            case ArrayType():
                 return self._array(list(value), kind.element, nullable=kind.nullable)
-            case Map():
+            case MapType():
                 return self._map(value, kind)
             case _:
                 assert_never(kind)
 
-    def _array(self, values: list[Any], kind: Type, *, nullable: bool) -> bytes:
-        width = _width(kind)
+    def _array(self, values: list[Any], kind: DataType, *, nullable: bool) -> bytes:
+        width = element_width(kind)
         start = _WORD + _bitset(len(values))
         parts = _Parts(bytearray(start + _padded(width * len(values))), _WORD)
         _LONG.pack_into(parts.head, 0, len(values))
@@ -143,7 +143,7 @@ class RowWriter:
                 self._element(parts, start + width * number, value, kind)
         return parts.whole()
 
-    def _map(self, value: Any, kind: Map) -> bytes:
+    def _map(self, value: Any, kind: MapType) -> bytes:
         pairs = list(value.items() if isinstance(value, Mapping) else value)
         keys = self._array([key for key, _ in pairs], kind.key, nullable=False)
         values = self._array([one for _, one in pairs], kind.value, nullable=kind.nullable)
@@ -199,7 +199,7 @@ def encode_row(values: Values, schema: Json) -> bytes:
     return RowWriter(schema).write(values)
 
 
-def prefix_of(row: bytes, kind: Struct, columns: int) -> bytes:
+def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
     """Returns the row of the first columns of a row, as Spark's projection would write it.
 
     Raises:
@@ -212,7 +212,10 @@ def prefix_of(row: bytes, kind: Struct, columns: int) -> bytes:
         word = row[old + _WORD * number :][:_WORD]
         if len(word) < _WORD:
             raise CodecError(f"row of {len(row)} bytes is too short", offset=0)
-        at, big = start + _WORD * number, isinstance(field.type, Decimal) and not field.type.long
+        at, big = (
+            start + _WORD * number,
+            isinstance(field.type, DecimalType) and not field.type.long,
+        )
         null = row[number // 8] >> number % 8 & 1
         if null:
             parts.null(number)
@@ -224,9 +227,15 @@ def prefix_of(row: bytes, kind: Struct, columns: int) -> bytes:
     return parts.whole()
 
 
-def is_fixed(kind: Type) -> bool:
+def is_fixed(kind: DataType) -> bool:
     """Tells whether a word holds the value itself."""
-    return isinstance(kind, Fixed | Void) or (isinstance(kind, Decimal) and kind.long)
+    match kind:
+        case AtomicType(name):
+            return name == "void" or kind.layout is not None
+        case DecimalType():
+            return kind.long
+        case _:
+            return False
 
 
 def pointed(row: bytes, base: int, at: int) -> bytes:
@@ -243,7 +252,7 @@ def pointed(row: bytes, base: int, at: int) -> bytes:
     return row[base + offset : base + offset + size]
 
 
-def _columns(values: Values, kind: Struct) -> list[Any]:
+def _columns(values: Values, kind: StructType) -> list[Any]:
     names = [field.name for field in kind.fields]
     if isinstance(values, Mapping):
         if set(values) != set(names):
@@ -266,15 +275,15 @@ def _instance(value: Any, kind: Any) -> Any:
     return value
 
 
-def _encoded(value: Any, kind: Bytes) -> bytes:
-    if kind.text:
+def _encoded(value: Any, name: str) -> bytes:
+    if name == "string":
         return str(_instance(value, str)).encode()
     return bytes(_instance(value, (bytes, bytearray, memoryview)))
 
 
-def _unscaled(value: Any, kind: Decimal) -> int:
+def _unscaled(value: Any, kind: DecimalType) -> int:
     """Returns a decimal without its point, exactly: a value is never rounded."""
-    number = Number(_instance(value, (Number, int)))
+    number = Decimal(_instance(value, (Decimal, int)))
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _MOST_EXPONENT:
         raise ConfigError(f"{value} is no decimal number of Spark's")
@@ -294,10 +303,6 @@ def _big_endian(number: int) -> bytes:
     """Returns what Java's `BigInteger.toByteArray` does: as few bytes as hold the sign, too."""
     magnitude = number if number >= 0 else ~number
     return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
-
-
-def _width(kind: Type) -> int:
-    return kind.layout.size if isinstance(kind, Fixed) else _WORD
 
 
 def _bitset(count: int) -> int:

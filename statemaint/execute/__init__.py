@@ -2,6 +2,9 @@
 
 from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit
+from statemaint.execute.compaction import Window
+from statemaint.execute.compaction import compact as compact_ledger
+from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.execute import execute
 from statemaint.execute.lease import Fence, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
@@ -19,11 +22,14 @@ __all__ = [
     "Ledger",
     "Neighbours",
     "Restored",
+    "Window",
+    "compact_ledger",
     "empty_trash",
     "end_earlier",
     "execute",
     "expired_trash",
     "leased",
+    "ledger_is_due",
     "mend",
     "must_be_in_trash",
     "must_stand",

@@ -15,12 +15,14 @@ from dataclasses import asdict, dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
-from statemaint.errors import CodecError, NotFoundError
+from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
 # How long a maintainer that died keeps others out. A live one renews three times as often.
 SECONDS = 60.0
+# Each is lost to another run only, or to what is no lease.
+MOST_ATTEMPTS = 20
 # No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
 _LONGEST, _ORDINARY = 3600.0, 600.0
 _DIGITS = 10
@@ -109,15 +111,17 @@ def newest(storage: Storage) -> Claim | None:
     """Returns the claim of the highest number, whether or not it has ended.
 
     Raises:
-        StorageError: when the storage fails.
+        StorageError: when the storage fails, or lists what it does not have.
     """
-    number = newest_number(storage)
-    if not number:
-        return None
-    try:
-        return claim_of(storage, number)
-    except NotFoundError:  # taken over and cleared away since it was listed
-        return newest(storage)
+    number = 0
+    for _ in range(MOST_ATTEMPTS):
+        if not (number := newest_number(storage)):
+            return None
+        try:
+            return claim_of(storage, number)
+        except NotFoundError:  # taken over and cleared away since it was listed
+            continue
+    raise StorageError(path_of(number), "it is listed, and cannot be read")
 
 
 def newest_number(storage: Storage) -> int:

@@ -3,15 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from statemaint.execute.manifest import read_lines
+from statemaint.execute.segments import UNDO, Line, ledger_of, read_ledger
 from statemaint.model.ids import UnitId, run_folder
 from statemaint.plan import MendVerb
 from statemaint.storage import Storage
 
-FOLDER = "_statemaint/ledger"
-_GONE = ("delete", "remove")
+GONE = ("delete", "remove")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +22,7 @@ class Restored:
         modified: the time that it had before it was moved away.
         crc32c: of its bytes; `None` where they were not read, since a move keeps the time there.
         time: when it was noted.
+        fence: that the undo held; 0 without one.
     """
 
     run: str
@@ -31,6 +30,7 @@ class Restored:
     modified: float | None
     crc32c: int | None
     time: float
+    fence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,15 @@ class Deeds:
         """Returns the first note that an undo of this run was about to bring a file back."""
         found = [one for one in self.restored.get(path, ()) if one.run == self.run]
         return found[0] if found else None
+
+    def restored_since(self, path: str) -> tuple[Restored, ...]:
+        """Returns the notes of a file that are younger than this run's last removal of anything.
+
+        What an undo had brought back before that is what this run found, and says nothing of today.
+        """
+        mine = self._fence
+        found = self.restored.get(path, ())
+        return tuple(one for one in found if mine is None or one.fence > mine)
 
     def removed_again(self, path: str) -> bool:
         """Returns whether a later run removed a file, which this run had moved away."""
@@ -93,18 +102,16 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
         StorageError: when the storage fails.
     """
     restored: dict[str, list[Restored]] = defaultdict(list)
-    for line in read_lines(storage, f"{FOLDER}/undo.jsonl"):
-        if isinstance(path := line.get("path"), str):
-            restored[path].append(_restored(line))
-    names = [*MendVerb, *(f"{one.operator}/{one.partition}" for one in sorted(units))]
+    for line in read_ledger(storage, UNDO):
+        restored[line.path].append(_restored(line))
     removed: dict[str, list[tuple[int, str]]] = defaultdict(list)
     written = set()
-    for name in names:
-        for line in read_lines(storage, f"{FOLDER}/{name}.jsonl"):
-            if line.get("action") in _GONE:
-                removed[str(line.get("path"))].append((_fence(line), _run(line, "run")))
-            elif line.get("action") == "write_snapshot":
-                written.add(str(line.get("path")))
+    for ledger in (*MendVerb, *map(ledger_of, sorted(units))):
+        for line in read_ledger(storage, ledger):
+            if line.fields.get("action") in GONE:
+                removed[line.path].append((line.fence, line.run))
+            elif line.fields.get("action") == "write_snapshot":
+                written.add(line.path)
     return Deeds(
         run_folder(run),
         {path: tuple(found) for path, found in restored.items()},
@@ -113,22 +120,19 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     )
 
 
-def _run(line: Mapping[str, Any], name: str) -> str:
-    return run_folder(str(line.get(name)))
-
-
-def _fence(line: Mapping[str, Any]) -> int:
-    found = line.get("fence")
-    return found if isinstance(found, int) else 0
-
-
-def _restored(line: Mapping[str, Any]) -> Restored:
-    size, modified = line.get("bytes"), line.get("modified")
-    crc32c, time = line.get("crc32c"), line.get("time")
+def _restored(line: Line) -> Restored:
+    size, modified = line.fields.get("bytes"), line.fields.get("modified")
+    crc32c = line.fields.get("crc32c")
     return Restored(
-        _run(line, "of"),
+        restored_of(line),
         size if isinstance(size, int) else -1,
         modified if isinstance(modified, int | float) else None,
         crc32c if isinstance(crc32c, int) else None,
-        time if isinstance(time, int | float) else 0.0,
+        line.time or 0.0,
+        line.fence,
     )
+
+
+def restored_of(line: Line) -> str:
+    """Returns the folder of the run that had moved away what an undo was to bring back."""
+    return run_folder(str(line.fields.get("of")))

@@ -183,7 +183,7 @@ class _Rollback:
         if entry is None or not self.same(seen, entry):
             return False
         unmoved = entry.modified is not None and entry.modified == seen.entry.modified
-        return unmoved or seen.path in self.deeds.restored
+        return unmoved or bool(self.deeds.restored_since(seen.path))
 
     def _is_half_way(self, entry: Entry) -> bool:
         """Returns whether a file has two names since a move was cut short, or was done twice.
@@ -218,9 +218,8 @@ class _Rollback:
 
         A rollback that was killed in the middle of a move leaves that file to the next one.
         """
-        others = (
-            one for one in self.deeds.restored.get(entry.path, ()) if one.run != self.deeds.run
-        )
+        since = self.deeds.restored_since(entry.path)
+        others = (one for one in since if one.run != self.deeds.run)
         return any(
             entry.modified is not None
             and (entry.modified == one.modified or entry.modified >= one.time)

@@ -12,7 +12,7 @@ else gets the lease before `QUIET` seconds have passed.
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Lock, Thread
 
@@ -25,7 +25,9 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.execute.claims import (
+    FOLDER,
     LAST,
+    MOST_ATTEMPTS,
     SECONDS,
     Claim,
     Holder,
@@ -99,6 +101,22 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
             "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
             "maintainers could run at once",
         )
+    for _ in range(MOST_ATTEMPTS):
+        found = _acquired(storage, holder, seconds)
+        if isinstance(found, Lease):
+            return found
+        lost = found
+    raise _no_lease(lost)
+
+
+def _no_lease(why: Exception) -> StorageError:
+    detail = f"no lease can be taken, something that is no lease may have its name: {why}"
+    return StorageError(FOLDER, detail)
+
+
+def _acquired(
+    storage: Storage, holder: Holder, seconds: float
+) -> "Lease | AlreadyExistsError | LeaseLostError":
     current = newest(storage)
     now = storage.now()
     if current and current.holder.follows(holder):
@@ -111,8 +129,8 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
         if current and held:
             return Lease(storage, current, seconds).renewed()
         return Lease(storage, _next(storage, current, holder, now + seconds), seconds).created()
-    except (AlreadyExistsError, LeaseLostError):  # another was quicker: it holds it, or shares it
-        return acquire(storage, holder, seconds=seconds)
+    except (AlreadyExistsError, LeaseLostError) as error:
+        return error  # another was quicker: it holds it, or shares it
 
 
 def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: float) -> Claim:
@@ -137,16 +155,24 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
     Raises:
         StorageError: when the storage fails.
     """
-    while (current := newest(storage)) and holder.follows(current.holder):
+    for _ in range(MOST_ATTEMPTS):
+        current = newest(storage)
+        if current is None or not holder.follows(current.holder):
+            return
         if current.ended or current.number == LAST:
             return
         mark = _mark(storage, current.number + 1, holder)
-        with suppress(AlreadyExistsError):  # the earlier attempt went on, or another run has it
+        try:
             storage.write(mark.path, [mark.content])
+        except AlreadyExistsError as error:  # the earlier attempt went on, or another run has it
+            lost = error
+        else:
             _log.warning(
                 "%s: ended the lease of %s, attempt %d at run %s; this is attempt %d",
                 storage.root, current.owner, current.holder.attempt, holder.name, holder.attempt,
             )  # fmt: skip
+            return
+    raise _no_lease(lost)
 
 
 def _mark(storage: Storage, number: int, holder: Holder) -> Claim:

@@ -1,18 +1,20 @@
 """The ledger: what was written and deleted, why, and what is proved of each snapshot (S18).
 
-    _statemaint/ledger/<op>/<partition>.jsonl          a line for each action, only ever appended to
-    _statemaint/attestations/<op>/<partition>/<store>.json    replaced as a whole
+    _statemaint/ledger/<op>/<partition>/...                      see `segments`: a line an action
+    _statemaint/attestations/<op>/<partition>/<store>.json       replaced as a whole
 
 A deletion's line is durable before the file goes: after a crash the ledger may name a file that is
 still there, which the next run deletes and names again, but never misses one that is gone.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from statemaint.execute.lease import Fence
+from statemaint.execute.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
@@ -50,11 +52,13 @@ class Ledger:
         storage: where the checkpoint lives.
         run: the run's id.
         fence: the lease that it works under.
+        numbers: of its pages.
     """
 
     storage: Storage
     run: str
     fence: Fence = field(default_factory=Fence)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
         """Notes files of one store that are about to be deleted, or to go to the trash."""
@@ -62,12 +66,12 @@ class Ledger:
         lines = [
             self._line({**action_json(one), "bytes": one.entry.size, **how}) for one in deletes
         ]
-        self._append(deletes[0].store, lines)
+        self._add(ledger_of(deletes[0].store.unit), lines)
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
         """Notes files that are about to be brought back from a run's trash."""
         lines = [self._line({"action": "restore", **one, "of": run}) for one in files]
-        self.storage.append("_statemaint/ledger/undo.jsonl", b"".join(lines))
+        self._add(UNDO, lines)
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
         """Notes files that are about to go to the trash because somebody asked for it."""
@@ -78,7 +82,7 @@ class Ledger:
             )
             for one in removes
         ]  # fmt: skip
-        self.storage.append(f"_statemaint/ledger/{verb}.jsonl", b"".join(lines))
+        self._add(verb, lines)
 
     def proved(
         self,
@@ -97,7 +101,8 @@ class Ledger:
             "checksum": checksum.path if checksum else None,
             **({"parts": [one.path for one in parts]} if parts else {}),
         }
-        self._append(action.store, [self._line({**action_json(action), **fields})])
+        line = self._line({**action_json(action), **fields})
+        self._add(ledger_of(action.store.unit), [line])
         if proof:  # last, since deletions rely on it: whatever they rely on is in the ledger
             self.knows(action.store, known)
 
@@ -116,6 +121,5 @@ class Ledger:
         }
         return json.dumps(stamped).encode() + b"\n"
 
-    def _append(self, store: StoreId, lines: list[bytes]) -> None:
-        path = f"_statemaint/ledger/{store.operator}/{store.partition}.jsonl"
-        self.storage.append(path, b"".join(lines))
+    def _add(self, ledger: str, lines: list[bytes]) -> None:
+        add_segment(self.storage, ledger, page_of(self.run, next(self.numbers)), lines)

@@ -2,31 +2,38 @@
 
     _statemaint/trash/<run>/manifest/<name>.jsonl    a line for each file, before it is moved
 
+    <op>-<partition>.page-<number>   maintenance: a page of deletions, written once
+    repair, rollback                 all that the run moves
+
     path, bytes, modified   the file as it was listed, with its crc32c where it was read
     until                   how long it is kept at least
     beside                  on a checksum whose file stays: that file
     stale                   a snapshot that did not hold the state of the log: never put back
-    world                   on the first line of each store: its log, as the run saw it
+    world                   on the first line of each store: its log, as the run saw it; for all
+                            lines of that store that follow, on further pages as well
     logs                    on the first line of a rollback: the query's logs, as they were
 
-Manifests of earlier builds have `path`, `bytes` and `until` only. A line that cannot be read moved
+Earlier builds appended all pages to `<op>-<partition>`, and the first of them noted `path`, `bytes`
+and `until` only. A line that cannot be read moved
 no file, and one whose world cannot be read is taken for one that has none.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO
+from typing import Any
 
-from statemaint.errors import NotFoundError
+from statemaint.execute.json_lines import read_lines
 from statemaint.listing import Entry
-from statemaint.model.ids import run_folder
+from statemaint.model.ids import UnitId, run_folder
 from statemaint.plan import MendVerb
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 MANIFEST = "manifest"
-_LONGEST_LINE = 1 << 26  # the world of a store of a million files
+_PAGE = re.compile(r"(?P<operator>[0-9]+)-(?P<partition>[0-9]+)\.page-(?P<number>[0-9]{6})\.jsonl")
 _OF_ROLLBACK = f"{MendVerb.ROLLBACK.value}.jsonl"
 
 
@@ -142,6 +149,25 @@ def manifest_path(run: str, name: str) -> str:
     return f"{folder_of(run)}/{MANIFEST}/{name}.jsonl"
 
 
+def page_name(unit: UnitId, number: int) -> str:
+    """Returns the name of one page of a partition's manifest; names sort as the pages do."""
+    return f"{unit.operator}-{unit.partition}.page-{number:06}"
+
+
+def newest_pages(storage: Storage, run: str) -> Counter[UnitId]:
+    """Returns the number of each partition's newest page, which an earlier attempt has written.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    newest: Counter[UnitId] = Counter()
+    for entry in storage.list(f"{folder_of(run)}/{MANIFEST}"):
+        if page := _PAGE.fullmatch(entry.name):
+            unit = UnitId(int(page["operator"]), int(page["partition"]))
+            newest[unit] = max(newest[unit], int(page["number"]))
+    return newest
+
+
 # -- writing
 
 
@@ -208,45 +234,23 @@ def contents(storage: Storage, run: str) -> Contents:
             files[path] = entry
     found = Contents(run, tuple(sorted(manifests)), files)
     notes: dict[str, Note] = {}
+    worlds: dict[str, StoreWorld] = {}
     logs = None
     for manifest in found.manifests:
         lines = read_lines(storage, manifest.path)
-        _read_notes(lines, manifest.modified, notes)
+        _read_notes(lines, manifest.modified, notes, worlds)
         logs = logs or next((one for line in lines if (one := _parsed_logs(line))), None)
     of_rollback = any(one.name == _OF_ROLLBACK for one in found.manifests)
     return replace(found, notes=notes, of_rollback=of_rollback, logs=logs)
 
 
-def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
-    """Returns the lines of a manifest or a ledger; one that a crash cut short is left out.
-
-    Raises:
-        StorageError: when the storage fails.
-    """
-    try:
-        with storage.open(path) as stream:
-            return [one for line in _lines(stream) if (one := _fields(line)) is not None]
-    except NotFoundError:
-        return []
-
-
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: stream.readline(_LONGEST_LINE), b"")
-
-
-def _fields(line: bytes) -> dict[str, Any] | None:
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None
-
-
 def _read_notes(
-    lines: Iterable[Mapping[str, Any]], since: float | None, notes: dict[str, Note]
+    lines: Iterable[Mapping[str, Any]],
+    since: float | None,
+    notes: dict[str, Note],
+    worlds: dict[str, StoreWorld],
 ) -> None:
     """Adds what the lines say; a file that was noted twice went when the later line says."""
-    worlds: dict[str, StoreWorld] = {}
     for line in lines:
         path = line.get("path")
         if not isinstance(path, str):

@@ -1,19 +1,20 @@
 """What was deleted, for a while: a folder a run, and the way back (S17).
 
-    _statemaint/trash/<run>/manifest/<name>.jsonl    a line for each file, before it goes
+    _statemaint/trash/<run>/manifest/...             a line for each file, before it goes
     _statemaint/trash/<run>/<path>                   the file, under its old path
 
 A line says until when the file is kept at least, and in what world it was. What empties the trash
 goes by the lines and not by the policy of the day, and so does an undo.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from statemaint.errors import (
     AlreadyExistsError,
+    CodecError,
     ConfigError,
     NotFoundError,
     Superseded,
@@ -22,6 +23,7 @@ from statemaint.errors import (
 from statemaint.execute.deeds import Deeds, read_deeds
 from statemaint.execute.fit import staying, units_of
 from statemaint.execute.fit_rollback import must_fit
+from statemaint.execute.json_lines import read_lines
 from statemaint.execute.manifest import (
     FOLDER,
     MANIFEST,
@@ -32,7 +34,8 @@ from statemaint.execute.manifest import (
     contents,
     folder_of,
     manifest_path,
-    read_lines,
+    newest_pages,
+    page_name,
     render,
 )
 from statemaint.execute.neighbours import Neighbours
@@ -41,6 +44,7 @@ from statemaint.execute.world import fingerprint, maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta, classify_any, side_file
+from statemaint.model.ids import UnitId
 from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
 
@@ -65,7 +69,7 @@ class Restored:
         return not self.reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Trash:
     """The trash of one run.
 
@@ -73,11 +77,13 @@ class Trash:
         storage: where the checkpoint lives.
         run: the run's id.
         seconds: how long its files are kept.
+        pages: the number of each partition's newest manifest page; `None` until one is written.
     """
 
     storage: Storage
     run: str
     seconds: float
+    pages: Counter[UnitId] | None = None
 
     @property
     def until(self) -> float:
@@ -118,9 +124,15 @@ class Trash:
             StorageError: when the storage fails.
         """
         world = maintained(self.storage, store, target, gone) if store else None
-        until, unit = self.until, deletes[0].store
+        until = self.until
         notes = [Note(Seen(one.entry), until, world=world, stale=_is_stale(one)) for one in deletes]
-        self.announce(notes, f"{unit.operator}-{unit.partition}")
+        self.announce(notes, self._next_page(deletes[0].store.unit))
+
+    def _next_page(self, unit: UnitId) -> str:
+        if self.pages is None:
+            self.pages = newest_pages(self.storage, self.run)
+        self.pages[unit] += 1
+        return page_name(unit, self.pages[unit])
 
     def announce(self, notes: Sequence[Note], name: str, logs: LogWorld | None = None) -> None:
         """Adds files to a manifest of the run, in the order in which they will be moved.
@@ -329,8 +341,9 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
         by_run[entry.path.split("/")[2]].append(entry)
     found: list[str] = []
     for run, entries in sorted(by_run.items()):
-        folder = f"{FOLDER}/{run}/{MANIFEST}/"
-        manifests = [one.path for one in entries if one.path.startswith(folder)]
+        folder = f"{FOLDER}/{run}/{MANIFEST}/"  # where a crash may leave a temp file as well
+        there = [one for one in entries if one.path.startswith(folder)]
+        manifests = [one.path for one in there if not one.name.startswith(".")]
         if manifests and all(_expired(storage, path, now) for path in manifests):
             found += [one.path for one in entries if one.path not in manifests]
             found += manifests
@@ -351,6 +364,9 @@ def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object
 
 def _expired(storage: Storage, path: str, now: float) -> bool:
     """Tells whether every line has expired; one that cannot be read has not."""
-    lines = read_lines(storage, path)
+    try:
+        lines = read_lines(storage, path)
+    except CodecError:
+        return False
     times = [line.get("until") for line in lines]
     return bool(times) and all(isinstance(one, int | float) and one <= now for one in times)

@@ -6,6 +6,7 @@ from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import Holder, leased
 from statemaint.maintain.maintain import OnOutcome, Work, new_run_id
 from statemaint.maintain.planning import plan_checkpoint
+from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Plan, Request
@@ -72,7 +73,9 @@ def apply(
     must_be_checkpoint(storage)
     work = Work(storage, run or new_run_id(storage.now()))
     with leased(storage, Holder(work.run)) as lease:
-        return work.carry_out(_same(storage, asked, skew=lease.skew), lease, on_outcome)
+        report = work.carry_out(_same(storage, asked, skew=lease.skew), lease, on_outcome)
+        tidy(storage, lease)
+        return report
 
 
 def _same(storage: Storage, asked: PlanFile, *, skew: float) -> Plan:

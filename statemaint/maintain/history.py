@@ -1,11 +1,14 @@
 """The runs that changed a checkpoint, as they noted themselves.
 
 _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
+
+Remembered are the newest runs, those whose trash is kept, and all that are younger than such a one.
 """
 
 import logging
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
@@ -17,7 +20,8 @@ from statemaint.errors import (
     StatemaintError,
     StorageError,
 )
-from statemaint.execute import Fence, Restored, trashed_runs
+from statemaint.execute import Fence, Restored, Window, trashed_runs
+from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
 from statemaint.report import Halted, Report, Skipped, SnapshotWritten
@@ -25,6 +29,8 @@ from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
+# How many runs are remembered, however old they are.
+MOST_RUNS = 100
 
 _log = logging.getLogger(__name__)
 
@@ -204,6 +210,44 @@ def _task(request: Request) -> str:
     return "_".join(parts) or "all"
 
 
+def remembered(storage: Storage) -> Window:
+    """Returns the runs that are remembered.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    times: dict[str, float] = {}
+    for entry in storage.list(FOLDER):
+        run, time = _run_of(entry), entry.modified or 0.0
+        times[run] = min(time, times.get(run, time))
+    newest = sorted(times, key=lambda run: (times[run], run))[-MOST_RUNS:]
+    since = times[newest[0]] if len(newest) < len(times) else -math.inf
+    return Window(frozenset(newest), since, trashed_runs(storage))
+
+
+def forget(storage: Storage, window: Window, *, before: Callable[[], object]) -> None:
+    """Deletes the notes of the runs that are not remembered.
+
+    Args:
+        storage: where the checkpoint lives.
+        window: the runs that are.
+        before: is called ahead of each deletion; whatever it raises ends the work.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    old = [
+        entry.path
+        for entry in storage.list(FOLDER)
+        if not window.remembers(_run_of(entry)) and (entry.modified or 0.0) < window.begins
+    ]
+    storage.delete_all(old, before=before)
+
+
+def _run_of(entry: Entry) -> str:
+    return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]
+
+
 def list_runs(storage: Storage) -> tuple[Run, ...]:
     """Returns the runs that changed a checkpoint, the newest first.
 
@@ -213,12 +257,11 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
     """
     notes: dict[str, list[_Note]] = defaultdict(list)
     for entry in storage.list(FOLDER):
-        run, _, _ = entry.path.removeprefix(f"{FOLDER}/").partition("/")
         try:
             note = _Note.model_validate_json(storage.read(entry.path))
         except (ValidationError, NotFoundError, CodecError):
             continue
-        notes[run].append(note)
+        notes[_run_of(entry)].append(note)
     trashed, undone = trashed_runs(storage), _undone(notes)
     found = [
         _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from statemaint.codec.data_type import StructType, must_be_writable, parse_struct
 from statemaint.codec.murmur3 import hash_row, pmod
-from statemaint.codec.sql_types import Struct, parse_struct
 from statemaint.codec.state_row import (
     Bare,
     KeyEncoder,
@@ -44,7 +44,7 @@ class ShuffleKey:
     """
 
     row: Callable[[bytes], bytes]
-    kind: Struct
+    kind: StructType
     columns: int
 
     def bytes_of(self, key: bytes) -> bytes:
@@ -70,7 +70,7 @@ def shuffle_key(
         families: the bytes of the column family's number in front of each key.
     """
     try:
-        kind = parse_struct(stored.key)
+        kind = must_be_writable(parse_struct(stored.key))
     except CodecError:
         return None  # of a type that hashes in another way, such as text with a collation
     columns = _columns(operator, name, kind)
@@ -81,7 +81,7 @@ def shuffle_key(
     return ShuffleKey(row, within, columns) if columns <= len(within.fields) else None
 
 
-def _columns(operator: Operator | None, name: str, kind: Struct) -> int:
+def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
     """Returns how many columns of a key decide; 0 where that is unknown."""
     side, _, rest = name.partition("-")
     if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
@@ -94,10 +94,10 @@ def _columns(operator: Operator | None, name: str, kind: Struct) -> int:
 
 
 def _row_in(
-    encoder: KeyEncoder, families: int, kind: Struct
-) -> tuple[Callable[[bytes], bytes], Struct] | None:
+    encoder: KeyEncoder, families: int, kind: StructType
+) -> tuple[Callable[[bytes], bytes], StructType] | None:
     """Returns what cuts the row with the first columns out of a key, and its columns."""
-    first, but_last = families + 1, Struct(kind.fields[:-1])
+    first, but_last = families + 1, StructType(kind.fields[:-1])
     match encoder:
         case Bare():
             return (lambda key: key), kind
@@ -105,7 +105,7 @@ def _row_in(
             return (lambda key: key[first:]), kind
         case PrefixScan(columns):
             begin = families + _INT.size
-            front = Struct(kind.fields[:columns])
+            front = StructType(kind.fields[:columns])
             return (lambda key: key[begin + 1 : begin + _size(key, families)]), front
         case TimestampFirst():
             return (lambda key: key[first + _MOMENT :]), but_last

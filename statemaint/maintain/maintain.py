@@ -21,6 +21,7 @@ from statemaint.execute import (
 )
 from statemaint.maintain.history import note_run
 from statemaint.maintain.planning import plan_checkpoint
+from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
@@ -83,6 +84,8 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
+        if holder is None:  # else `end_run` does
+            tidy(storage, lease)
         return report
 
 
@@ -119,7 +122,7 @@ def begin_run(storage: Storage, holder: Holder) -> None:
 
 
 def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
-    """Ends a run of several tasks: empties the trash, and ends the lease that they shared.
+    """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
 
     A task of it that is still at work stops before it goes on. For a few seconds, until it must
     have noticed, nobody gets the lease.
@@ -139,6 +142,7 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
         try:
             found = expired_trash(storage, storage.now()) if sound else ()
             empty_trash(storage, found, before=lease.check)
+            tidy(storage, lease)
         finally:
             lease.end()
 

@@ -17,10 +17,11 @@ and beside any of them there may be
     .<name>.crc                      Hadoop's side file, on local disk only
     <name>.crc  .<name>.crc.crc      Spark's checksum file (4.1+) and Hadoop's side file of it
     .<name>.<uuid>.tmp               an atomic write that is under way, or was killed
-    .<name>.<uuid>.TID<n>.tmp        the same of a task of Spark 4.3
+    .<name>.<uuid>.TID<n>.tmp        the same in a task
     ..<name>.<uuid>.tmp.crc          Hadoop's side file of either
 
-Everything else is unknown, and unknown files are kept (S11).
+Everything else is unknown, and unknown files are kept (S11). `docs/files.md` has all names, those
+of logs and metadata among them. Mirrors `CheckpointFileManager.generateTempPath`.
 """
 
 import re
@@ -104,11 +105,19 @@ def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
 StateFile = Delta | Snapshot | SharedFile | SideFile | TempFile | UnknownFile
 
 _VERSION = r"(?P<version>[1-9][0-9]{0,17})"
-_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_TASK = r"(?:\.TID[0-9]{1,19})?"
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_TEMP_END = rf"\.{UUID}(?:\.TID[0-9]{{1,19}})?\.tmp"
 _HDFS = rf"{_VERSION}\.(?P<kind>delta|snapshot)"
-_ROCKS = rf"{_VERSION}(?:_(?P<id>{_UUID}))?\.(?P<kind>changelog|zip)"
-_SHARED = rf"(?P<shared>[0-9]{{1,18}}-{_UUID}\.(?:sst|log))"
+_ROCKS = rf"{_VERSION}(?:_(?P<id>{UUID}))?\.(?P<kind>changelog|zip)"
+_SHARED = rf"(?P<shared>[0-9]{{1,18}}-{UUID}\.(?:sst|log))"
+
+
+def with_companions(name: str) -> str:
+    """Returns a pattern of a name and of what its atomic write and Hadoop put beside it.
+
+    For the files of the driver, which has no checksum files of its own.
+    """
+    return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
 
 class Names:
@@ -119,7 +128,7 @@ class Names:
         self._versioned = re.compile(versioned)
         self._owner = re.compile(owner)
         self._side = re.compile(rf"\.?(?P<owner>{owner})(?:\.crc)?\.crc")
-        self._temp = re.compile(rf"\.{{1,2}}(?:{owner})(?:\.crc)?\.{_UUID}{_TASK}\.tmp(?:\.crc)?")
+        self._temp = re.compile(rf"\.{{1,2}}(?:{owner})(?:\.crc)?{_TEMP_END}(?:\.crc)?")
 
     def classify(self, entry: Entry) -> StateFile:
         """Returns what a file of a store is, by its name alone."""

@@ -30,7 +30,7 @@ class AttestReason(StrEnum):
 
     BASE_OF_DELETION = "base_of_deletion"
     LOG_REPLACED = "log_replaced"  # since it was proved, or written
-    NEVER_PROVED = "never_proved"  # a run was killed before, and a newer one is made without it
+    NEVER_PROVED = "never_proved"  # a run was killed before it did, or found that it is wrong
 
 
 @unique

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot
 from statemaint.plan.actions import Attest, AttestReason, WriteSnapshot
 from statemaint.plan.staleness import Judgement, doubts_of
 
@@ -27,8 +28,9 @@ def comparisons(
     versions: Versions,
     writes: Iterable[WriteSnapshot],
     proved: Collection[int],
+    retained: tuple[int, int] | None,
 ) -> Iterator[Attest]:
-    """Yields the comparisons that come first: the log is in doubt, or may have been changed.
+    """Yields the comparisons that come first: the log is in doubt, or a snapshot of ours may be.
 
     Args:
         store: what is there.
@@ -36,29 +38,47 @@ def comparisons(
         versions: its files without stale snapshots.
         writes: the snapshots that are to be written.
         proved: the versions of snapshots whose proofs count.
+        retained: the first and the last version that a restart could ask for, where what it would
+            begin with is to be compared once.
     """
     for one in judgement.disputed:
         doubts = tuple(versions.deltas[version].entry for version in one.doubts)
         reason = AttestReason.LOG_REPLACED
         yield Attest(store.id, one.snapshot, one.instead, reason, doubts, one.why)
     disputed = {one.path for one in judgement.disputed}
-    for version in _passed_over(store, versions, writes, proved):
-        snapshot = versions.snapshots[version]
+    for snapshot in _unproved(store, versions, proved):
         if snapshot.entry.path not in disputed:
-            against = versions.from_log(version, proved=proved)
-            yield Attest(store.id, snapshot, against, AttestReason.NEVER_PROVED)
+            against = versions.from_log(snapshot.version, proved=proved)
+            asked = retained and against and _is_asked_for(store, versions, snapshot, *retained)
+            if asked or _passed_over(snapshot, writes):
+                yield Attest(store.id, snapshot, against, AttestReason.NEVER_PROVED)
 
 
-def _passed_over(
-    store: Store, versions: Versions, writes: Iterable[WriteSnapshot], proved: Collection[int]
-) -> Iterator[int]:
-    """Yields the versions of our snapshots that a run left unproved, and that are folded past.
+def _unproved(store: Store, versions: Versions, proved: Collection[int]) -> Iterator[Snapshot]:
+    """Yields the snapshots of ours that a run has left without a proof.
 
-    They may be all that tells that the log below them has been changed since.
+    It was killed, or found that what it had written is wrong.
     """
     ours = store.rocks.ours if store.rocks else store.written
-    chains = [(one.chain.start, one.version) for one in writes]
     for version, snapshot in sorted(versions.snapshots.items()):
-        over = any(start < version < end for start, end in chains)
-        if over and version not in proved and snapshot.entry.path in ours:
-            yield version
+        if version not in proved and snapshot.entry.path in ours:
+            yield snapshot
+
+
+def _is_asked_for(
+    store: Store, versions: Versions, snapshot: Snapshot, required: int, target: int
+) -> bool:
+    """Returns whether a restart may begin with a snapshot; only those that are surely ours count.
+
+    What lay there when we first wrote counts as ours as well, and may be a dozen of an executor's;
+    of these it is the newest alone.
+    """
+    lowest, newest = versions.base(required), versions.base(target)
+    first = lowest.version if lowest else 0
+    sure = snapshot == newest or store.rocks is not None or snapshot.version >= (store.since or 0)
+    return sure and first <= snapshot.version <= target
+
+
+def _passed_over(snapshot: Snapshot, writes: Iterable[WriteSnapshot]) -> bool:
+    """Returns whether a fold leads past a snapshot: the last that tells if the log was changed."""
+    return any(one.chain.start < snapshot.version < one.version for one in writes)

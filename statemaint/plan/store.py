@@ -115,6 +115,7 @@ class _Decision:
         self.proved = frozenset(self._proved())
         self.doubted = frozenset(in_doubt(store, judgement))
         self.writes = tuple(self._writes())
+        self.compared = tuple(self._compared())
         self.base = self._base()
         self.eventual = self._eventual()
 
@@ -129,8 +130,7 @@ class _Decision:
             if isinstance(fate, KeepReason)
         )
         actions: tuple[Action, ...] = (
-            *comparisons(self.store, self.judgement, self.versions, self.writes, self.proved),
-            *cleared, *self.writes, *attest, *deletes,
+            *self.compared, *cleared, *self.writes, *attest, *deletes,
         )  # fmt: skip
         base = self.base.entry.path if self.base else None
         return StorePlan(self.store, base, actions, kept, findings)
@@ -236,23 +236,24 @@ class _Decision:
         sure = [one for one in below if one.version not in self.doubted]
         trusted = [one for one in sure if self._older(one.entry, policy.grace)]
         if policy.grace == 0:
-            trusted += [self._planned(one.version) for one in self.writes if self._at_floor(one)]
+            written = (one.version for one in self.writes if one.version <= self.floor)
+            trusted += map(self._planned, written)
         return max(trusted, key=lambda one: one.version, default=None)
-
-    def _at_floor(self, write: WriteSnapshot) -> bool:
-        return write.version <= self.floor
 
     def _eventual(self) -> int:
         """Returns the version below which files go once every snapshot is old enough."""
-        below = [version for version in self.versions.snapshots if version <= self.floor]
-        below = [version for version in below if version not in self.doubted]
-        below += [write.version for write in self.writes if self._at_floor(write)]
+        below = {one for one in self.versions.snapshots if one <= self.floor} - self.doubted
+        below |= {write.version for write in self.writes if write.version <= self.floor}
         return min(max(below, default=0), self.window.floor)
+
+    def _compared(self) -> Iterator[Attest]:
+        window, found, versions = self.window, self.judgement, self.versions
+        retained = (window.required, window.target) if window.policy.verify else None
+        return comparisons(self.store, found, versions, self.writes, self.proved, retained)
 
     def _attest(self) -> tuple[Attest, ...]:
         base = self.base
-        planned = {write.path for write in self.writes}
-        planned |= {one.path for one in self.judgement.disputed}
+        planned = {one.path for one in self.writes} | {one.path for one in self.compared}
         if base is None or base.entry.path in planned or base.version in self.proved:
             return ()
         against = self.versions.from_log(base.version, proved=self.proved)

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from statemaint.codec import records
+from statemaint.codec.data_type import Json, must_be_writable, parse_struct
 from statemaint.codec.records import Record
-from statemaint.codec.sql_types import Json, parse_struct
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
 from statemaint.execute import Neighbours
 from statemaint.model.ids import StoreId
@@ -296,4 +296,4 @@ def _prefix(key_schema: Json | None, columns: int) -> KeyPrefix | None:
         return None
     if key_schema is None:
         raise ConfigError("a prefix needs the schema of the key")
-    return KeyPrefix(parse_struct(key_schema), columns)
+    return KeyPrefix(must_be_writable(parse_struct(key_schema)), columns)

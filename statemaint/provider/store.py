@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
+from statemaint.codec.data_type import StructType
 from statemaint.codec.records import Record
-from statemaint.codec.sql_types import Struct
 from statemaint.codec.unsafe_write import prefix_of
 from statemaint.errors import ConfigError
 
@@ -20,7 +20,7 @@ _WORD = 8
 class KeyPrefix:
     """How a prefix scan cuts keys: the key's columns, and how many of them are the prefix."""
 
-    key: Struct
+    key: StructType
     columns: int
 
     def of(self, key: bytes) -> bytes:

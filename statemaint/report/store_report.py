@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
+from itertools import groupby
 from typing import assert_never
 
 from statemaint.listing import Entry
@@ -26,12 +28,9 @@ _LATER = (KeepReason.GRACE, KeepReason.LIMIT)
 def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
     """Returns how a store came out of a run."""
     happened = tuple(outcomes)
-    after = plan.store
-    for outcome in happened:
-        after = _after(after, outcome)
     return StoreReport(
         before=plan.store,
-        after=after,
+        after=_after_all(plan.store, happened),
         state=StoreState.HALTED if plan.halted else _state(happened),
         outcomes=happened,
         findings=plan.findings + tuple(_new_findings(plan, happened)),
@@ -40,15 +39,22 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
     )
 
 
+def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
+    for deleting, some in groupby(outcomes, lambda one: isinstance(one, Deleted)):
+        if deleting:  # in one pass, however many
+            store = _without(store, {one.action.entry for one in some if isinstance(one, Deleted)})
+        else:
+            store = reduce(_after, some, store)
+    return store
+
+
 def _after(store: Store, outcome: Outcome) -> Store:
     match outcome:
         case SnapshotWritten(attestation=attestation):
             return _attested(_grown(store, outcome), attestation)
         case Attested(attestation=attestation):
             return _attested(store, attestation)
-        case Deleted(action=action):
-            return _without(store, action.entry)
-        case Halted() | Skipped():
+        case Deleted() | Halted() | Skipped():  # what is deleted, `_after_all` takes out
             return store
         case _:
             assert_never(outcome)
@@ -70,10 +76,11 @@ def _attested(store: Store, attestation: Attestation | None) -> Store:
     return replace(store, attestations=tuple(found), outdated=outdated)
 
 
-def _without(store: Store, entry: Entry) -> Store:
-    files = tuple(file for file in store.files if file.entry != entry)
-    attestations = tuple(one for one in store.attestations if one.path != entry.path)
-    outdated = tuple(one for one in store.outdated if one.path != entry.path)
+def _without(store: Store, gone: set[Entry]) -> Store:
+    paths = {entry.path for entry in gone}
+    files = tuple(file for file in store.files if file.entry not in gone)
+    attestations = tuple(one for one in store.attestations if one.path not in paths)
+    outdated = tuple(one for one in store.outdated if one.path not in paths)
     return replace(store, files=files, attestations=attestations, outdated=outdated)
 
 

@@ -1,12 +1,18 @@
 """Reading: from a storage to a `Checkpoint`. Nothing here decides or writes."""
 
-from statemaint.scan.attestations import attestation_path, parse_attestations, render_attestations
+from statemaint.scan.attestations import (
+    ATTESTATIONS,
+    attestation_path,
+    parse_attestations,
+    render_attestations,
+)
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
 from statemaint.scan.scan import must_be_checkpoint, scan
 
 __all__ = [
+    "ATTESTATIONS",
     "attestation_path",
     "fingerprint",
     "must_be_checkpoint",

@@ -20,9 +20,9 @@ from statemaint.model.ids import StoreId
 from statemaint.model.proof import RECORDS, Attestation, FileRecord
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 
-FOLDER = "_statemaint/attestations"
+ATTESTATIONS = "_statemaint/attestations"
 _OF_STORE = re.compile(
-    rf"{FOLDER}/(0|[1-9][0-9]{{0,8}})/(0|[1-9][0-9]{{0,8}})/([A-Za-z][A-Za-z0-9-]*)\.json"
+    rf"{ATTESTATIONS}/(0|[1-9][0-9]{{0,8}})/(0|[1-9][0-9]{{0,8}})/([A-Za-z][A-Za-z0-9-]*)\.json"
 )
 # 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
@@ -50,7 +50,7 @@ class Known:
 
 def attestation_path(store: StoreId) -> str:
     """Returns the path of a store's attestations, relative to the checkpoint."""
-    return f"{FOLDER}/{store.operator}/{store.partition}/{store.store}.json"
+    return f"{ATTESTATIONS}/{store.operator}/{store.partition}/{store.store}.json"
 
 
 def store_of(path: str) -> StoreId | None:

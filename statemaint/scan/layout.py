@@ -19,11 +19,13 @@ from statemaint.model.checkpoint import Operator, Provider
 from statemaint.model.files import (
     HDFS_NAMES,
     ROCKS_NAMES,
+    UUID,
     SharedFile,
     SideFile,
     StateFile,
     TempFile,
     UnknownFile,
+    with_companions,
 )
 from statemaint.model.ids import DEFAULT_STORE, StoreId
 
@@ -38,8 +40,18 @@ _FAMILIES = re.compile(rf"state/{_NUMBER}/_stateSchema/([A-Za-z][A-Za-z0-9-]*)/[
 _DIRECTORY = re.compile(
     rf"(state/{_NUMBER}/{_NUMBER}(?:/[A-Za-z][A-Za-z0-9-]*)?/[^/]+\.(?:delta|snapshot|changelog|zip))/.*"
 )
+_BATCH = r"(?:0|[1-9][0-9]{0,18})"
+_STORE = r"[A-Za-z][A-Za-z0-9-]*"
+_OF_OPERATOR = (
+    ("_metadata", "metadata"),
+    ("_metadata/v2", _BATCH),
+    (rf"0(?:/{_STORE})?/_metadata", "schema"),
+    (rf"_stateSchema/{_STORE}", rf"{_BATCH}_{UUID}"),
+)
 _KNOWN = re.compile(
-    rf"state/{_NUMBER}/(?:_metadata|_stateSchema|0/_metadata|0/[A-Za-z][A-Za-z0-9-]*/_metadata)/.*"
+    rf"state/{_NUMBER}/(?:"
+    + "|".join(rf"{folder}/(?:{with_companions(name)})" for folder, name in _OF_OPERATOR)
+    + ")"
 )
 
 
@@ -52,7 +64,7 @@ class Layout:
         operators: each operator's metadata file.
         schemas: the schema file of each operator's store, which lies under partition 0.
         families: the stores whose column families have schema files, as if in partition 0.
-        unclassified: the rest, with whether its place is one that Spark uses.
+        unclassified: the rest, with whether Spark writes such a file there.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]

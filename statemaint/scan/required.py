@@ -19,6 +19,8 @@ _OF_A_JOIN = frozenset(
         "right-keyWithIndexToValue",
     }
 )
+# Of so many numbers beyond those that are seen, a folder that is there may be the last one left.
+_FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,10 @@ def required_operators(known: Evidence) -> frozenset[int]:
     if known.named:
         return frozenset(known.named)
     seen = {one.operator for one in known.listed | known.noted} | known.operators.keys()
-    return frozenset(range(max(seen - known.copied, default=-1) + 1))
+    return frozenset(_filled(seen - known.copied))
 
 
-def required_partitions(known: Evidence, operator: int) -> range:
+def required_partitions(known: Evidence, operator: int) -> Iterable[int]:
     """Returns the partitions that an operator has at any batch of the commit log.
 
     Operators without a key (a global aggregation, `limit`) run in one task, whatever their
@@ -91,7 +93,14 @@ def required_partitions(known: Evidence, operator: int) -> range:
     declared = known.operators.get(operator)
     pinned = max((known.pinned or 0, *known.counts.values()))
     count = pinned or (declared.partitions if declared else 0)
-    return range(max(named, count) or max(seen, default=0) + 1)
+    return range(max(named, count)) if named or count else _filled(seen | {0})
+
+
+def _filled(numbers: Iterable[int]) -> Iterable[int]:
+    """Returns some numbers and those that are missing among them, unless most would be invented."""
+    known = frozenset(numbers)
+    highest = max(known, default=-1)
+    return range(highest + 1) if highest <= len(known) + _FEW else known
 
 
 def store_names(known: Evidence, operator: int) -> frozenset[str]:

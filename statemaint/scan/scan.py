@@ -10,7 +10,7 @@ from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.scan.attestations import (
-    FOLDER,
+    ATTESTATIONS,
     Known,
     parse_attestations,
     store_of,
@@ -290,7 +290,7 @@ def _keyed(
 
 def _attested(storage: Storage) -> dict[StoreId, str]:
     """Returns the ledger's file of each store that it knows."""
-    paths = (entry.path for entry in storage.list(FOLDER))
+    paths = (entry.path for entry in storage.list(ATTESTATIONS))
     return {store: path for path in paths if (store := store_of(path))}
 
 

@@ -2,7 +2,7 @@
 
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
-from statemaint.storage.base import Storage
+from statemaint.storage.base import Storage, read_small
 from statemaint.storage.hadoop import HadoopStorage
 from statemaint.storage.local import LocalStorage
 from statemaint.storage.memory import MemoryStorage
@@ -26,4 +26,5 @@ __all__ = [
     "open_storage",
     "overlap",
     "place_of",
+    "read_small",
 ]

@@ -94,9 +94,13 @@ def append(
 ) -> None:
     """Adds lines to an object by writing it anew, if nobody else wrote it meanwhile.
 
+    One that is not there yet, which is the rule, takes one request.
+
     Raises:
         StorageError: when others were faster every time.
     """
+    if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
+        return
     wait = _FIRST_WAIT_SECONDS
     for _ in range(_MOST_CONFLICTS):
         before, etag = _content(bucket, path)

@@ -15,9 +15,10 @@ from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, S3Options
 from tests.airflow.conftest import Scene
 from tests.airflow.support import TARGET, neglected, snapshots
+from tests.support.planted import secret
 from tests.support.s3 import Place, moto
 
-SECRET = "a-very-secret-key"  # noqa: S105
+SECRET = secret("of-the-connection")
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from tests.certify.files import spot
 from tests.certify.judge import Loss
 from tests.certify.maintainer import ON, Maintainer
 from tests.certify.verdicts import Verdicts
@@ -57,14 +58,29 @@ def _cured(stage: "Stage", policy: Policy, *, repairs: bool) -> None:
 
 
 def _maintained(stage: "Stage") -> None:
-    """A run that found nothing leaves no stale snapshot of ours that Spark begins with."""
+    """A run that found nothing leaves no bad snapshot of ours that Spark begins with."""
     for directory, version, read in stage.certificate.wrong():
         base = read.base
-        if base and stage.deeds.stale(base) and not stage.operator.right(base):
+        if not base or stage.operator.right(base):
+            continue
+        if stage.deeds.stale(base) or _garbled(stage, directory, base):
             raise Loss(
                 f"S6: maintenance ends well, and version {version} of {directory} still begins "
-                f"with {base}, made of files that are others by now"
+                f"with {base}, which was stored wrong or is made of files that are others by now"
             )
+
+
+def _garbled(stage: "Stage", directory: str, base: str) -> bool:
+    """Returns whether the storage has garbled the newest snapshot, ours, and the log tells so."""
+    live, one = stage.world.index.live[directory].values(), spot(base)
+    if one is None or stage.world.files[base].content not in stage.certificate.garbled:
+        return False
+    changes = {each.version for each in live if each.kind == "delta"}
+    starts = {0, *(each.version for each in live if each.kind == "snapshot")}
+    if any(one.version < start <= stage.query.target for start in starts):
+        return False  # the run that wrote it has said so, and a restart begins with the newest
+    below = (start for start in starts if start < one.version)
+    return any(changes >= set(range(start + 1, one.version + 1)) for start in below)
 
 
 def _ends(stage: "Stage", policy: Policy) -> set[FindingCode]:

@@ -11,6 +11,7 @@ MOST = 3000
 """Within so many schedules every mutant must be caught."""
 HDFS: Mapping[str, Any] = {"rocks": 0.0}
 REWOUND: Mapping[str, Any] = {"rocks": 0.0, "often": ("rewind_by_hand", "undo")}
+ROLLED_BACK: Mapping[str, Any] = {"rocks": 0.0, "often": ("rollback", "undo")}
 SHARED: Mapping[str, Any] = {"rocks": 0.0, "often": ("task", "end_tasks")}
 ROCKS: Mapping[str, Any] = {"rocks": 1.0}
 RARE: Mapping[str, Any] = {"rocks": 1.0, "every": 70}

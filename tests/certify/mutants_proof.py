@@ -6,15 +6,16 @@ from importlib import import_module
 from typing import Any
 
 from statemaint.errors import ConfigError
+from statemaint.execute.deeds import Deeds
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import DeleteReason, KeepReason
+from statemaint.plan import Attest, DeleteReason, KeepReason
 from statemaint.plan.staleness import Judgement
 from statemaint.plan.store import _Decision
 from statemaint.scan.proofs import _Comparison
-from tests.certify.mutant import RARE, REWOUND, ROCKS, Mutant
+from tests.certify.mutant import RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant
 
 # Their packages have functions of the same names.
 attesting = import_module("statemaint.scan.attestations")
@@ -86,6 +87,15 @@ def _no_gap(stored: Any) -> Any:
     return replace(_uploads(stored), widest_gap=0)
 
 
+def _none_compared(*_: Any) -> tuple[Attest, ...]:
+    return ()
+
+
+def _ever_restored(self: Deeds, path: str) -> tuple[Any, ...]:
+    """Counts what was brought back before this run moved it away."""
+    return self.restored.get(path, ())
+
+
 PROOF_MUTANTS = (
     Mutant("proof without inputs", "S6", "believes a proof whose log was written again",
            ((_Comparison, "replaced", _no_inputs), (judging, "earlier_than_their_log",
@@ -105,6 +115,10 @@ PROOF_MUTANTS = (
            ((rewinding, "_committed", _always),)),
     Mutant("undo of what went stale", "S17", "puts back what was proved from another log",
            ((restoring, "staying", _all_fit),), REWOUND),
+    Mutant("nothing compared first", "S6", "goes on beside a snapshot of ours that nobody proved",
+           ((deciding, "comparisons", _none_compared),)),
+    Mutant("undone before", "S17", "takes what the query wrote for what an undo brought back",
+           ((Deeds, "restored_since", _ever_restored),), ROLLED_BACK),
     Mutant("rollback undone by files", "S17", "asks only whether a file is there again",
            ((restoring, "must_fit", _by_files_alone),)),
     Mutant("gap forgotten", "S9", "forgets how far apart executors upload",

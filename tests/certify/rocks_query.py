@@ -362,7 +362,7 @@ class RocksQuery(Query):
             path: one.version
             for path, one in live.items()
             if one.kind == "snapshot"
-            and (not alone or self._is_theirs(path) or path in self.world.blind)
+            and (not alone or self._is_theirs(path) or self._is_blind(path))
         }
         newest = max(zips.values(), default=0)
         retained = newest - self.habits.retain + 1
@@ -379,6 +379,9 @@ class RocksQuery(Query):
             path for path, one in live.items() if one.kind == "delta" and one.version < least
         )
         return least, [*sorted(tables), *gone, *old]
+
+    def _is_blind(self, path: str) -> bool:
+        return self.world.blind.get(path) == self.world.files[path].content
 
     def _orphans(self, folder: str, tracked: set[str]) -> Iterator[str]:
         files = self.world.files

@@ -9,6 +9,8 @@ from random import Random
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+from statemaint.execute import compaction
+from statemaint.maintain import history
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
@@ -110,7 +112,7 @@ def run(
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
-    with _same_ids(seed):
+    with _same_ids(seed), _small_ledgers(seed):
         stage = Stage(replace(setting(random, **among), **switches), random, log=log)
         try:
             _play(stage, random)
@@ -134,6 +136,19 @@ def _same_ids(seed: int) -> Iterator[None]:
         yield
     finally:
         vars(uuid)["os"] = before
+
+
+@contextmanager
+def _small_ledgers(seed: int) -> Iterator[None]:
+    """Lets ledgers be merged, and runs be forgotten, within the few runs of a schedule."""
+    random = Random(-seed)  # noqa: S311 -- as above
+    before = compaction.MOST_SEGMENTS, history.MOST_RUNS
+    compaction.MOST_SEGMENTS = random.choice((1, 2, 4, before[0]))
+    history.MOST_RUNS = random.choice((1, 2, 4, before[1]))
+    try:
+        yield
+    finally:
+        compaction.MOST_SEGMENTS, history.MOST_RUNS = before
 
 
 def _play(stage: Stage, random: Random) -> None:

@@ -222,8 +222,9 @@ class Stage:
         }
         path = names[kind]
         owner = f"{directory}/{version}.snapshot"
-        # Spark deletes no snapshot of these versions, so that no checksum loses it while we look.
-        moves = kind == "checksum" and self.paused
+        # Spark deletes no snapshot of these versions, so that no checksum loses it while we look;
+        # and none appears beside a snapshot that a paused run is about to put there.
+        moves = kind in ("checksum", "side") and self.paused
         if moves or path in self.world.files or owner in self.world.files:
             return
         self.step(f"{path} is left behind")

@@ -93,7 +93,8 @@ class World:
         garble: the next snapshot that maintenance writes is stored with this content.
         late: who was paused after the last look at the lease, by id; one request is theirs.
         judge: looks at every change.
-        blind: the zips that maintenance wrote where it had never seen one of an executor.
+        blind: the zips that maintenance wrote where it had never seen one of an executor, by path:
+            what they are as long as nobody else changes them.
         lost: what the judge has raised, which whoever is judged may take its time to let through.
         log: what happened, for a person.
     """
@@ -112,7 +113,7 @@ class World:
     garble: bytes | None = None
     late: set[int] = field(default_factory=set)
     judge: Judge | None = None
-    blind: set[str] = field(default_factory=set)
+    blind: dict[str, bytes] = field(default_factory=dict)
     lost: BaseException | None = None
     log: list[str] | None = None
 
@@ -152,8 +153,11 @@ class World:
     def _changed(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         self.turn += 1
         for path in (one for one in before if one.endswith(".zip")):
-            blind = doer is not None and path.rpartition("/")[0] not in doer.knows
-            (self.blind.add if blind else self.blind.discard)(path)
+            file = self.files.get(path)
+            if doer is not None and file and path.rpartition("/")[0] not in doer.knows:
+                self.blind[path] = file.content
+            elif doer is not None:
+                self.blind.pop(path, None)
         if self.log is not None:
             who = f"{doer.run} ({doer.verb})" if doer else "query"
             verbs = ((path, "puts" if path in self.files else "removes") for path in before)

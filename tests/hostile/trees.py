@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from statemaint.fold.__main__ import main as compile_ahead
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
@@ -43,10 +44,11 @@ _LARGE = 3 * 1024**3
 
 
 def prepare() -> dict[str, dict[str, bytes]]:
-    """Returns the files of the healthy checkpoints by kind.
+    """Returns the files of the healthy checkpoints by kind, once all is compiled that can be.
 
     Runs RocksDB, whose threads no process may have that is about to fork.
     """
+    compile_ahead()
     return {kind: _healthy(kind) for kind in GROWN}
 
 

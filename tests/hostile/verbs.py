@@ -1,6 +1,8 @@
 """Every verb on one tree, as a person would run it: how it ends, how long and how much it takes."""
 
+import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -9,56 +11,110 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any
 
 from statemaint.cli import main
 from tests.hostile.trees import grow
 
+# Of a processor: by the clock, a machine that does other things as well takes longer.
 MOST_SECONDS = 10
 MOST_MEMORY = 500 << 20
+# By the clock: what waits this long for a pipe or a lock waits forever.
+HANGS_SECONDS = 120
 _FAULT = 1
 _LOOK = 0.002
 _TIGHT = (
     "--min-deltas-for-snapshot=2", "--min-batches-to-retain=2", "--grace=0s",
     "--max-deletes-per-run=50",
 )  # fmt: skip
+_PLAN, _NEWEST = "PLAN.json", "NEWEST"
 VERBS = (
-    ("scan",), ("plan", *_TIGHT), ("runs",), ("verify",), ("verify", "--deep"), ("doctor",),
-    ("doctor", "--deep"), ("digest",), ("show", "--limit=3"), ("stats",), ("repair",),
-    ("rollback", "--to-batch=5"), ("maintain", *_TIGHT), ("repair", "--apply"),
-    ("undo", "first"), ("maintain", *_TIGHT, "--trash-for=1h"),
-    ("rollback", "--to-batch=7", "--apply"), ("verify",),
+    ("scan",), ("scan", "--json"), ("plan", *_TIGHT), ("plan", *_TIGHT, "--json"), ("runs",),
+    ("verify",), ("verify", "--deep"), ("verify", "--sample=1/2", "--json"), ("doctor",),
+    ("doctor", "--deep"), ("digest",), ("show", "--limit=3"), ("show", "--json", "--limit=3"),
+    ("diff", "--limit=3"), ("stats",), ("repair",), ("rollback", "--to-batch=5"),
+    ("apply", _PLAN), ("maintain", *_TIGHT), ("repair", "--apply"), ("undo", "first"),
+    ("maintain", *_TIGHT, "--trash-for=1h"), ("undo", _NEWEST),
+    ("rollback", "--to-batch=7", "--apply"), ("undo", _NEWEST), ("verify", "--json"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A verb that did what no tree may make it do.
+class Ran:
+    """One verb on one tree.
+
+    Attributes:
+        verb: the command line, without the address.
+        code: its exit code.
+        seconds: of a processor.
+        memory: the most that the process had meanwhile, in bytes.
+        last: the last line of what it said of an error, or where it was when it was stopped.
+        stopped: whether it was, since it took too long.
+    """
+
+    verb: str
+    code: int
+    seconds: float
+    memory: int
+    last: str
+    stopped: bool = False
+
+    @property
+    def broken(self) -> str:
+        """Returns which rule it broke; nothing where it behaved."""
+        if self.stopped or self.seconds > MOST_SECONDS:
+            return f"took {self.seconds:.1f} s: {self.last}"
+        if self.memory > MOST_MEMORY:
+            return f"took {self.memory >> 20} MiB: {self.last}"
+        return f"exit {self.code}: {self.last}" if self.code == _FAULT else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """All verbs on one tree.
 
     Attributes:
         seed: of the tree.
         tree: what is strange in it.
-        verb: the command line.
-        what: it did.
+        runs: the verbs.
+        lost: why not all of them are there; nothing where they are.
     """
 
     seed: int
     tree: tuple[str, ...]
-    verb: str
-    what: str
+    runs: tuple[Ran, ...]
+    lost: str = ""
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Returns the rules that were broken, each with the verb."""
+        found = tuple(f"{one.verb}: {one.broken}" for one in self.runs if one.broken)
+        return (*found, self.lost) if self.lost else found
+
+    @classmethod
+    def of(cls, shown: Mapping[str, Any]) -> "Played":
+        """Returns what `asdict` gave, and JSON has carried."""
+        runs = tuple(Ran(**one) for one in shown["runs"])
+        return cls(shown["seed"], tuple(shown["tree"]), runs, shown["lost"])
 
 
 class _TooLongError(BaseException):
     """Not to be caught by whoever guards against all errors."""
 
 
-def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int) -> list[Broken]:
-    """Grows a tree, and runs every verb on it in a process of its own."""
+def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int) -> Played:
+    """Grows a tree, and runs every verb on it in a process of its own.
+
+    Must be called in a process that has never run RocksDB, since it forks.
+    """
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
         said = Path(folder) / "said"
+        said.touch()
         root = Path(folder) / "checkpoint"
         root.mkdir()
         tree = tuple(grow(healthy, root, Random(seed)))  # noqa: S311 -- made again from its number
@@ -66,15 +122,13 @@ def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int) -> list[Broken]:
         if not child:
             _child(root, said)
         status = _ended(child)
-        found = [line.split("\t", 1) for line in said.read_text().splitlines()]
-        if status:
-            found.append(["?", f"the process ended with {status}"])
-        return [Broken(seed, tree, verb, what) for verb, what in found]
+        runs = tuple(Ran(**json.loads(line)) for line in said.read_text().splitlines())
+        return Played(seed, tree, runs, f"the process ended with {status}" if status else "")
 
 
 def _ended(child: int) -> int:
     """Returns how a process ended; one that hangs where no signal reaches it is killed."""
-    deadline = time.monotonic() + len(VERBS) * MOST_SECONDS
+    deadline = time.monotonic() + len(VERBS) * HANGS_SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -87,50 +141,92 @@ def _ended(child: int) -> int:
 def _child(root: Path, said: Path) -> None:
     with said.open("w") as stream:
         for verb in VERBS:
-            if what := _run(verb, root):
-                one_line = " ".join(what.split())
-                stream.write(f"{' '.join(verb)}\t{one_line}\n")
-                stream.flush()
+            stream.write(f"{json.dumps(asdict(_run(verb, root)))}\n")
+            stream.flush()
     os._exit(0)
 
 
-def _run(verb: tuple[str, ...], root: Path) -> str:
-    """Returns what a verb did that it may not, nothing where it behaved."""
-    before, began = _memory(), time.monotonic()
-    code, last = _code([verb[0], str(root), *verb[1:]])
-    seconds, grown = time.monotonic() - began, _memory() - before
-    if seconds > MOST_SECONDS:
-        return f"took {seconds:.1f} s: {last}"
-    if grown > MOST_MEMORY:
-        return f"took {grown >> 20} MiB"
-    return f"exit {code}: {last}" if code == _FAULT else ""
+def _run(verb: tuple[str, ...], root: Path) -> Ran:
+    out = StringIO()
+    arguments = _arguments(verb, root)
+    _forget_peak()
+    began = _processor()
+    code, last, stopped = _code(arguments, out)
+    seconds, memory = _processor() - began, _peak()
+    if verb[0] == "plan" and "--json" in verb:
+        root.with_name(_PLAN).write_text(out.getvalue())
+    return Ran(" ".join(verb), code, seconds, memory, last, stopped)
 
 
-def _memory() -> int:
+def _arguments(verb: tuple[str, ...], root: Path) -> list[str]:
+    if verb == ("apply", _PLAN):
+        return ["apply", str(root.with_name(_PLAN))]
+    arguments = [verb[0], str(root), *verb[1:]]
+    return [_newest(root) if one == _NEWEST else one for one in arguments]
+
+
+def _newest(root: Path) -> str:
+    """Returns the newest run with trash; any name where there is none."""
+    trash = root / "_statemaint" / "trash"
+    try:
+        names = [one.name for one in trash.iterdir()]
+    except OSError:
+        return "none"
+    runs = (one for one in names if re.fullmatch(r"\d{8}T\d{6}Z-\w+", one))
+    return max(runs, default="none")
+
+
+def _processor() -> float:
+    """Returns the seconds of a processor that this process and those it has ended took."""
+    times = os.times()
+    return sum(times[:4])
+
+
+def _forget_peak() -> None:
+    """Begins to measure the most memory anew, which Linux alone can."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    """Returns the most memory that this process had since `_forget_peak`."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _code(arguments: list[str]) -> tuple[int, str]:
-    out, err = StringIO(), StringIO()
+def _code(arguments: list[str], out: StringIO) -> tuple[int, str, bool]:
+    err = StringIO()
     sys.argv = ["statemaint", *arguments]
     try:
         with redirect_stdout(out), redirect_stderr(err), _limited():
             main()
     except SystemExit as end:
-        return int(end.code or 0), (err.getvalue().splitlines() or [""])[-1]
+        return (
+            int(end.code or 0),
+            " ".join((err.getvalue().splitlines() or [""])[-1].split()),
+            False,
+        )
     except _TooLongError:
-        return 0, traceback.format_exc()[-600:]
-    return 0, ""
+        return 0, _one_line(traceback.format_exc()[-600:]), True
+    return 0, "", False
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    def stop(*_: object) -> None:
+    def stop(_number: int, _frame: FrameType | None) -> None:
         raise _TooLongError
 
     signal.signal(signal.SIGALRM, stop)
-    signal.alarm(MOST_SECONDS + 1)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS + 1)
+    signal.alarm(HANGS_SECONDS)
     try:
         yield
     finally:
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)

@@ -28,7 +28,7 @@ def expected(folder: Path) -> list[list[int]]:
 def deletions(root: Path, events: list[Event]) -> Iterator[dict[str, Any]]:
     """Yields each disappearance, and by whom: the ledger, Spark's log, both, or nobody known."""
     ours = {}
-    for file in (root / "checkpoint").glob("_statemaint/ledger/*/*.jsonl"):
+    for file in (root / "checkpoint").glob("_statemaint/ledger/[0-9]*/**/*.jsonl"):
         for line in map(json.loads, file.read_text().splitlines()):
             if line["action"] == "delete":
                 ours[line["path"]] = line

@@ -210,7 +210,7 @@ def _tables(file: Path) -> tuple[str, ...] | None:
 
 def _ledger(checkpoint: Path, wanted: set[str]) -> Iterator[dict[str, Any]]:
     """Yields the ledger's lines that name any of some tables."""
-    for file in checkpoint.glob("_statemaint/ledger/*/*.jsonl"):
+    for file in checkpoint.glob("_statemaint/ledger/[0-9]*/**/*.jsonl"):
         for line in file.read_text().splitlines():
             if any(name in line for name in wanted):
                 yield json.loads(line)

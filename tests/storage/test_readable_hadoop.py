@@ -19,6 +19,7 @@ from statemaint.storage.hadoop_jvm import Jvm, launch_jvm
 from tests.storage.conftest import FS
 from tests.support.checkpoints import write_checkpoint
 from tests.support.hdfs import SUPERUSER, USER, Hdfs
+from tests.support.ledgers import page_of_ledger
 
 DAY = 86400.0
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
@@ -141,7 +142,7 @@ def test_under_a_strict_umask_another_user_writes_for_those_who_may_read_all(
     assert (report.exit_code, report.snapshots_written) == (0, 4)
     assert tree.who(SNAPSHOT) == (USER, "team", "644")
     assert tree.can_read(SNAPSHOT, "spark")
-    assert tree.who("_statemaint/ledger/0/0.jsonl") == (USER, "team", "664")
+    assert tree.who(page_of_ledger(storage)) == (USER, "team", "664")
     assert tree.who("_statemaint/ledger/0") == (USER, "team", "775")
 
 

@@ -16,6 +16,7 @@ from statemaint.model.policy import Policy
 from statemaint.storage import S3Storage
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import write_checkpoint
+from tests.support.ledgers import page_of_ledger
 from tests.support.s3 import Place
 
 MIB = 1024 * 1024
@@ -93,7 +94,7 @@ def test_a_snapshot_is_encrypted_with_the_key_of_its_deltas(place: Place) -> Non
     assert (report.exit_code, report.snapshots_written) == (0, 4)
     assert sum(report.files_deleted.values()) > 0
     assert found.key(SNAPSHOT) == ("aws:kms", KEY)
-    assert found.key("_statemaint/ledger/0/0.jsonl") == (None, None)
+    assert found.key(page_of_ledger(found.storage)) == (None, None)
     assert not list(found.storage.list("_statemaint/probe"))
     assert verify(found.storage, deep=True).healthy
 
@@ -159,7 +160,7 @@ def test_a_snapshot_has_the_tags_of_its_deltas(place: Place) -> None:
     found = checkpoint(place, Tagging="team=data%20science&kind=%2Fstate")
     assert maintain(found.storage, TIGHT).exit_code == 0
     assert found.tags(SNAPSHOT) == {"team": "data science", "kind": "/state"}
-    assert found.tags("_statemaint/ledger/0/0.jsonl") == {}
+    assert found.tags(page_of_ledger(found.storage)) == {}
 
 
 # -- ACLs
@@ -169,7 +170,7 @@ def test_a_snapshot_has_the_acl_of_its_deltas(place: Place) -> None:
     found = checkpoint(place, ACL="public-read")
     assert maintain(found.storage, TIGHT).exit_code == 0
     assert found.readers(SNAPSHOT) == found.readers(DELTA) > {ALL_USERS}
-    assert found.readers("_statemaint/ledger/0/0.jsonl") == found.readers(DELTA) - {ALL_USERS}
+    assert found.readers(page_of_ledger(found.storage)) == found.readers(DELTA) - {ALL_USERS}
 
 
 def test_the_query_of_another_account_reads_what_we_write(

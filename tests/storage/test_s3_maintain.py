@@ -10,10 +10,11 @@ import pytest
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.report import Report
-from statemaint.storage import LocalStorage, Storage
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.checkpoints.archive import contents
 from tests.checkpoints.environments import VERSIONS
 from tests.support.checkpoints import STORE, delta_bytes, write_checkpoint
+from tests.support.fault_proxy import FaultProxy
 from tests.support.s3 import Place
 
 MIB = 1024 * 1024
@@ -108,3 +109,25 @@ def test_what_spark_wrote_is_maintained_as_on_disk(
     first, second = both(local, s3, capsys)
     assert first[1].snapshots_written > 0
     assert (second[1].snapshots_written, second[1].files_deleted) == (0, {})
+
+
+@pytest.mark.parametrize("policy", [TIGHT, TIGHT.override(trash_for=86_400.0)])
+def test_a_page_of_deletions_costs_one_request_for_the_ledger(
+    broken: Place, proxy: FaultProxy, moto_place: Place, policy: Policy
+) -> None:
+    """And as many bytes as it has lines, however much has been noted before."""
+    memory, storage = MemoryStorage(), broken.storage()
+    write_checkpoint(memory, last=240, batches=range(231, 240), partitions=1)
+    fill(moto_place.storage(storage.root), memory.files)
+    proxy.seen.clear()
+    report = maintain(storage, policy)
+    pages = -(-sum(report.files_deleted.values()) // 200)
+    noted = {"ledger/0/0/": pages + report.snapshots_written}
+    if policy.trash_for:
+        noted["/manifest/0-0.page-"] = pages
+    assert (pages, report.snapshots_written) == (2, 2)
+    for part, requests in noted.items():
+        mine = [one for one in proxy.seen if part in one.target.partition("?")[0]]
+        assert [one.method for one in mine] == ["PUT"] * requests
+        sizes = [int(one.headers["Content-Length"]) for one in mine][-pages:]
+        assert max(sizes[1:]) < sizes[0] / 2

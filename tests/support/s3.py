@@ -12,6 +12,7 @@ import boto3
 from moto.server import ThreadedMotoServer
 
 from statemaint.storage import S3Options, S3Storage
+from tests.support.planted import secret
 
 
 def _not_slept(_: float) -> None:
@@ -24,7 +25,7 @@ class Place:
 
     url: str
     access_key: str = "an-access-key"
-    secret_key: str = "a-secret-key"  # noqa: S105 -- moto takes any
+    secret_key: str = secret("of-moto")  # which takes any
 
     @property
     def session(self) -> boto3.Session:

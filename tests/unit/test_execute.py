@@ -20,13 +20,13 @@ from statemaint.execute.claims import SECONDS
 from statemaint.fold import ClearEngine, Engine
 from statemaint.fold.fast import FastEngine
 from statemaint.listing import Entry
-from statemaint.maintain import maintain, plan_checkpoint, verify
+from statemaint.maintain import maintain, plan_checkpoint, repair, verify
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
-from statemaint.plan import Delete, Request
+from statemaint.plan import Attest, AttestReason, Delete, Request
 from statemaint.report import Deleted, Report, Skipped, StoreState
 from statemaint.report.to_json import report_json
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
@@ -39,6 +39,7 @@ from tests.support.checkpoints import (
     write_checkpoint,
 )
 from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage
+from tests.support.ledgers import ledger_lines
 from tests.support.states import state_of
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
@@ -128,7 +129,7 @@ def test_an_attestation_of_a_replaced_file_is_not_reported(storage: MemoryStorag
 
 def test_the_ledger_has_a_line_for_each_write_and_delete(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT, run="run-1")
-    lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/1.jsonl").splitlines()]
+    lines = ledger_lines(storage, "0/1")
     assert [one["action"] for one in lines] == ["write_snapshot"] * 2 + ["delete"] * 16
     assert {one["run"] for one in lines} == {"run-1"}
     assert lines[2]["path"] == "state/0/1/1.delta"
@@ -436,19 +437,74 @@ def test_without_a_readable_commit_log_nothing_is_touched(
     assert report.exit_code == exit_code
 
 
-def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None:
-    class Garbling(MemoryStorage):
-        def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
-            content = snapshot_bytes(state_at(3)) if path.endswith("17.snapshot") else None
-            return super().write(
-                path, [content] if content else chunks, overwrite=overwrite, like=like
-            )
+class Garbling(MemoryStorage):
+    """Stores another state than it is given, of snapshots of some version."""
 
+    version = 17
+
+    def write(self, path, chunks, *, overwrite=False, like=None):  # type: ignore[no-untyped-def]
+        wrong = path.endswith(f"/{self.version}.snapshot")
+        chunks = [snapshot_bytes(state_at(3))] if wrong else chunks
+        return super().write(path, chunks, overwrite=overwrite, like=like)
+
+
+def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None:
     garbling = Garbling(storage.files)
     report = maintain(garbling, TIGHT)
     assert set(codes(report)) == {FindingCode.SNAPSHOT_MISMATCH}
     assert report.files_deleted.total() == 0
     assert {f"{version}.delta" for version in range(1, 26)} <= names(garbling)
+
+
+def test_what_a_restart_would_begin_with_is_said_to_be_wrong_until_it_is_mended(
+    storage: MemoryStorage,
+) -> None:
+    garbling = Garbling(storage.files)
+    garbling.version = 25
+    assert maintain(garbling, TIGHT).exit_code == 3
+    later = MemoryStorage(garbling.files)
+    for _ in range(2):  # nothing else is left to do: the run before has written it
+        report = maintain(later, TIGHT)
+        assert set(codes(report)) == {FindingCode.SNAPSHOT_MISMATCH}
+        assert report.exit_code == 3
+        assert names(later) == names(garbling)
+    repair(later, trash_for=60.0)
+    assert maintain(later, TIGHT).exit_code == 0
+    assert verify(later, deep=True).findings == ()
+
+
+def without_proofs(storage: MemoryStorage) -> None:
+    """Leaves what a run leaves that is killed before it has proved what it wrote."""
+    path = "_statemaint/attestations/0/0/default.json"
+    noted = json.loads(storage.files[path]) | {"attestations": []}
+    storage.write(path, [json.dumps(noted).encode()], overwrite=True)
+
+
+def attests(storage: MemoryStorage, policy: Policy) -> list[tuple[str, AttestReason]]:
+    found = plan_checkpoint(storage, policy)[1].actions
+    return [(one.path, one.reason) for one in found if isinstance(one, Attest)]
+
+
+def test_a_snapshot_that_a_killed_run_left_is_proved_by_the_next(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    without_proofs(storage)
+    assert attests(storage, TIGHT) == [("state/0/0/25.snapshot", AttestReason.NEVER_PROVED)]
+    maintain(storage, TIGHT)
+    assert not plan_checkpoint(storage, TIGHT)[1].actions
+
+
+def test_it_is_not_where_the_policy_is_not_to_verify(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    without_proofs(storage)
+    assert attests(storage, TIGHT.override(verify=False)) == []
+
+
+def test_it_is_not_where_nothing_tells_what_it_should_be(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    without_proofs(storage)
+    for name in names(storage) - {"25.snapshot"}:
+        storage.delete(f"state/0/0/{name}")
+    assert attests(storage, TIGHT) == []
 
 
 @pytest.mark.parametrize(
@@ -523,7 +579,7 @@ def test_many_deletions_are_noted_page_by_page() -> None:
     storage = MemoryStorage()
     write_checkpoint(storage, last=450, batches=range(441, 450), partitions=1)
     assert maintain(storage, TIGHT).files_deleted == {"below_base": 441}
-    assert len(storage.read("_statemaint/ledger/0/0.jsonl").splitlines()) == 443
+    assert len(ledger_lines(storage, "0/0")) == 443
 
 
 def test_a_snapshot_forced_by_request(storage: MemoryStorage) -> None:
@@ -701,7 +757,7 @@ def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
     assert verify(storage, deep=True).findings == ()
     again = maintain(storage, TIGHT)
     assert again.plan.actions == ()
-    lines = [json.loads(line) for line in storage.read("_statemaint/ledger/0/0.jsonl").splitlines()]
+    lines = ledger_lines(storage, "0/0")
     assert [one["checksum"] for one in lines if one["action"] == "write_snapshot"] == [
         f"state/0/0/{TARGET}.snapshot.crc",
         None,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.errors import LeaseHeldError, LeaseLostError, StorageError
+from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError, StorageError
 from statemaint.execute import Claim, Holder, Lease, claims, leased, newest
 from statemaint.execute import lease as leases
 from statemaint.execute.claims import FOLDER, SECONDS, newest_number, path_of
@@ -380,3 +380,20 @@ def test_a_released_lease_is_not_renewed_again(storage: MemoryStorage) -> None:
     lease.renew()
     assert storage.files == before
     assert json.loads(storage.read(path_of(1)))["deadline"] == 0
+
+
+def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> None:
+    (tmp_path / path_of(1)).mkdir(parents=True)
+    with pytest.raises(StorageError, match="something that is no lease may have its name") as error:
+        acquire(LocalStorage(tmp_path), Holder("run"))
+    assert path_of(1) in str(error.value)
+
+
+def test_a_lease_that_is_listed_and_never_there_is_an_error(storage: MemoryStorage) -> None:
+    class Ghostly(MemoryStorage):
+        def read(self, path: str) -> bytes:
+            raise NotFoundError(path, "no such file")
+
+    storage.write(path_of(3), [b"{}"])
+    with pytest.raises(StorageError, match="listed, and cannot be read"):
+        newest(Ghostly(storage.files))

@@ -1,6 +1,5 @@
 """Which runs take the lease, and which leave it and everything else alone."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
+from tests.support.ledgers import ledger_lines
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
 
@@ -118,8 +118,7 @@ def test_every_line_of_the_ledger_has_the_leases_number(clock: Clock) -> None:
     storage = checkpoint(clock)
     acquire(storage, Holder("other")).release()
     maintain(storage, TIGHT)
-    lines = storage.read("_statemaint/ledger/0/0.jsonl").splitlines()
-    assert {json.loads(line)["fence"] for line in lines} == {2}
+    assert {line["fence"] for line in ledger_lines(storage, "0/0")} == {2}
 
 
 def test_a_run_plans_again_when_another_one_was_at_work_meanwhile(clock: Clock) -> None:

@@ -91,7 +91,9 @@ def test_a_schema_that_the_operators_metadata_promises_is_missed() -> None:
     assert [one.code for one in found.findings] == [FindingCode.MISSING_SCHEMA]
     assert found.findings[0].path == "state/0/0/_metadata/schema"
     assert not found.healthy
-    storage.write("state/0/_stateSchema/default/0_some-id", [b"not read here"])
+    storage.write(
+        "state/0/_stateSchema/default/0_0f6d2b1c-5a3e-4c7d-9b8a-112233445566", [b"not read here"]
+    )
     assert verify(storage).findings == ()
 
 

@@ -1,133 +1,181 @@
-"""Names in a store's directory that stop Spark (`tests/verdicts` has what it does then)."""
+"""Every name that Spark writes, and when it goes: `docs/files.md`, held against the code."""
+
+import re
+from pathlib import Path
 
 import pytest
 
-from statemaint.maintain import doctor, plan_repair, scan_checkpoint, verify
-from statemaint.model.findings import Finding, FindingCode
+from statemaint.listing import Entry
+from statemaint.maintain import maintain
+from statemaint.model.checkpoint import Provider
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
 from statemaint.model.ids import StoreId
-from statemaint.plan import blocks_batch, blocks_load, name_findings, names_snapshot, unloadable
+from statemaint.model.policy import Policy
+from statemaint.plan import DeleteReason
+from statemaint.scan import scan
+from statemaint.scan.layout import sort_out
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
-from tests.support.rocks import rocks_store, write_rocks_checkpoint
+from tests.support.checkpoints import UUID, write_checkpoint
+from tests.support.faults import Clock
 
-STORE = StoreId(0, 0)
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs/files.md").read_text()
+HDFS, ROCKS = Provider.HDFS_BACKED, Provider.ROCKSDB
+DAY = 86_400.0
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
+STORE = "state/0/3"
+
+STATE: dict[str, tuple[Provider, type]] = {
+    f"{STORE}/1.delta": (HDFS, Delta),
+    f"{STORE}/2.snapshot": (HDFS, Snapshot),
+    f"{STORE}/1.changelog": (ROCKS, Delta),
+    f"{STORE}/1_{UUID}.changelog": (ROCKS, Delta),
+    f"{STORE}/2.zip": (ROCKS, Snapshot),
+    f"{STORE}/2_{UUID}.zip": (ROCKS, Snapshot),
+    f"{STORE}/SSTs/000008-{UUID}.sst": (ROCKS, SharedFile),
+    f"{STORE}/logs/000009-{UUID}.log": (ROCKS, SharedFile),
+    f"{STORE}/1.delta.crc": (HDFS, SideFile),
+    f"{STORE}/.1.delta.crc": (HDFS, SideFile),
+    f"{STORE}/.1.delta.crc.crc": (HDFS, SideFile),
+    f"{STORE}/.1.delta.{UUID}.tmp": (HDFS, TempFile),
+    f"{STORE}/.1.delta.{UUID}.TID12.tmp": (HDFS, TempFile),
+    f"{STORE}/.1.delta.crc.{UUID}.TID12.tmp": (HDFS, TempFile),
+    f"{STORE}/..1.delta.{UUID}.TID12.tmp.crc": (HDFS, TempFile),
+}
+METADATA = (
+    "state/0/_metadata/metadata",
+    "state/0/_metadata/v2/0",
+    "state/0/0/_metadata/schema",
+    "state/0/0/left-keyToNumValues/_metadata/schema",
+    f"state/0/_stateSchema/default/0_{UUID}",
+    "state/0/_metadata/.metadata.crc",
+    f"state/0/_metadata/v2/.0.{UUID}.tmp",
+    f"state/0/0/_metadata/..schema.{UUID}.tmp.crc",
+)
+LOGS = ("metadata", "offsets/5", "commits/5", "sources/0/5", "sources/0/9.compact")
 
 
-@pytest.fixture
-def storage() -> MemoryStorage:
-    """Batches 16 to 24 are in the log of two partitions."""
-    found = MemoryStorage()
-    write_checkpoint(found)
+def test_the_document_has_these_examples_and_no_others() -> None:
+    head, _, _ = DOCUMENT.partition("\n## Ours\n")
+    rows = re.findall(r"^\| .*? \| `([^`]+)` \|", head, re.MULTILINE)
+    assert rows == [*STATE, *METADATA, *LOGS]
+
+
+def owners() -> list[tuple[str, Provider, type]]:
+    """Returns each name of a state file with everything that may lie beside it."""
+    found = [(path, provider, kind) for path, (provider, kind) in STATE.items()]
+    for path, (provider, kind) in STATE.items():
+        if kind not in (SideFile, TempFile):
+            folder, _, name = path.rpartition("/")
+            sides = (f"{name}.crc", f".{name}.crc", f".{name}.crc.crc")
+            found += [(f"{folder}/{side}", provider, SideFile) for side in sides]
+            written = (f".{one}.{UUID}{task}.tmp" for one in (name, f"{name}.crc")
+                       for task in ("", ".TID7"))  # fmt: skip
+            for temp in written:
+                found += [(f"{folder}/{one}", provider, TempFile) for one in (temp, f".{temp}.crc")]
     return found
 
 
-def damage(storage: MemoryStorage) -> list[tuple[str, str | None]]:
-    return [(one.code.value, one.path) for one in verify(storage).findings if one.damage]
+@pytest.mark.parametrize(("path", "provider", "kind"), owners())
+@pytest.mark.parametrize("store", ["", "/left-keyToNumValues"])
+def test_a_name_of_a_store_is_known(path: str, provider: Provider, kind: type, store: str) -> None:
+    entry = Entry(path.replace(STORE, STORE + store), 1, 0.0)
+    layout = sort_out([entry], provider)
+    name = store.removeprefix("/") or "default"
+    (file,) = layout.stores[StoreId(0, 3, name)]
+    assert type(file) is kind
+    assert layout.unclassified == ()
+
+
+@pytest.mark.parametrize("path", METADATA)
+@pytest.mark.parametrize("provider", [HDFS, ROCKS])
+def test_a_name_of_metadata_is_known_and_of_no_store(path: str, provider: Provider) -> None:
+    entry = Entry(path, 1, 0.0)
+    layout = sort_out([entry], provider)
+    assert layout.stores == {}
+    assert layout.unclassified == ((entry, True),)
 
 
 @pytest.mark.parametrize(
-    ("name", "stops"),
+    "path",
     [
-        ("foo.snapshot", True),
-        (".snapshot", True),
-        ("5.x.snapshot", True),
-        ("9223372036854775808.snapshot", True),
-        ("9223372036854775807.snapshot", False),
-        ("+7.snapshot", False),  # a number to Java
-        ("foo.bar", False),
-        ("foo.delta", False),
-        ("foo.zip", False),
+        "state/0/_metadata/metadata.bak",
+        "state/0/_metadata/v2/007",
+        "state/0/_metadata/v3/0",
+        "state/0/0/_metadata/schema.old",
+        "state/0/_stateSchema/default/0",
+        f"state/0/_metadata/.metadata.{UUID}.tmp.bak",
+        "state/README",
     ],
 )
-def test_what_ends_as_a_snapshot_must_begin_with_a_number(
-    storage: MemoryStorage, name: str, *, stops: bool
+def test_another_name_there_is_not(path: str) -> None:
+    entry = Entry(path, 1, 0.0)
+    assert sort_out([entry]).unclassified == ((entry, False),)
+
+
+# -- when they go
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def neglected(clock: Clock) -> MemoryStorage:
+    """Returns a checkpoint of which versions 17 to 25 are retained."""
+    found = MemoryStorage(clock=clock)
+    write_checkpoint(found, partitions=4)
+    return found
+
+
+OF_AGE = [path for path, (provider, kind) in STATE.items() if provider is HDFS and kind is TempFile]
+
+
+@pytest.mark.parametrize("path", OF_AGE)
+@pytest.mark.parametrize(("age", "goes"), [(2 * DAY, True), (DAY / 2, False)])
+def test_a_temp_file_of_any_form_goes_by_age(
+    clock: Clock, path: str, *, age: float, goes: bool
 ) -> None:
-    store = scan_checkpoint(storage).stores[0]
-    assert unloadable(store, name) is stops
+    storage = neglected(clock)
+    storage.write(path, [b"half"])
+    clock.now += age
+    report = maintain(storage, TIGHT)
+    assert (path not in storage.files) is goes
+    assert report.files_deleted[DeleteReason.ORPHAN_TEMP] == goes
 
 
-def test_a_zip_that_is_none_stops_rocksdb() -> None:
-    store = rocks_store("1c 2c", STORE)
-    assert unloadable(store, "foo.zip")
-    assert not unloadable(store, "foo.snapshot")
-    assert unloadable(store, "3_4a4e0c4e-0000-4000-8000-000000000000.zip"), "it has no ids"
-    by_id = rocks_store("1_ac 2_bc", STORE, ids={1: "a", 2: "b"})
-    assert not unloadable(by_id, "foo.zip")
-    nameless = rocks_store("1_ac 2_bz", STORE)
-    assert not unloadable(nameless, "2_b.zip"), "its commits may be missing"
+@pytest.mark.parametrize("path", OF_AGE)
+def test_but_never_one_of_a_batch_that_may_be_running(clock: Clock, path: str) -> None:
+    storage, above = neglected(clock), path.replace("1.delta", "26.delta")
+    storage.write(above, [b"half"])
+    clock.now += 100 * DAY
+    maintain(storage, TIGHT)
+    assert above in storage.files
 
 
-def test_a_zip_with_an_id_stops_a_query_without_ids() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=4, batches=range(4))
-    path = "state/0/0/3_4a4e0c4e-0000-4000-8000-000000000000.zip"
-    storage.write(path, [b"left"])
-    assert ("UNLOADABLE_NAME", path) in damage(storage)
-    assert not doctor(storage).restarts
+def test_nothing_of_the_logs_and_of_the_metadata_goes_whatever_its_age(clock: Clock) -> None:
+    storage = neglected(clock)
+    beside = [f"{folder}/.5.{UUID}.tmp" for folder in ("offsets", "commits", "sources/0")]
+    metadata = {path for path in METADATA if "/." in path or "_stateSchema" in path}
+    others = [*metadata, "sources/0/5", "sources/0/9.compact", *beside, "state/0/_metadata/odd"]
+    for path in others:
+        storage.write(path, [b"x"])
+    clock.now += 1000 * DAY
+    before = {path for path in storage.files if not path.startswith("state/0/0/1")}
+    maintain(storage, TIGHT)
+    logs = {path for path in before if not re.fullmatch(r"state/0/\d/\d+\.delta", path)}
+    assert logs <= storage.files.keys()
+    assert [one.detail for one in scan(storage).findings] == [
+        "state/0/_metadata/odd: no file that Spark writes; it is kept"
+    ]
 
 
-def test_a_stray_snapshot_stops_the_restart(storage: MemoryStorage) -> None:
-    storage.write("state/0/1/foo.snapshot", [b"left"])
-    assert damage(storage) == [("UNLOADABLE_NAME", "state/0/1/foo.snapshot")]
-    found = doctor(storage)
-    assert (found.restarts, found.goes_back_to) == (False, None)
-    assert found.next == (
-        "move the files and directories that are named out of the stores' directories",
-    )
-    assert plan_repair(storage).steps == ()
-    assert "state/0/1/foo.snapshot" not in [one.path for one in found.findings if not one.damage]
-
-
-@pytest.mark.parametrize(
-    ("name", "restarts"),
-    [
-        ("26.delta", False),  # the next batch cannot commit
-        ("27.delta", True),
-        ("25.snapshot", False),  # newer than any snapshot, and not above the newest version
-        ("12.snapshot", True),  # there is a newer snapshot
-        ("26.snapshot", True),
-    ],
-)
-def test_a_directory_in_the_place_of_a_file(
-    storage: MemoryStorage, name: str, *, restarts: bool
-) -> None:
-    storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(20))])
-    storage.write(f"state/0/0/{name}/file", [b"left"])
-    assert damage(storage) == [("BLOCKED_NAME", f"state/0/0/{name}")]
-    found = doctor(storage)
-    assert found.restarts is restarts
-    assert found.goes_back_to is None
-    assert not any("cannot be mended" in one for one in found.next), "moving it aside is enough"
-
-
-def test_the_name_of_one_that_spark_parses_says_the_worse(storage: MemoryStorage) -> None:
-    storage.write("state/0/0/foo.snapshot/file", [b"left"])
-    assert damage(storage) == [("UNLOADABLE_NAME", "state/0/0/foo.snapshot")]
-
-
-def test_a_directory_without_a_number_blocks_nothing_known(storage: MemoryStorage) -> None:
-    storage.write("state/0/0/foo.delta/file", [b"left"])
-    checkpoint = scan_checkpoint(storage)
-    (found,) = name_findings(checkpoint.stores[0], checkpoint)
-    assert (found.code, found.version) == (FindingCode.BLOCKED_NAME, None)
-    assert not blocks_batch(found, 26)
-    assert not blocks_load(found, checkpoint)
-
-
-def test_only_a_snapshots_name_blocks_a_load(storage: MemoryStorage) -> None:
-    checkpoint = scan_checkpoint(storage)
-    delta = Finding(FindingCode.BLOCKED_NAME, "", STORE, 25, path="state/0/0/25.delta")
-    assert not blocks_load(delta, checkpoint)
-    assert not names_snapshot(Finding(FindingCode.UNKNOWN_FILE, "", path="a.snapshot"))
-
-
-def test_rocksdb_passes_over_a_directory_that_is_named_as_a_zip() -> None:
-    storage = MemoryStorage()
-    write_rocks_checkpoint(storage, last=4, batches=range(4))
-    storage.write("state/0/0/4.zip/file", [b"left"])
-    assert damage(storage) == [("BLOCKED_NAME", "state/0/0/4.zip")]
-    found = doctor(storage)
-    assert (found.resumable, found.restarts_since) == (False, "4.2")
-    assert found.passed_over == ("state/0/0/4.zip",)
-    storage.delete("state/0/0/2.changelog")
-    assert not doctor(storage).restarts
+def test_what_is_old_and_unknown_stays(clock: Clock) -> None:
+    storage = neglected(clock)
+    strange = f"{STORE}/1.delta.bak"
+    storage.write(strange, [b"x"])
+    clock.now += 1000 * DAY
+    maintain(storage, TIGHT)
+    assert strange in storage.files
+    (file,) = (one for one in scan(storage).stores[3].files if one.entry.path == strange)
+    assert isinstance(file, UnknownFile)

@@ -1,6 +1,5 @@
 """What can be mended, on what proof; and what is left alone."""
 
-import json
 import re
 from collections.abc import Callable
 
@@ -30,6 +29,7 @@ from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Crash, CrashingStorage
+from tests.support.ledgers import ledger_lines
 from tests.unit.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions
 
 MONTH = 30 * 86_400.0
@@ -526,8 +526,8 @@ def test_it_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
     path = snapshot(storage, 20)
     spoil(storage, path)
     done = repair(storage, trash_for=MONTH)
-    (line,) = storage.files["_statemaint/ledger/repair.jsonl"].splitlines()
-    assert json.loads(line)["path"] == path
+    (line,) = ledger_lines(storage, "repair")
+    assert line["path"] == path
     (run,) = list_runs(storage)
     assert (run.run, run.snapshots_written, run.files_deleted) == (done.run, 1, 1)
     assert run.bytes_written == len(storage.files[path])

@@ -33,12 +33,20 @@ def stores(*numbers: tuple[int, int]) -> frozenset[StoreId]:
 
 
 def partitions(known: Evidence, operator: int = 0) -> int:
-    return len(required_partitions(known, operator))
+    return len([*required_partitions(known, operator)])
 
 
 def test_an_operator_below_a_listed_one_is_there_as_well() -> None:
     assert required_operators(Evidence(stores((2, 0)))) == {0, 1, 2}
     assert required_operators(Evidence(stores())) == set()
+
+
+def test_a_stray_number_invents_nothing() -> None:
+    """Whoever counted up to it would not end, and name a hundred million stores as missing."""
+    far = 99_999_999
+    assert required_operators(Evidence(stores((0, 0), (far, 0)))) == {0, far}
+    found = required_partitions(Evidence(stores((0, 0), (0, 1), (0, far))), 0)
+    assert set(found) == {0, 1, far}
 
 
 def test_the_newest_commit_names_exactly_the_operators() -> None:

@@ -1,7 +1,8 @@
 """RocksDB's fold against a dictionary: rows, digests, counts, and what damage is called."""
 
+import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ from statemaint.fold.rocks.fetch import fetch, read_zip
 from statemaint.fold.rocks.options import delimiter_of
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
+from statemaint.storage import MemoryStorage
 from tests.support import rocks_stores as rocks
 from tests.support.rocks_stores import KEY, STORE, State, in_memory, key_of, rows_of
 
@@ -373,6 +375,24 @@ def test_an_sst_file_of_another_size_is_named(built: World, change: int) -> None
     assert raised.value.path == path
 
 
+def test_and_is_not_read(built: World, tmp_path: Path) -> None:
+    """A stray file may be larger than any disk for copies."""
+    path, opened = sst_of(built), []
+    damaged(built, path, built.source.storage.read(path) + b"x")
+
+    class Watched(MemoryStorage):
+        def open(self, path: str):  # type: ignore[no-untyped-def]
+            opened.append(path)
+            return super().open(path)
+
+    assert isinstance(built.source.storage, MemoryStorage)
+    source = replace(built.source, storage=Watched(built.source.storage.files))
+    found = read_zip(source, built.snapshots[1])
+    with pytest.raises(CodecError, match=r"1\.zip says"):
+        fetch(source, found, tmp_path / "database")
+    assert path not in opened
+
+
 @limits_
 @pytest.mark.parametrize("part", [0.1, 0.5])
 def test_a_damaged_block_is_no_end_of_the_rows(built: World, limits: Limits, part: float) -> None:
@@ -518,3 +538,23 @@ def test_a_merge_operator_that_spark_does_not_use_is_refused(text: str) -> None:
 def test_a_zip_without_options_is_refused() -> None:
     with pytest.raises(CodecError, match="no merge operator"):
         delimiter_of({"CURRENT": b""})
+
+
+def test_a_zip_of_gigabytes_is_an_error_and_not_read(built: World) -> None:
+    path, taken = f"{STORE}/1.zip", []
+
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            taken.append(size)
+            return bytes(min(size, 1 << 28))
+
+    class Large(MemoryStorage):
+        def open(self, opened: str):  # type: ignore[no-untyped-def]
+            return nullcontext(Endless()) if opened == path else super().open(opened)
+
+    assert isinstance(built.source.storage, MemoryStorage)
+    source = replace(built.source, storage=Large(built.source.storage.files))
+    with pytest.raises(CodecError, match="more than 128 MiB") as raised:
+        read_zip(source, built.snapshots[1])
+    assert raised.value.path == path
+    assert taken == [(128 << 20) + 1]

@@ -1,6 +1,5 @@
 """Going back to a batch: what goes, in which order, when not at all, and the way back."""
 
-import json
 import re
 from collections.abc import Callable
 
@@ -37,6 +36,7 @@ from tests.support.checkpoints import (
     write_checkpoint,
 )
 from tests.support.faults import Crash, CrashingStorage, PausingStorage
+from tests.support.ledgers import ledger_lines
 
 MONTH = 30 * 86_400.0
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
@@ -428,9 +428,7 @@ def test_maintenance_after_it_keeps_what_is_in_the_trash(storage: MemoryStorage)
 
 def test_it_is_in_the_ledger_and_among_the_runs(storage: MemoryStorage) -> None:
     done = rollback(storage, 22, trash_for=MONTH)
-    lines = [
-        json.loads(one) for one in storage.files["_statemaint/ledger/rollback.jsonl"].splitlines()
-    ]
+    lines = ledger_lines(storage, "rollback")
     assert [one["path"] for one in lines] == [one.path for one in done.removed]
     assert {(one["run"], one["action"], one["reason"]) for one in lines} == {
         (done.run, "remove", "rolled_back")

@@ -61,7 +61,7 @@ def test_finds_the_named_stores_of_a_join() -> None:
 def test_metadata_and_schema_belong_to_no_store(storage: MemoryStorage) -> None:
     storage.write("state/0/_metadata/metadata", [OPERATOR])
     storage.write("state/0/_metadata/.metadata.crc", [b""])
-    storage.write("state/0/_stateSchema/default/0_x", [b""])
+    storage.write("state/0/_stateSchema/default/0_0f6d2b1c-5a3e-4c7d-9b8a-112233445566", [b""])
     found = scan(storage)
     assert found.operators[0].name == "stateStoreSave"
     assert len(found.unclassified) == 3

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,8 +17,9 @@ from statemaint.model.policy import Policy
 from statemaint.queries import load_queries, must_be_open
 from statemaint.storage import MemoryStorage, has_secret, open_storage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.planted import plant, secret
 
-SECRET = "s3cr3tPW"  # noqa: S105 -- that it is found nowhere is the test
+SECRET = secret("in-an-address")
 ADDRESSES = [
     f"s3://AKIAKEY:{SECRET}@bucket/ck",
     f"s3a://{SECRET}@bucket/ck",
@@ -61,8 +63,7 @@ def test_an_address_without_one_is_not(address: str) -> None:
 def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
     tmp_path: Path, text: str
 ) -> None:
-    file = tmp_path / "queries.yaml"
-    file.write_text(text)
+    file = plant(tmp_path / "queries.yaml", text)
     with pytest.raises(ConfigError, match="has a secret in it") as error:
         load_queries(file)
     assert SECRET not in str(error.value)
@@ -111,8 +112,10 @@ def test_a_pushgateway_gets_the_password_that_the_environment_has(
     storage = MemoryStorage()
     write_checkpoint(storage, last=3)
     report = maintain(storage, Policy())
+    for name in (metrics.USER_VARIABLE, metrics.PASSWORD_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
     metrics.push(report, query="q", gateway=url)
     monkeypatch.setenv(metrics.USER_VARIABLE, "me")
     monkeypatch.setenv(metrics.PASSWORD_VARIABLE, SECRET)
     metrics.push(report, query="q", gateway=url)
-    assert set(seen) == {None, "Basic bWU6czNjcjN0UFc="}
+    assert set(seen) == {None, f"Basic {b64encode(f'me:{SECRET}'.encode()).decode()}"}

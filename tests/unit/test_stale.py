@@ -33,6 +33,7 @@ from statemaint.storage import MemoryStorage
 from tests.certify.files import decode, encode
 from tests.support.checkpoints import COMMIT, offsets_bytes, state_at
 from tests.support.faults import Crash
+from tests.support.ledgers import ledger_lines
 from tests.support.rewound import HOME, RewoundQuery
 from tests.support.rocks import PROVIDER, write_changelog, write_rocks_checkpoint
 
@@ -146,10 +147,7 @@ def test_stale_snapshots_go_from_the_lowest_on() -> None:
     query.rewind(0)
     query.run(0, 2, source="b")
     assert maintain(query.storage, rebasing).exit_code == 0
-    found = [
-        json.loads(line)
-        for line in query.storage.files["_statemaint/ledger/0/0.jsonl"].splitlines()
-    ]
+    found = ledger_lines(query.storage, "0/0")
     gone = [line["path"] for line in found if line.get("action") == "delete"]
     assert gone == [f"{HOME}/2.snapshot", f"{HOME}/3.snapshot"]
     assert query.wrong == []
@@ -404,7 +402,7 @@ def test_nothing_leaves_the_trash_while_the_log_is_in_doubt(agreeing: RewoundQue
     path = "_statemaint/trash/run-1/state/0/0/20.delta"
     agreeing.storage.write(path, [b"as it was before"])
     line = {"path": f"{HOME}/20.delta", "bytes": 16, "until": 1.0}
-    manifest = "_statemaint/trash/run-1/manifest/0-0.jsonl"
+    manifest = "_statemaint/trash/run-1/manifest/0-0.page-000001.jsonl"
     agreeing.storage.write(manifest, [json.dumps(line).encode() + b"\n"])
     for _ in range(2):  # when it is noticed, and when it is known
         assert maintain(agreeing.storage, TIGHT).exit_code == 0

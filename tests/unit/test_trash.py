@@ -12,7 +12,7 @@ from statemaint.codec import checksum
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
 from statemaint.execute import Holder, expired_trash, trashed_runs
 from statemaint.execute.lease import QUIET, acquire
-from statemaint.execute.manifest import FOLDER
+from statemaint.execute.manifest import FOLDER, contents
 from statemaint.maintain import end_run, list_runs, maintain, undo, verify
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import run_folder
@@ -22,6 +22,7 @@ from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
 from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage, survived
+from tests.support.ledgers import ledger_lines
 
 DAY = 86400.0
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0)
@@ -58,6 +59,11 @@ def trash(storage: MemoryStorage) -> list[str]:
     return sorted(path for path in storage.files if path.startswith(FOLDER))
 
 
+def moved(storage: MemoryStorage) -> list[str]:
+    """Returns what is in the trash, without the pages that say so."""
+    return sorted(path for path in trash(storage) if "/manifest/" not in path)
+
+
 def deleted(report: Report) -> int:
     return report.files_deleted.total()
 
@@ -72,7 +78,7 @@ def test_files_are_moved_instead_of_deleted(storage: MemoryStorage) -> None:
     assert len(gone) == deleted(report) == 10
     kept = {path: storage.read(f"{FOLDER}/run/{path}") for path in gone}
     assert kept == gone
-    manifest = storage.read(f"{FOLDER}/run/manifest/0-0.jsonl").splitlines()
+    manifest = storage.read(f"{FOLDER}/run/manifest/0-0.page-000001.jsonl").splitlines()
     assert [json.loads(line)["path"] for line in manifest] == [
         f"state/0/0/{version}.delta{side}" for version in range(1, 6) for side in (".crc", "")
     ]
@@ -80,7 +86,7 @@ def test_files_are_moved_instead_of_deleted(storage: MemoryStorage) -> None:
 
 def test_the_ledger_tells_the_trash_from_a_deletion(storage: MemoryStorage) -> None:
     maintain(storage, KEEPING)
-    lines = [json.loads(one) for one in storage.read("_statemaint/ledger/0/0.jsonl").splitlines()]
+    lines = ledger_lines(storage, "0/0")
     assert {one["trash"] for one in lines if one["action"] == "delete"} == {True}
 
 
@@ -97,7 +103,9 @@ def test_no_run_id_leaves_the_trash(storage: MemoryStorage, run: str) -> None:
     before = state(storage)
     others = set(storage.files)
     maintain(storage, KEEPING, run=run)
-    inside = [path for path in trash(storage) if not path.endswith("/manifest/0-0.jsonl")]
+    inside = [
+        path for path in trash(storage) if not path.endswith("/manifest/0-0.page-000001.jsonl")
+    ]
     assert len(inside) == 10
     for path in set(storage.files) - others:
         assert path.startswith(("_statemaint/", "state/0/0/10.snapshot", "state/0/0/6.snapshot"))
@@ -160,7 +168,7 @@ def test_after_an_undo_the_next_run_deletes_the_same_again(storage: MemoryStorag
 def test_undo_is_in_the_ledger(storage: MemoryStorage) -> None:
     maintain(storage, KEEPING, run="run")
     undo(storage, "run")
-    lines = [json.loads(one) for one in storage.read("_statemaint/ledger/undo.jsonl").splitlines()]
+    lines = ledger_lines(storage, "undo")
     assert [one["action"] for one in lines] == ["restore"] * 10
     assert {(one["of"], one["fence"]) for one in lines} == {("run", 2)}
 
@@ -265,7 +273,7 @@ def test_a_crash_while_files_go_to_the_trash_loses_nothing(clock: Clock, *, afte
             lacking = state(goal).keys() - state(crashed).keys()
             assert {path.rpartition(".snapshot")[2] for path in lacking} <= {".crc"}
             assert state(crashed).items() <= state(goal).items()
-            assert sorted(trash(crashed)) == sorted(trash(goal))
+            assert moved(crashed) == moved(goal)
             continue
         return
 
@@ -319,6 +327,36 @@ def test_the_trash_is_emptied_by_what_its_manifest_says(
     assert trash(storage) == []
 
 
+def test_what_a_crash_leaves_beside_a_manifest_does_not_keep_the_trash(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    maintain(storage, KEEPING, run="run")
+    cut = f"{FOLDER}/run/manifest/.0-0.page-000002.jsonl.0f6d2b1c-5a3e-4c7d-9b8a-112233445566.tmp"
+    storage.write(cut, [b'{"path'])
+    clock.now += 7 * DAY - 1
+    maintain(storage, TIGHT)
+    assert cut in storage.files
+    clock.now += 1
+    maintain(storage, TIGHT)
+    assert trash(storage) == []
+
+
+def test_pages_of_a_second_attempt_follow_those_of_the_first(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """What was noted twice went as the later page says."""
+    maintain(storage, KEEPING.override(max_deletes_per_run=4), run="run")
+    clock.now += 1
+    maintain(storage, KEEPING, run="run")
+    pages = [path for path in trash(storage) if "/manifest/" in path]
+    assert pages == [f"{FOLDER}/run/manifest/0-0.page-00000{number}.jsonl" for number in (1, 2)]
+    found = contents(storage, "run")
+    order = [one.name for one in found.newest_first()]
+    assert order == [f"{version}.delta{side}" for version in range(5, 0, -1)
+                     for side in ("", ".crc")]  # fmt: skip
+    assert all(note.world for note in found.notes.values())
+
+
 def test_a_dry_run_empties_nothing(storage: MemoryStorage, clock: Clock) -> None:
     maintain(storage, KEEPING)
     clock.now += 8 * DAY
@@ -355,7 +393,7 @@ def test_a_manifest_goes_after_all_its_files(storage: MemoryStorage, clock: Cloc
     watched = Watched(storage.files, clock=clock)
     with pytest.raises(StorageError):
         maintain(watched, TIGHT)
-    assert f"{FOLDER}/run/manifest/0-0.jsonl" in watched.files
+    assert f"{FOLDER}/run/manifest/0-0.page-000001.jsonl" in watched.files
     rested = MemoryStorage(watched.files, clock=clock)
     assert set(expired_trash(rested, clock.now)) == set(trash(rested)) != set()
 
@@ -364,7 +402,7 @@ def test_a_manifest_that_cannot_be_read_keeps_its_run(storage: MemoryStorage, cl
     maintain(storage, KEEPING, run="run")
     clock.now += 8 * DAY
     for content in (b"", b"{\n", b'{"path": "x"}\n', b'{"until": "soon"}\n', b"[]\n"):
-        storage.write(f"{FOLDER}/run/manifest/0-0.jsonl", [content], overwrite=True)
+        storage.write(f"{FOLDER}/run/manifest/0-0.page-000001.jsonl", [content], overwrite=True)
         assert expired_trash(storage, clock.now) == ()
     assert undo(storage, "run").files == 10  # the files themselves tell where they were
 

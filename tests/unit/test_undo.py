@@ -263,7 +263,7 @@ def test_nor_into_a_query_that_is_rewound_meanwhile(
 
     def meanwhile(path: str, content: bytes) -> None:
         append(path, content)
-        if path.endswith("/undo.jsonl"):
+        if "/ledger/undo/" in path:
             rewind(storage, 17)
             if writes:
                 run(storage, 17, 24, attempt=2)
@@ -427,7 +427,7 @@ def test_a_trash_of_an_earlier_build_comes_back_as_long_as_nothing_below_is_newe
 def test_a_world_that_cannot_be_read_is_none(
     storage: MemoryStorage, trashed: str, spoil: Callable[[dict[str, object]], object]
 ) -> None:
-    path = f"{FOLDER}/{trashed}/manifest/0-0.jsonl"
+    path = f"{FOLDER}/{trashed}/manifest/0-0.page-000001.jsonl"
     content, modified = storage._files[path]
     first, *rest = content.splitlines(keepends=True)
     text = json.dumps(spoil(json.loads(first))).encode() + b"\n"

@@ -115,6 +115,18 @@ def test_not_once_it_has_gone_on_by_any_number_of_batches(
     must_be_refused(storage, back, f"commits/{min(last, 20)} was written again")
 
 
+def test_not_where_an_earlier_rollback_of_the_same_batches_was_undone(
+    storage: MemoryStorage, clock: Clock, back: str
+) -> None:
+    """What that undo brought back went with this rollback; what is there now is the query's."""
+    undo(storage, back)
+    clock.now += 60
+    again = rollback(storage, 14, trash_for=MONTH).run
+    clock.now += 60
+    run(storage, 15, 15)
+    must_be_refused(storage, again, "commits/15 was written again")
+
+
 def test_not_where_only_a_commit_of_the_same_bytes_tells(storage: MemoryStorage, back: str) -> None:
     storage.write("commits/15", [COMMIT])
     must_be_refused(storage, back, "commits/15 was written again")

@@ -209,7 +209,7 @@ def test_types_come_by_the_names_that_spark_gives_them() -> None:
         ("null", AtomicType("void")),
         ("varchar(20)", TEXT),
         ("char(3)", TEXT),
-        ("string collate UNICODE_CI", TEXT),
+        ("string collate UNICODE_CI", AtomicType("string", collated=True)),
         ("interval year to month", AtomicType("year-month")),
         ("interval month", AtomicType("year-month")),
         ("interval day to second", AtomicType("day-time")),

@@ -15,6 +15,7 @@ from statemaint.errors import CodecError, MissingSstError, NotFoundError, Storag
 from statemaint.fold.rocks.options import delimiter_of
 from statemaint.fold.source import Source
 from statemaint.model.files import Snapshot
+from statemaint.storage import read_small
 
 SSTS, LOGS = "SSTs", "logs"
 _MANIFEST, _LOG = "MANIFEST-", ".log"
@@ -42,13 +43,13 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
     """Reads a zip; nothing that lies beside it is read.
 
     Raises:
-        CodecError: naming the file, when it is not what Spark would write.
+        CodecError: naming the file, when it is not what Spark would write, or far too large.
         StaleChecksumError: when its checksum file is not of it.
         StorageError: when it cannot be read.
     """
     path = snapshot.entry.path
     with source.opened(path) as stream:
-        content = b"".join(_pieces(stream))
+        content = read_small(stream, path)
     try:
         found = rocks_zip.members(content)
         for name, member in found.items():
@@ -62,6 +63,7 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
 def fetch(source: Source, found: Zip, target: Path) -> None:
     """Makes a directory of what a zip holds and of the SST files that it names.
 
+    A file that is not as large as the zip says is not read: a stray one may be of any size.
     Archived logs are left where they are: RocksDB does not read them to open a database.
 
     Raises:
@@ -102,11 +104,16 @@ def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:
 def _fetch(source: Source, owner: str, sst: SstFile, target: Path) -> None:
     path = stored_at(owner, sst.stored)
     try:
+        _must_have(sst, source.storage.stat(path).size, owner, path)
         with source.opened(path) as stream:
             size = _copy(stream, target)
     except NotFoundError as error:
         _must_be_there(source, owner)
         raise MissingSstError(owner, path) from error
+    _must_have(sst, size, owner, path)
+
+
+def _must_have(sst: SstFile, size: int, owner: str, path: str) -> None:
     if size != sst.size:
         text = f"it has {size} bytes, {owner} says {sst.size}"
         raise CodecError(text, offset=min(size, sst.size), path=path)

@@ -1,0 +1,186 @@
+"""Compacting the ledger: many segments become one, without the lines that nothing needs any more.
+
+A line stays as long as anything relies on it:
+
+* `statemaint runs` lists its run, or would if it had not been killed
+* its run's trash is kept, or it is younger than such a run: an undo asks what happened since
+* an undo brought its file back, and the line of that undo stays
+* it is of a snapshot that is proved or ours, or of a file that a proof names
+
+The segments that were read are deleted once the one that replaces them is durable, so that a crash
+at any step leaves each line in at least one. Two that compact at once do no harm either: neither
+deletes what it has not read, and both results stay.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from statemaint.errors import CodecError
+from statemaint.execute.deeds import GONE, restored_of
+from statemaint.execute.segments import (
+    UNDO,
+    Line,
+    in_order,
+    ledgers,
+    read_segment,
+    write_merged,
+)
+from statemaint.listing import Entry
+from statemaint.plan import MendVerb
+from statemaint.scan import ATTESTATIONS, parse_attestations
+from statemaint.storage import Storage
+
+# A ledger is compacted when it has so many segments.
+MOST_SEGMENTS = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The runs that are remembered.
+
+    Attributes:
+        runs: the folders of those that are listed.
+        since: what is as young as this is of one of them, or of one that was killed among them;
+            minus infinity as long as no run has left the window.
+        trashed: the runs whose trash is kept, and since when it is there.
+    """
+
+    runs: AbstractSet[str] = frozenset()
+    since: float = -math.inf
+    trashed: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def begins(self) -> float:
+        """Returns the time from which on everything is remembered."""
+        return min((self.since, *self.trashed.values()))
+
+    def remembers(self, run: str) -> bool:
+        """Returns whether a run is remembered however old it is."""
+        return run in self.runs or run in self.trashed
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What lines are kept for.
+
+    Attributes:
+        window: the runs that are remembered.
+        since: the time from which on all lines stay.
+        fence: the fencing number from which on all lines stay.
+        paths: the files of which all lines stay.
+        restored: what undos have brought back: the run that had moved it away, and the path.
+    """
+
+    window: Window
+    since: float
+    fence: float = math.inf
+    paths: AbstractSet[str] = frozenset()
+    restored: AbstractSet[tuple[str, str]] = frozenset()
+
+    def keep(self, line: Line) -> bool:
+        """Returns whether a line stays; so does one that does not say when it was noted."""
+        return (
+            line.time is None
+            or line.time >= self.since
+            or line.fence >= self.fence
+            or self.window.remembers(line.run)
+            or line.path in self.paths
+            or (line.run, line.path) in self.restored
+        )
+
+
+def is_due(storage: Storage) -> bool:
+    """Returns whether any ledger has many segments.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    return any(_is_due(segments) for segments in ledgers(storage).values())
+
+
+def _is_due(segments: Sequence[Entry]) -> bool:
+    return len(segments) >= MOST_SEGMENTS
+
+
+def compact(storage: Storage, window: Window, *, before: Callable[[], object]) -> None:
+    """Compacts every ledger that has many segments.
+
+    Safe to kill and to repeat. One that cannot be read is left as it is.
+
+    Args:
+        storage: where the checkpoint lives.
+        window: the runs that are remembered.
+        before: is called ahead of each deletion; whatever it raises ends the work.
+
+    Raises:
+        CodecError: when what undos or mends have noted cannot be read.
+        NotFoundError: when another run compacts the same ledger.
+        StorageError: when the storage fails.
+    """
+    found = ledgers(storage)
+    needs = _Needs(window, window.begins)
+    for verb in MendVerb:  # which move files of any partition
+        needs = _for_trash(needs, _lines(storage, found.get(verb, ())))
+    undone = filter(needs.keep, _lines(storage, found.get(UNDO, ())))
+    needs = replace(needs, restored=frozenset((restored_of(line), line.path) for line in undone))
+    for ledger, segments in found.items():
+        if _is_due(segments):
+            try:
+                mine = replace(needs, paths=_proved(storage, ledger))
+                kept = _for_trash(mine, _lines(storage, segments))
+                _merge(storage, ledger, segments, kept, before=before)
+            except CodecError as error:
+                _log.warning("the ledger of %s is not compacted: %s", ledger, error)
+
+
+def _lines(storage: Storage, segments: Iterable[Entry]) -> Iterator[Line]:
+    for entry in segments:
+        yield from read_segment(storage, entry.path)
+
+
+def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
+    """Returns what stays as well because of the trash, by what is noted of its runs.
+
+    Where files were copied the manifests have other times, but not these lines.
+    """
+    since, fence = needs.since, needs.fence
+    for line in lines if needs.window.trashed else ():
+        if line.run in needs.window.trashed and line.fields.get("action") in GONE:
+            since = since if line.time is None else min(since, line.time)
+            fence = min(fence, line.fence)
+    return replace(needs, since=since, fence=fence)
+
+
+def _proved(storage: Storage, ledger: str) -> frozenset[str]:
+    """Returns the snapshots of a partition that are proved or ours, and what the proofs name."""
+    return frozenset(
+        path
+        for entry in storage.list(f"{ATTESTATIONS}/{ledger}")
+        for path in _named(storage.read(entry.path))
+    )
+
+
+def _named(attestations: bytes) -> Iterator[str]:
+    known = parse_attestations(attestations)
+    yield from known.written
+    for proof in known.proofs:
+        yield proof.path
+        yield from (one.path for one in (*proof.inputs, *proof.parts))
+
+
+def _merge(
+    storage: Storage,
+    ledger: str,
+    segments: Sequence[Entry],
+    needs: _Needs,
+    *,
+    before: Callable[[], object],
+) -> None:
+    kept = in_order(filter(needs.keep, _lines(storage, segments)))
+    merged = write_merged(storage, ledger, kept) if kept else None
+    storage.delete_all([one.path for one in segments if one.path != merged], before=before)

@@ -1,0 +1,48 @@
+"""Files of JSON lines: what is noted before anything happens, line by line."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from statemaint.errors import CodecError, NotFoundError
+from statemaint.storage import Storage
+
+_LONGEST_LINE = 1 << 26  # the world of a store of a million files
+
+
+def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
+    """Returns the lines of a file; one that a crash cut short is left out, and so is no file.
+
+    Raises:
+        CodecError: when a line is longer than any of ours.
+        StorageError: when the storage fails.
+    """
+    try:
+        with storage.open(path) as stream:
+            return [fields for _, fields in stored_lines(stream, path)]
+    except NotFoundError:
+        return []
+
+
+def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yields each whole line of a file, as it is stored and as what it says.
+
+    Raises:
+        CodecError: when a line is longer than any of ours.
+        StorageError: when the file cannot be read.
+    """
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        if len(line) == _LONGEST_LINE:
+            detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, as no file of ours has"
+            raise CodecError(detail, offset=0, path=path)
+        fields = _fields(line)
+        if fields is not None:
+            yield line.rstrip(b"\r\n"), fields
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None

@@ -1,0 +1,159 @@
+"""Where the lines of the ledger are: in segments, each of which is written once.
+
+    _statemaint/ledger/<ledger>/<run>-<number>-<digest>.jsonl   one page of a run
+    _statemaint/ledger/<ledger>/merged-<digest>.jsonl           what `compaction` made of several
+    _statemaint/ledger/<ledger>.jsonl                           of earlier builds, appended to
+
+A ledger is that of a partition (`<op>/<partition>`) or of a verb (`undo`, `repair`, `rollback`). A
+segment's name has the digest of its content, so that no two writers share one. A line may be in
+several segments; it says the same in each.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.errors import NotFoundError, StorageError
+from statemaint.execute.json_lines import stored_lines
+from statemaint.listing import Entry
+from statemaint.model.ids import UnitId, run_folder
+from statemaint.storage import Storage
+
+FOLDER = "_statemaint/ledger"
+UNDO = "undo"
+_MERGED = "merged"
+_PATH = re.compile(rf"{FOLDER}/(?P<ledger>[0-9]+/[0-9]+|undo|repair|rollback)(?:/[^/]+)?\.jsonl")
+_MOST_LOOKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a ledger.
+
+    Attributes:
+        content: the line as it is stored, without its end.
+        fields: what it says.
+    """
+
+    content: bytes
+    fields: Mapping[str, Any]
+
+    @property
+    def run(self) -> str:
+        """Returns the folder of the run that noted it."""
+        return run_folder(str(self.fields.get("run")))
+
+    @property
+    def fence(self) -> int:
+        """Returns the fencing number that the run held; 0 without one."""
+        fence = self.fields.get("fence")
+        return fence if isinstance(fence, int) else 0
+
+    @property
+    def time(self) -> float | None:
+        """Returns when it was noted, by the storage's clock; `None` where it does not say so."""
+        time = self.fields.get("time")
+        return time if isinstance(time, int | float) and math.isfinite(time) else None
+
+    @property
+    def path(self) -> str:
+        """Returns the file that it is about."""
+        return str(self.fields.get("path"))
+
+
+def ledger_of(unit: UnitId) -> str:
+    """Returns the name of a partition's ledger."""
+    return f"{unit.operator}/{unit.partition}"
+
+
+def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]) -> None:
+    """Adds lines to a ledger, durable on return; one request where the storage is S3.
+
+    Args:
+        storage: where the checkpoint lives.
+        ledger: the ledger's name.
+        page: what the segment is called; pages of a run sort as they were written.
+        lines: what to note, each with its end.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    content = b"".join(lines)
+    storage.append(_segment(ledger, page, content), content)
+
+
+def page_of(run: str, number: int) -> str:
+    """Returns the name of a run's page."""
+    return f"{run_folder(run)}-{number:06}"
+
+
+def write_merged(storage: Storage, ledger: str, lines: Iterable[Line]) -> str:
+    """Writes lines as one segment, which appears whole, and returns its path.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    content = b"".join(line.content + b"\n" for line in lines)
+    path = _segment(ledger, _MERGED, content)
+    storage.write(path, [content], overwrite=True)
+    return path
+
+
+def _segment(ledger: str, name: str, content: bytes) -> str:
+    return f"{FOLDER}/{ledger}/{name}-{hashlib.sha256(content).hexdigest()[:24]}.jsonl"
+
+
+def ledgers(storage: Storage) -> dict[str, list[Entry]]:
+    """Returns the segments of each ledger of a checkpoint.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    found: dict[str, list[Entry]] = {}
+    for entry in storage.list(FOLDER):
+        if named := _PATH.fullmatch(entry.path):
+            found.setdefault(named["ledger"], []).append(entry)
+    return found
+
+
+def read_ledger(storage: Storage, ledger: str) -> list[Line]:
+    """Returns the lines of a ledger in the order of their times, each once.
+
+    Raises:
+        CodecError: when a segment is no file of ours.
+        StorageError: when the storage fails.
+    """
+    for _ in range(_MOST_LOOKS):
+        listed = sorted(entry.path for entry in storage.list(f"{FOLDER}/{ledger}"))
+        segments = [path for path in listed if _PATH.fullmatch(path)]
+        try:
+            found = [line for path in segments for line in read_segment(storage, path)]
+        except NotFoundError:  # merged since it was listed: what it said is in another one now
+            continue
+        with suppress(NotFoundError):
+            found += read_segment(storage, f"{FOLDER}/{ledger}.jsonl")
+        return in_order(found)
+    raise StorageError(f"{FOLDER}/{ledger}", "its segments are being merged again and again")
+
+
+def read_segment(storage: Storage, path: str) -> Iterator[Line]:
+    """Yields the lines of a segment; one that a crash cut short is left out.
+
+    Raises:
+        CodecError: when it is no file of ours.
+        NotFoundError: when it is not there any more.
+        StorageError: when the storage fails.
+    """
+    with storage.open(path) as stream:
+        for content, fields in stored_lines(stream, path):
+            yield Line(content, fields)
+
+
+def in_order(lines: Iterable[Line]) -> list[Line]:
+    """Returns lines in the order of their times, each once."""
+    different = {line.content: line for line in lines}
+    return sorted(different.values(), key=lambda line: line.time or 0.0)

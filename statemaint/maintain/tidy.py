@@ -1,0 +1,26 @@
+"""Keeping what a checkpoint holds of ours as small as what relies on it."""
+
+import logging
+
+from statemaint.errors import CodecError, LeaseLostError, StorageError
+from statemaint.execute import Lease, compact_ledger, ledger_is_due
+from statemaint.maintain.history import forget, remembered
+from statemaint.storage import Storage
+
+_log = logging.getLogger(__name__)
+
+
+def tidy(storage: Storage, lease: Lease) -> None:
+    """Compacts the ledger and forgets old runs, now and then; never an error.
+
+    Args:
+        storage: where the checkpoint lives.
+        lease: which no other run's work is done under.
+    """
+    try:
+        if ledger_is_due(storage):
+            window = remembered(storage)
+            compact_ledger(storage, window, before=lease.check)
+            forget(storage, window, before=lease.check)
+    except (CodecError, LeaseLostError, StorageError) as error:
+        _log.warning("the ledger is not compacted, the next run tries again: %s", error)
