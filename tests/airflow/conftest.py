@@ -12,7 +12,6 @@ from statemaint.demo.airflow_client import Client, TaskInstance
 from statemaint.demo.processes import alive
 from tests.airflow.support import (
     DAGS,
-    FLOOR,
     PLUGINS,
     ROOT,
     Takings,
@@ -117,10 +116,15 @@ def _fill(folder: Path) -> None:
     damaged(folder / "damaged")
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
-    # A directory by the snapshot's name: the storage fails for one partition until it is gone.
     for name in ("flaky", "anew"):
-        (folder / f"{name}/state/0/1/{FLOOR}.snapshot").mkdir()
+        obstacle(folder / name).parent.mkdir(parents=True)
+        obstacle(folder / name).touch()
     (folder / "queries.yaml").write_text(QUERIES.format(folder=folder), encoding="utf-8")
+
+
+def obstacle(checkpoint: Path) -> Path:
+    """Returns a file in the place of one partition's ledger: until it goes, its storage fails."""
+    return checkpoint / "_statemaint/ledger/0/1"
 
 
 def _setup(folder: Path, gateway: str) -> Setup:

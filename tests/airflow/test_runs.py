@@ -8,7 +8,7 @@ import pytest
 from statemaint.demo.airflow_client import ApiError
 from statemaint.execute import Claim, newest
 from statemaint.storage import LocalStorage
-from tests.airflow.conftest import Ended, Scene
+from tests.airflow.conftest import Ended, Scene, obstacle
 from tests.airflow.support import FLOOR, TARGET, snapshots, tree_hash
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -104,7 +104,6 @@ def test_a_dry_run_shows_what_would_be_done_and_writes_nothing(scene: Scene) -> 
 
 
 def test_a_partition_whose_storage_fails_is_tried_again(scene: Scene) -> None:
-    obstacle = scene.checkpoint("flaky") / f"state/0/1/{FLOOR}.snapshot"
     dag = "statemaint__flaky"
     run = scene.admin.trigger(dag)
     flaky = Ended(scene.admin, dag, run, "running")
@@ -112,7 +111,7 @@ def test_a_partition_whose_storage_fails_is_tried_again(scene: Scene) -> None:
     while "up_for_retry" not in {one.state for one in flaky.tasks if one.map_index == 1}:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    obstacle.rmdir()
+    obstacle(scene.checkpoint("flaky")).unlink()
     assert scene.admin.wait_for_run(dag, run) == "success"
     assert flaky.states == ALL_GOOD
     assert flaky.instance("op 0 / part 1").tries > 1
@@ -132,7 +131,7 @@ def test_a_plan_that_is_cleared_ends_the_lease_of_the_attempt_before(scene: Scen
     cleared = {"dag_run_id": run, "task_ids": ["plan"], "include_downstream": True}
     asked = {**cleared, "dry_run": False, "only_failed": False}
     scene.admin.post("/api/v2/dags/statemaint__anew/clearTaskInstances", asked)
-    (scene.checkpoint("anew") / f"state/0/1/{FLOOR}.snapshot").rmdir()
+    obstacle(scene.checkpoint("anew")).unlink()
     assert scene.admin.wait_for_run(anew.dag, run) == "success"
     assert anew.instance("plan").tries == 2
     assert f"attempt 1 at run {held.holder.name}; this is attempt 2" in anew.log("plan")
