@@ -172,8 +172,8 @@ def _atoms(kind: DataType) -> Iterator[AtomicType]:
         case MapType(key, value):
             yield from _atoms(key)
             yield from _atoms(value)
-        case DecimalType():
-            pass
+        case _:  # a decimal
+            return
 
 
 def _parse(found: object, depth: int, *, collated: bool = False) -> DataType:

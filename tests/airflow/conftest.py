@@ -1,6 +1,7 @@
-"""One real Airflow for all tests of a session, with a DAG for every kind of checkpoint."""
+"""One real Airflow for all tests of this folder, with a DAG for every kind of checkpoint."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,9 @@ from tests.airflow.support import (
     unreadable,
 )
 from tests.support.s3 import Place, moto
+from tests.support.servers import Servers
+
+_servers = Servers(Path(__file__).parent)
 
 USERS = {"admin": "admin", "viewer": "viewer", "paula": "viewer", "nobody": ""}
 
@@ -93,12 +97,22 @@ class Ended:
         return self.client.log(self.dag, self.run, self.instance(name))
 
 
-@pytest.fixture(scope="session")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """A real Airflow that has parsed a DAG for every kind of checkpoint, all of them unpaused."""
     if find_spec("airflow") is None:
         pytest.skip("Airflow is not installed; it is in the extra `airflow`")
-    folder = tmp_path_factory.mktemp("airflow")
+    return _servers.get("scene", lambda: _scene(tmp_path_factory.mktemp("airflow")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Ends the Airflow with the last of its tests."""
+    _servers.leave(nextitem)
+
+
+@contextmanager
+def _scene(folder: Path) -> Iterator[Scene]:
     _fill(folder)
     with moto() as s3, takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
         admin = running.client()

@@ -102,7 +102,7 @@ def _young_base(self: Any) -> Snapshot | None:
 
 def _planned_base(self: Any) -> Snapshot | None:
     """Trusts what this very run is about to write."""
-    planned = [self._planned(one.version) for one in self.writes if self._at_floor(one)]
+    planned = [self._planned(one.version) for one in self.writes if one.version <= self.floor]
     found = [one for one in (_base(self), *planned) if one]
     return max(found, key=lambda one: one.version, default=None)
 
@@ -238,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("nearest snapshot", "S6", "folds on from a snapshot that nobody proved",
            ((Versions, "from_log", _nearest),)),
     Mutant("proof by name", "S6", "believes a proof of a file that was replaced",
-           ((Attestation, "covers", _covers_name), (StoreRun, "_unchanged", _any_file))),
+           ((Attestation, "covers", _covers_name), (steps, "must_be_unchanged", _any_file))),
     Mutant("base replaced under a fold", "S6", "folds on from what has taken a proved file's place",
            ((StoreRun, "_fold", _fold_unguarded),)),
     Mutant("deletes first", "S7", "deletes before it writes and proves",
@@ -258,7 +258,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("skewed clocks", "S19", "deletes although clocks are far apart",
            ((planning, "_skewed", lambda *_: iter(())),)),
     Mutant("proof by size", "S6", "believes a proof of a file of the same size",
-           ((Attestation, "covers", _covers_size), (StoreRun, "_unchanged", _any_file))),
+           ((Attestation, "covers", _covers_size), (steps, "must_be_unchanged", _any_file))),
     *PROOF_MUTANTS,
     *MEND_MUTANTS,
     *ROCKS_MUTANTS,

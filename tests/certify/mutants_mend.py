@@ -33,21 +33,21 @@ def _snapshots_stay(*args: Any, **named: Any) -> tuple[Remove, ...]:
     return tuple(one for one in found if not one.path.endswith((".snapshot", ".zip")))
 
 
-def _one_too_many(stores: Any, logs: Any, batch: int, *, keep_next: bool) -> tuple[Remove, ...]:
+def _one_too_many(stores: Any, logs: Any, batch: int, **keep: bool) -> tuple[Remove, ...]:
     """Takes the state of the batch itself away as well."""
-    state = [one for one in rolled_back(stores, (), batch - 1, keep_next=keep_next) if one.store]
-    return (*state, *rolled_back((), logs, batch, keep_next=keep_next))
+    state = [one for one in rolled_back(stores, (), batch - 1, **keep) if one.store]
+    return (*state, *rolled_back((), logs, batch, **keep))
 
 
 def _for_good(self: Trash, entry: Any) -> None:
     self.storage.delete(entry.path)
 
 
-def _overwrites(self: Any, entry: Any, path: str) -> bool:
+def _overwrites(self: Any, entry: Any, path: str) -> None:
     """Puts a file back over one that has taken its place."""
+    self._before()
     self._storage.write(path, [self._storage.read(entry.path)], overwrite=True)
     self._storage.delete(entry.path)
-    return True
 
 
 _newest_first = Contents.newest_first
@@ -73,7 +73,7 @@ MEND_MUTANTS = (
     Mutant("undo in any world", "S17", "undoes a rollback although the query has gone on",
            ((restoring, "must_fit", _nothing),)),
     Mutant("undo overwrites", "S17", "puts a file back over another one",
-           ((_Undo, "_moved", _overwrites), (restoring, "must_fit", _nothing))),
+           ((_Undo, "_move_back", _overwrites), (restoring, "must_fit", _nothing))),
     Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
            ((Contents, "newest_first", _oldest_first),)),
     Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",

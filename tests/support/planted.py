@@ -92,7 +92,7 @@ _watch = _Watch()
 def plant(path: Path, text: str) -> Path:
     """Writes a file that has a secret in it, and returns its path."""
     path.write_text(text)
-    _watch.planted.add(path.resolve())
+    _watch.planted.add(path.absolute())
     return path
 
 
@@ -210,7 +210,7 @@ def _left_below(base: Path) -> Iterator[str]:
     for folder, _, names in os.walk(base):
         for name in names:
             file = Path(folder) / name
-            if name not in _NOT_OURS and file.resolve() not in _watch.planted and _has(file):
+            if name not in _NOT_OURS and file.absolute() not in _watch.planted and _has(file):
                 yield str(file)
 
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 
 from statemaint.errors import CodecError
+from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.files import StateFile
-from statemaint.model.findings import FindingCode
+from statemaint.model.files import StateFile, UnknownFile
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.plan import Delete, Plan, diagnose, plan
+from statemaint.plan import Delete, KeepReason, Plan, diagnose, plan
 from statemaint.scan.partitions import count_in, may_have_changed, partition_counts
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import NOW, offsets_bytes
@@ -122,6 +123,32 @@ def test_what_is_young_or_unknown_in_it_stays() -> None:
     young = {**SHRUNK, 2: "3c 4z:a 5c 6c@50 sa@50"}
     found = planned(replace(checkpoint(young, FEWER, first=6), counts={11: 2, 10: 2}))
     assert gone(found, 2) == {"3.changelog", "4.zip", "5.changelog"}
+
+
+SINCE_LEFT = replace(checkpoint(SHRUNK, FEWER, first=6), counts={11: 2, 10: 2})
+
+
+def test_what_is_no_file_of_spark_s_in_it_stays() -> None:
+    *others, left = SINCE_LEFT.stores
+    strange = UnknownFile(Entry("state/0/2/notes.txt", 3, NOW - 9e6))
+    stores = (*others, replace(left, files=(*left.files, strange)))
+    found = planned(replace(SINCE_LEFT, stores=stores))
+    assert len(gone(found, 2)) == len(left.files)
+    assert {one.reason for one in found.stores[2].kept} == {KeepReason.UNKNOWN}
+
+
+def test_nothing_of_it_goes_while_clocks_disagree() -> None:
+    found = plan(SINCE_LEFT, POLICY, NOW, skew=400.0)
+    assert gone(found, 2) == set()
+    assert {one.reason for one in found.stores[2].kept} == {KeepReason.CLOCK_SKEW}
+
+
+def test_nothing_of_it_goes_while_it_is_damaged() -> None:
+    *others, left = SINCE_LEFT.stores
+    damage = Finding(FindingCode.CORRUPT_FILE, "a changelog does not decode", left.id)
+    found = planned(replace(SINCE_LEFT, stores=(*others, replace(left, findings=(damage,)))))
+    assert gone(found, 2) == set()
+    assert {one.reason for one in found.stores[2].kept} == {KeepReason.HALTED}
 
 
 def test_the_zips_of_a_repartition_are_no_executors() -> None:

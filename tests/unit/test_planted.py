@@ -65,6 +65,12 @@ def test_a_session_that_leaves_one_in_a_file_fails(tmp_path: Path) -> None:
     assert ran.returncode == 1
 
 
+def test_links_that_lead_in_circles_are_no_files(tmp_path: Path) -> None:
+    ran = played(tmp_path, "(tmp_path / 'a').symlink_to('a')")
+    assert "1 passed" in ran.stdout
+    assert ran.returncode == 0
+
+
 def test_one_that_was_planted_there_does_not(tmp_path: Path) -> None:
     ran = played(tmp_path, "plant(tmp_path / 'queries.yaml', PASSWORD)")
     assert "1 passed" in ran.stdout

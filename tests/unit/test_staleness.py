@@ -199,6 +199,23 @@ def test_where_the_base_alone_was_replaced_no_query_has_written_the_log_again() 
     assert (found.replaced, found.doubts, found.by_query) == ((), (), False)
 
 
+def test_where_nothing_gives_the_version_a_replaced_base_says_nothing_of_the_log() -> None:
+    store, checkpoint = seen({4: 150.0}, first=4)
+    base = Snapshot(2, Entry(f"{HOME}/2.snapshot", 90, 120.0))
+    outdated = (Outdated(store.outdated[0].proof, (base.entry,)),)
+    found = judge(replace(store, files=(*store.files, base), outdated=outdated), checkpoint)
+    assert (found.stale, found.disputed, found.lost, found.edited) == ((), (), (), ())
+
+
+@pytest.mark.parametrize(("again", "edited"), [({4: 90.0}, 1), ({4: 150.0}, 0)])
+def test_the_proof_of_a_file_that_was_overwritten_tells_where_nothing_lies_below(
+    again: Times, edited: int
+) -> None:
+    store, checkpoint = seen(again, first=4)
+    found = judge(replace(store, outdated=(), former=store.outdated), checkpoint)
+    assert (len(found.edited), found.disputed) == (edited, ())
+
+
 def beyond(
     times: Times, *, base: float | None = None, commits: Times | None = None
 ) -> tuple[Store, Checkpoint]:
