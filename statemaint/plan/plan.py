@@ -122,9 +122,10 @@ def _window(
 ) -> Window | None:
     target = _target(checkpoint, request)
     floor, required = _floor(checkpoint, policy, target), checkpoint.required
-    if floor is None or required is None or target is None:
+    newest = checkpoint.target
+    if floor is None or required is None or target is None or newest is None:
         return None
-    return Window(floor, required, target, now, request.force_snapshot, policy, skewed)
+    return Window(floor, required, target, now, request.force_snapshot, policy, newest, skewed)
 
 
 def _large(stores: tuple[Store, ...]) -> int:

@@ -78,7 +78,7 @@ def may_share(store: Store, chain: Chain) -> bool:
     return store.rocks is not None and chain.base is not None and chain.start == newest
 
 
-def overtakes(store: Store, version: int, required: int, target: int) -> bool:
+def overtakes(store: Store, version: int, required: int, target: int, newest: int) -> bool:
     """Returns whether a new zip could make Spark delete what an executor's next one refers to.
 
     `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. It keeps the newest
@@ -90,21 +90,22 @@ def overtakes(store: Store, version: int, required: int, target: int) -> bool:
         store: the store.
         version: of the zip that would be written.
         required: the oldest version that the commit log asks for.
-        target: the newest committed version.
+        target: the newest version that may get a zip.
+        newest: the newest committed version.
     """
-    if store.rocks is None or store.snapshot_per_batch(required, target):
+    if store.rocks is None or store.snapshot_per_batch(required, newest):
         return False
     found = [one for one in store.files if isinstance(one, Snapshot)]
     zips = {one.version for one in found}
     theirs = {one.version for one in found if one.entry.path not in store.rocks.ours}
-    if not theirs or target - max(theirs) >= _quiet(observed(store)):
+    if not theirs or newest - max(theirs) >= _quiet(observed(store)):
         return False
     # It may have uploaded its last one for a batch that failed, and begun again at the one below.
     begun = max((one for one in zips if one < max(theirs)), default=max(theirs))
-    retained = target - required
+    retained = newest - required
     kept = max(begun, _kept(zips, retained))
-    # The target may get a zip as well, of ours or of theirs.
-    return _kept({*zips, version, target}, retained) > kept
+    # The target and the newest may get a zip as well, of ours or of theirs.
+    return _kept({*zips, version, target, newest}, retained) > kept
 
 
 def _kept(zips: set[int], retained: int) -> int:

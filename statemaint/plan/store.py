@@ -56,7 +56,8 @@ RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UN
 class Window:
     """What a decision is made for: versions `floor` to `target` stay loadable at time `now`.
 
-    `required` is the oldest version that the commit log still asks for.
+    `required` is the oldest version that the commit log still asks for, `newest` its last one,
+    which lies above the target where the query has gone on since the target was fixed.
     """
 
     floor: int
@@ -65,6 +66,7 @@ class Window:
     now: float
     force_snapshot: bool
     policy: Policy
+    newest: int
     skewed: bool = False  # ages mean nothing, so nothing is deleted
 
 
@@ -169,7 +171,8 @@ class _Decision:
             return False
         path = self._snapshot_path(version)
         there = any(file.entry.path == path for file in self.store.files) and not self._goes(path)
-        if there or overtakes(self.store, version, self.window.required, self.window.target):
+        asked = (self.window.required, self.window.target, self.window.newest)
+        if there or overtakes(self.store, version, *asked):
             return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
         # is too young to be nobody's, the snapshot waits.
@@ -225,9 +228,6 @@ class _Decision:
     def _snapshot_path(self, version: int) -> str:
         return self.store.snapshot_path(version)
 
-    def _planned(self, version: int) -> Snapshot:
-        return Snapshot(version, Entry(self._snapshot_path(version), 0, None))
-
     # -- the base of all deletions
 
     def _base(self) -> Snapshot | None:
@@ -237,7 +237,7 @@ class _Decision:
         trusted = [one for one in sure if self._older(one.entry, policy.grace)]
         if policy.grace == 0:
             written = (one.version for one in self.writes if one.version <= self.floor)
-            trusted += map(self._planned, written)
+            trusted += [Snapshot(one, Entry(self._snapshot_path(one), 0, None)) for one in written]
         return max(trusted, key=lambda one: one.version, default=None)
 
     def _eventual(self) -> int:

@@ -12,6 +12,7 @@ from statemaint.codec.digest import StateDigest
 from statemaint.execute import ledger, steps
 from statemaint.execute.lease import Lease
 from statemaint.execute.steps import StoreRun
+from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.files import Snapshot
@@ -102,7 +103,11 @@ def _young_base(self: Any) -> Snapshot | None:
 
 def _planned_base(self: Any) -> Snapshot | None:
     """Trusts what this very run is about to write."""
-    planned = [self._planned(one.version) for one in self.writes if one.version <= self.floor]
+    planned = [
+        Snapshot(one.version, Entry(one.path, 0, None))
+        for one in self.writes
+        if one.version <= self.floor
+    ]
     found = [one for one in (_base(self), *planned) if one]
     return max(found, key=lambda one: one.version, default=None)
 

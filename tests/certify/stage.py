@@ -378,6 +378,8 @@ class Stage:
         batch = max(self.query.commits[0], self.query.commits[-1] - back)
         self.query.stop()
         self.step(f"rollback to batch {batch}, {halt}")
+        # Who stands still at a write has asked for its lease before: that one write is still its.
+        self.certificate.overtaken |= {one.doer.run for one in self.paused}
         self.tally["rollbacks"] += 1
         doer = replace(self.doer(Policy(), "rollback"), back=batch + 1)
         self._start(doer, halt, partial(work.rollback_work, batch))
