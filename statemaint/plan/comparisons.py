@@ -1,6 +1,6 @@
 """What has to be compared before anything else happens in a store, and what is in doubt. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Store
@@ -26,7 +26,7 @@ def comparisons(
     store: Store,
     judgement: Judgement,
     versions: Versions,
-    writes: Iterable[WriteSnapshot],
+    writes: Collection[WriteSnapshot],
     proved: Collection[int],
     retained: tuple[int, int] | None,
 ) -> Iterator[Attest]:
@@ -47,10 +47,11 @@ def comparisons(
         yield Attest(store.id, one.snapshot, one.instead, reason, doubts, one.why)
     disputed = {one.path for one in judgement.disputed}
     for snapshot in _unproved(store, versions, proved):
-        if snapshot.entry.path not in disputed:
+        over = _passed_over(snapshot, writes)
+        asked = retained is not None and _is_asked_for(store, versions, snapshot, *retained)
+        if snapshot.entry.path not in disputed and (over or asked):
             against = versions.from_log(snapshot.version, proved=proved)
-            asked = retained and against and _is_asked_for(store, versions, snapshot, *retained)
-            if asked or _passed_over(snapshot, writes):
+            if over or against:
                 yield Attest(store.id, snapshot, against, AttestReason.NEVER_PROVED)
 
 
@@ -79,6 +80,6 @@ def _is_asked_for(
     return sure and first <= snapshot.version <= target
 
 
-def _passed_over(snapshot: Snapshot, writes: Iterable[WriteSnapshot]) -> bool:
+def _passed_over(snapshot: Snapshot, writes: Collection[WriteSnapshot]) -> bool:
     """Returns whether a fold leads past a snapshot: the last that tells if the log was changed."""
     return any(one.chain.start < snapshot.version < one.version for one in writes)

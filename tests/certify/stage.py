@@ -378,11 +378,13 @@ class Stage:
         batch = max(self.query.commits[0], self.query.commits[-1] - back)
         self.query.stop()
         self.step(f"rollback to batch {batch}, {halt}")
-        # Who stands still at a write has asked for its lease before: that one write is still its.
-        self.certificate.overtaken |= {one.doer.run for one in self.paused}
         self.tally["rollbacks"] += 1
         doer = replace(self.doer(Policy(), "rollback"), back=batch + 1)
+        target, beside = self.query.target, {one.doer.run for one in self.paused}
         self._start(doer, halt, partial(work.rollback_work, batch))
+        if self.query.target < target:
+            # Who stood still at a write had asked for its lease before: that write is still its.
+            self.certificate.overtaken |= beside
 
     def _back(self, run: str) -> int | None:
         """Returns the version that a run has gone back to, where it was a rollback."""
