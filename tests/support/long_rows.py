@@ -58,7 +58,8 @@ def write_longs(
         snapshots: the versions that have a snapshot, in an HDFS-backed store.
     """
     storage = MemoryStorage()
-    pinned = offsets_bytes({"providerClass": PROVIDER} if rocks else {})
+    conf = {"shuffle.partitions": str(len(partitions))}
+    pinned = offsets_bytes({**conf, "providerClass": PROVIDER} if rocks else conf)
     storage.write("metadata", [b'{"id":"11111111-2222-3333-4444-555555555555"}'])
     storage.write("state/0/0/_metadata/schema", [schema("k", "v")])
     for batch in range(len(partitions[0])):
