@@ -5,7 +5,6 @@ A schedule is made from a number; `--seed N` alone plays that one again and tell
 
 import logging
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -20,13 +19,13 @@ import click
 from tests.certify.mutant import MOST, Caught, hunt
 from tests.certify.mutants import MUTANTS
 from tests.certify.schedule import Outcome, run
-from tests.support.documents import rewrite
+from tests.support.documents import commit, of_commits, rewrite
+from tests.support.in_memory import in_memory
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "safety.md"
 ENOUGH = 100_000
 _CHUNK = 100
 _SHOWN = 20
-_FAST = Path("/dev/shm")  # noqa: S108
 
 
 @dataclass(slots=True)
@@ -112,16 +111,14 @@ def play(seeds: tuple[int, ...], without: tuple[str, ...] = ()) -> Counts:
 @contextmanager
 def _in_a_hurry() -> Iterator[None]:
     """Logs errors alone, and keeps the databases of RocksDB in memory."""
-    logger, before = logging.getLogger("statemaint"), tempfile.tempdir
+    logger = logging.getLogger("statemaint")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    if _FAST.is_dir():
-        tempfile.tempdir = str(_FAST)
     try:
-        yield
+        with in_memory():
+            yield
     finally:
         logger.setLevel(level)
-        tempfile.tempdir = before
 
 
 def _switches(without: tuple[str, ...]) -> dict[str, Any]:
@@ -161,7 +158,7 @@ def main(
     for words, number in counts.lines():
         click.echo(f"{words:<64}{number:>16,}")
     if counts.schedules >= ENOUGH and not counts.found:
-        write(counts)
+        write(counts, range(seed, seed + schedules))
     sys.exit(3 if counts.found else 0)
 
 
@@ -183,7 +180,8 @@ def _hunt_all(processes: int) -> int:
             click.echo(f"{rows[-1]} {caught.loss.split(' (')[0][:90] if caught else ''}")
             all_caught = all_caught and caught is not None
     if all_caught:
-        rewrite(DOCUMENT, "\n".join(rows), by="python -m tests.certify --mutants")
+        text = "\n".join([f"{of_commits([commit()])}.", "", *rows])
+        rewrite(DOCUMENT, text, by="python -m tests.certify --mutants")
     return 0 if all_caught else 3
 
 
@@ -192,10 +190,11 @@ def _hunted(number: int) -> Caught | None:
         return hunt(MUTANTS[number], MOST)
 
 
-def write(counts: Counts) -> None:
+def write(counts: Counts, seeds: range) -> None:
     """Replaces the counts in the document."""
     rows = "\n".join(f"| {words} | {number:,} |" for words, number in counts.lines())
-    rewrite(DOCUMENT, f"| counted | |\n|---|--:|\n{rows}", by="make certify")
+    said = f"{of_commits([commit()])}, the numbers {seeds[0]:,} to {seeds[-1]:,}."
+    rewrite(DOCUMENT, f"{said}\n\n| counted | |\n|---|--:|\n{rows}", by="make certify")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """`python -m tests.hostile`: every verb on checkpoints with strange things in them."""
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,8 @@ import click
 
 from tests.hostile.trees import prepare
 from tests.hostile.verbs import VERBS, Played, Ran, play
-from tests.support.documents import rewrite
+from tests.support.documents import commit, of_commits, rewrite
+from tests.support.in_memory import in_memory
 
 ROOT = Path(__file__).parents[2]
 _STEP = 100
@@ -82,18 +82,19 @@ def main(*, trees: int, seed: int, processes: int, log: Path | None, write: bool
     """Grows trees, runs every verb on each, and ends with 1 where one of them broke a rule."""
     seeds = range(seed, seed + trees)
     tally = Tally()
-    for played in _played(seeds, processes, log):
-        tally.add(played)
-        for what in played.broken:
-            click.echo(f"{played.seed} {list(played.tree)}\n    {what}", err=True)
-        if not tally.trees % _STEP:
-            click.echo(f"{tally.trees:,} trees, {tally.broken} broken rules", err=True)
+    with in_memory():
+        for played in _played(seeds, processes, log):
+            tally.add(played)
+            for what in played.broken:
+                click.echo(f"{played.seed} {list(played.tree)}\n    {what}", err=True)
+            if not tally.trees % _STEP:
+                click.echo(f"{tally.trees:,} trees, {tally.broken} broken rules", err=True)
     text = (
         f"{tally.trees:,} trees, {tally.codes.total():,} runs of verbs, {tally.broken} broken rules"
     )
     click.echo(f"{text}\n\n{tally.table()}")
     if write:
-        said = f"Of commit {_commit()}, seeds {seeds[0]} to {seeds[-1]}: {text}."
+        said = f"{of_commits([commit()])}, seeds {seeds[0]} to {seeds[-1]}: {text}."
         rewrite(ROOT / "docs/safety.md", f"{said}\n\n{tally.table()}", by="make hostile")
     sys.exit(bool(tally.broken))
 
@@ -112,13 +113,6 @@ def _played(seeds: range, processes: int, log: Path | None) -> Iterator[Played]:
                 with log.open("a") as stream:
                     stream.write(f"{json.dumps(asdict(played))}\n")
             yield played
-
-
-def _commit() -> str:
-    command = ["git", "rev-parse", "--short=7", "HEAD"]
-    return subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 if __name__ == "__main__":

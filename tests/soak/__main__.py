@@ -33,7 +33,7 @@ from statemaint.storage import LocalStorage
 from tests.soak import rewind
 from tests.soak.inputs import write_inputs
 from tests.soak.query import BATCHES_TO_RETAIN
-from tests.support.documents import rewrite
+from tests.support.documents import commit, of_commits, rewrite
 
 _ROOT = Path(__file__).parents[2]
 _DOCUMENT = _ROOT / "docs" / "safety.md"
@@ -294,6 +294,7 @@ def soak(kind: str, place: Path, size: Size, seed: int) -> dict[str, object]:
         disturbance.run()
     counts = maintenance.counts
     return {
+        "commit": commit(),
         "query": kind,
         "batches": disturbed.committed + 1,
         "kills": disturbance.kills,
@@ -351,10 +352,11 @@ def _full(found: dict[str, int]) -> bool:
 
 
 def _markdown(found: list[dict[str, object]]) -> str:
-    columns = [name for name in found[0] if name != "failures"]
+    columns = [name for name in found[0] if name not in ("failures", "commit")]
     rows = [[str(one[name]) for name in columns] for one in found]
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    said = of_commits(str(one["commit"]) for one in found)
+    return "\n".join([f"{said}.", "", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
 """Parts of documents that a command writes, and nobody by hand."""
 
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
 
 
 def rewrite(document: Path, generated: str, *, by: str) -> None:
@@ -15,3 +19,16 @@ def rewrite(document: Path, generated: str, *, by: str) -> None:
     if not found:
         raise ValueError(f"{document} has no section between {begin} and {end}")
     document.write_text(f"{head}{begin}\n\n{generated}\n\n{end}{tail}")
+
+
+def commit() -> str:
+    """Returns the commit that the code is of; one that was changed since ends with `-dirty`."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    found = subprocess.run(command, cwd=_ROOT, check=True, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def of_commits(commits: Iterable[str]) -> str:
+    """Returns the words that say of which commits some numbers are."""
+    found = sorted(set(commits))
+    return f"Of commit{'s' if len(found) > 1 else ''} {', '.join(found)}"

@@ -4,16 +4,16 @@ Real checkpoints of Spark 4.3, damaged in every way of `kinds`: is our verdict S
 """
 
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from statemaint.demo.session import local_session
-from tests.support.documents import rewrite
+from tests.support.documents import commit, rewrite
+from tests.support.in_memory import in_memory
 from tests.verdicts.judge import Court, Verdict
 from tests.verdicts.kinds import KINDS, Kind
 from tests.verdicts.query import Layout, Query, Shape
@@ -22,7 +22,6 @@ from tests.verdicts.results import Results, table
 _ROOT = Path(__file__).parents[2]
 _DOCUMENT = _ROOT / "docs" / "safety.md"
 _RESULTS = _ROOT / ".run" / "verdicts.json"
-_FAST = Path("/dev/shm")  # noqa: S108 -- in memory where there is such a place
 
 
 @click.command()
@@ -33,11 +32,12 @@ def main(layouts: tuple[str, ...], only: tuple[str, ...]) -> None:
 
     With options, the verdicts of the last run on everything else stand.
     """
+    code = commit()
     results = Results.read(_RESULTS) if layouts or only else Results({})
     for verdict, seconds in _tried(
         [one for one in Layout if one.name in layouts or not layouts], only
     ):
-        results.add(verdict)
+        results.add(replace(verdict, commit=code))
         results.write(_RESULTS)
         click.echo("\n".join(_lines(verdict, seconds)))
     bad = results.disagreeing
@@ -49,7 +49,7 @@ def main(layouts: tuple[str, ...], only: tuple[str, ...]) -> None:
 
 def _tried(layouts: list[Layout], only: tuple[str, ...]) -> Iterator[tuple[Verdict, float]]:
     """Yields each verdict, and the seconds that it took."""
-    with _place() as place:
+    with in_memory() as place:
         settings = {"spark.local.dir": str(place / "spark")}
         with local_session("verdicts", settings, master="local[1]") as spark:
             spark.sparkContext.setLogLevel("OFF")
@@ -71,17 +71,6 @@ def _of(query: Query, kinds: list[Kind], place: Path) -> Iterator[tuple[Verdict,
     for kind in kinds:
         began = time.monotonic()
         yield court.try_kind(kind), time.monotonic() - began
-
-
-@contextmanager
-def _place() -> Iterator[Path]:
-    before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(dir=_FAST if _FAST.is_dir() else None) as place:
-        tempfile.tempdir = place
-        try:
-            yield Path(place)
-        finally:
-            tempfile.tempdir = before
 
 
 def _lines(one: Verdict, seconds: float) -> Iterator[str]:

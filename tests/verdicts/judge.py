@@ -96,6 +96,7 @@ class Verdict:
         advice: the last advice.
         hidden: what Spark refuses, and the doctor says that it cannot see.
         faults: what does not agree.
+        commit: of the code that said it.
     """
 
     group: str
@@ -115,6 +116,7 @@ class Verdict:
     advice: tuple[str, ...]
     hidden: str = ""
     faults: tuple[str, ...] = ()
+    commit: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Returns the fields."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.documents import of_commits
 from tests.verdicts.judge import Outcome, Verdict
 from tests.verdicts.kinds import KINDS, Kind
 from tests.verdicts.query import Layout
@@ -72,7 +73,8 @@ def _summary(results: Results) -> Iterator[str]:
     tried = ", ".join(f"{counts[one.value]} {one.value}" for one in Layout)
     hidden = sum(bool(one.hidden) for one in results.verdicts.values())
     untried = f", {results.untried} not tried" if results.untried else ""
-    yield f"{len(KINDS)} kinds, {len(results.verdicts)} verdicts ({tried}{untried})."
+    said = of_commits(one.commit for one in results.verdicts.values())
+    yield f"{said}: {len(KINDS)} kinds, {len(results.verdicts)} verdicts ({tried}{untried})."
     yield f"{len(results.disagreeing)} of them disagree. In {hidden} nothing that is left shows the"
     yield "damage, and `doctor` says that it cannot see such a thing."
 
