@@ -99,9 +99,9 @@ def test_plan_fails_for_good_where_there_is_no_checkpoint(tmp_path: Path) -> Non
 
 
 def unlistable(checkpoint: Path) -> None:
-    """Puts a file where the state should be."""
+    """Puts a link to itself where the state should be."""
     (checkpoint / "state").rename(checkpoint / "elsewhere")
-    (checkpoint / "state").touch()
+    (checkpoint / "state").symlink_to("state")
 
 
 def test_plan_may_be_tried_again_when_the_storage_fails(tmp_path: Path) -> None:
@@ -189,10 +189,12 @@ def test_a_storage_that_fails_while_a_store_is_maintained_may_be_tried_again(
     tmp_path: Path,
 ) -> None:
     checkpoint = neglected(tmp_path / "c")
-    (checkpoint / f"state/0/0/{TARGET}.snapshot").mkdir()
+    ledger = checkpoint / "_statemaint/ledger/0/0"
+    ledger.parent.mkdir(parents=True)
+    ledger.touch()  # where its directory belongs
     done = maintained(settings(checkpoint), only(0))
     assert done.failure is not None
-    assert done.failure.reason.startswith("STORAGE_FAILED: state/0/0")
+    assert done.failure.reason.startswith("STORAGE_FAILED: ")
     assert done.failure.retry
 
 

@@ -357,11 +357,18 @@ def test_damage_is_told_with_its_file() -> None:
         state_stats(storage)
 
 
+def _as_operator(number: int, name: str) -> dict[str, bytes]:
+    """The files of a query whose one operator has another number, in its metadata as well."""
+    return {
+        path.replace("state/0/", f"state/{number}/"): one.replace(
+            b'"operatorId":0', b'"operatorId":%d' % number
+        )
+        for path, one in contents("4.3.0")[name].items()
+    }
+
+
 def test_operators_are_measured_apart() -> None:
-    join = contents("4.3.0")["join2"]
-    moved = {path.replace("state/0/", "state/1/"): one for path, one in join.items()}
-    dedup = contents("4.3.0")["dedup"]
-    moved |= {path.replace("state/0/", "state/2/"): one for path, one in dedup.items()}
+    moved = {**_as_operator(1, "join2"), **_as_operator(2, "dedup")}
     storage = MemoryStorage({**moved, **contents("4.3.0")["aggregation2"]})
     found = state_stats(storage)
     assert [(one.operator, one.figures.rows) for one in found.operators] == [
