@@ -4,10 +4,10 @@ State of one time and logs of another are worse than either, so all of a rollbac
 nothing. The logs must be as it left them: each entry that it left is there and the same, and beside
 those there are only such as it never moved, or as an earlier undo has brought back. Where the
 rollback ended before it moved any entry, the query may have gone on from the old ones; then the
-state that it lacks may come back.
+state that it lacks may come back, and none that lies above its newest batch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statemaint.errors import ConfigError
@@ -18,7 +18,7 @@ from statemaint.execute.same import Same, equal
 from statemaint.execute.world import is_log_entry, log_entries
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any, snapshot_version
-from statemaint.model.ids import batch_of
+from statemaint.model.ids import batch_of, version_of
 from statemaint.storage import Storage
 
 
@@ -107,8 +107,10 @@ class _Rollback:
         )
         yield from self._against_left(logs, whole=whole)
         yield from self._against_removed(removed)
-        if not whole:
-            left = {seen.path for seen in logs.left}
+        left = {seen.path for seen in logs.left}
+        if whole:
+            yield from self._against_above(left | removed.keys())
+        else:
             yield from self._against_others(left | removed.keys())
         yield from self._against_state(logs, whole=whole)
 
@@ -148,6 +150,14 @@ class _Rollback:
         for path in sorted(self.deeds.removed_since(), key=_by_batch):
             if is_log_entry(path) and path not in known:
                 yield f"{path} was written after it, and removed by another run"
+
+    def _against_above(self, known: frozenset[str] | set[str]) -> Iterator[str]:
+        """Yields the state that would come to lie above the log of a query that has gone on."""
+        now, then = _committed(self.there), _committed(known)
+        if now > then:
+            for path in self.found.files:
+                if (snapshot_version(path) or 0) > version_of(now):
+                    yield f"{path} is above commits/{now}, which is newer than the rollback"
 
     def _against_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
         for seen in logs.newest:
@@ -256,6 +266,12 @@ class _Rollback:
                 continue
             if since is None or entry.modified is None or entry.modified > since:
                 yield f"{path} is newer than its manifest, which says nothing of the logs"
+
+
+def _committed(paths: Iterable[str]) -> int:
+    """Returns the newest committed batch; -1 where none is."""
+    found = (path.removeprefix("commits/") for path in paths if path.startswith("commits/"))
+    return max((int(one) for one in found if one.isdecimal()), default=-1)
 
 
 def _by_batch(path: str) -> tuple[int, str]:

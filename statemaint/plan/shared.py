@@ -86,6 +86,10 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
     with their tables. An executor's next zip refers to tables of the one it last loaded or
     uploaded, and before SPARK-55892 was fixed nothing checks that they are still there.
 
+    Where there is any zip to delete, tables go as well that no zip names and that are older than
+    all that one names: those of an executor whose zip another one uploaded again. So the lowest zip
+    is never ours.
+
     Args:
         store: the store.
         version: of the zip that would be written.
@@ -104,6 +108,8 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
     begun = max((one for one in zips if one < max(theirs)), default=max(theirs))
     retained = newest - required
     kept = max(begun, _kept(zips, retained))
+    if version < kept and not any(one < kept for one in zips):
+        return True
     # The target and the newest may get a zip as well, of ours or of theirs.
     return _kept({*zips, version, target, newest}, retained) > kept
 

@@ -99,6 +99,17 @@ def test_no_zip_of_ours_has_spark_delete_what_an_executor_builds_on(
     assert overtakes(theirs(store, theirs_last), version, 55, 60, 60) == spoils
 
 
+def test_nor_is_ours_the_only_one_that_spark_has_to_delete() -> None:
+    """With it go older tables that no zip names: somebody else uploaded 50.zip again since."""
+    once = Uploads((Upload(50, "state/0/0/50.zip"),), 0)
+    store = replace(quiet(f"50z:a {versions('c', 51, 60)} sa sb"), uploads=once)
+    alone = theirs(store, "50.zip")
+    assert overtakes(alone, 45, 45, 60, 60)
+    assert not overtakes(alone, 60, 45, 60, 60)
+    more = replace(quiet(f"30z:a 40z:a 50z:a {versions('c', 51, 60)} sa sb"), uploads=once)
+    assert not overtakes(theirs(more, "50.zip"), 35, 35, 60, 60)
+
+
 def test_nor_where_the_query_has_gone_on_since_the_target_was_fixed() -> None:
     """Spark counts what it retains from its newest zip, which may be of a later version by now."""
     every_ten = Uploads((Upload(30, "state/0/0/30.zip"), Upload(40, "state/0/0/40.zip")), 10)

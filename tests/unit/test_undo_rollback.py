@@ -524,6 +524,33 @@ def test_one_of_an_earlier_build_tells_a_purged_log_by_its_times(
     )
 
 
+def test_one_that_was_killed_first_brings_nothing_back_above_what_has_run_since(
+    clock: Clock,
+) -> None:
+    """Somebody had removed batches 17 to 20 from the logs; 20.snapshot is still of these."""
+    rewound = filled(MemoryStorage(clock=clock), clock)
+    rewind(rewound, 16)
+    storage, at = killed(rewound, clock, "20.snapshot"), "17"
+    assert "commits/16" in storage.files
+    (back,) = {path.split("/")[2] for path in storage.files if path.startswith(FOLDER)}
+    run(storage, 17, 17, attempt=0)
+    why = f"{HOME}/20.snapshot is above commits/{at}, which is newer than the rollback"
+    must_be_refused(storage, back, why)
+
+
+def killed(storage: MemoryStorage, clock: Clock, name: str) -> MemoryStorage:
+    """Returns what a rollback to batch 14 leaves that is killed once a file is in the trash."""
+    for at in range(100):
+        stopped = CrashingStorage(dict(storage.files), at=at, after=True, clock=clock)
+        with pytest.raises(Crash):
+            rollback(stopped, 14, trash_for=MONTH)
+        trash = {path for path in stopped.files if path.startswith(FOLDER)}
+        if any(path.endswith(name) for path in trash) and f"{HOME}/{name}" not in stopped.files:
+            clock.now += DAY
+            return survived(stopped, clock)
+    raise AssertionError(name)
+
+
 def test_after_a_rewind_by_hand_it_is_as_it_was(
     storage: MemoryStorage, clock: Clock, before: dict[str, bytes], back: str
 ) -> None:
