@@ -107,7 +107,15 @@ class Ledger:
             self.knows(action.store, known)
 
     def knows(self, store: StoreId, known: "Known") -> None:
-        """Replaces what is known of a store."""
+        """Replaces what is known of a store, unless another run has taken the lease over.
+
+        Else what that run wrote would count as an executor's, and what it saw of them be forgotten.
+
+        Raises:
+            LeaseLostError: when it has.
+            StorageError: when the storage fails.
+        """
+        self.fence.check()
         proofs = {**known.former, **known.proofs}.values()
         content = render_attestations(proofs, known.written, known.since, known.uploads)
         self.storage.write(attestation_path(store), [content], overwrite=True)

@@ -10,11 +10,15 @@ from statemaint.execute import Holder
 from statemaint.execute.claims import SECONDS, newest_number
 from statemaint.execute.lease import Lease, acquire
 from statemaint.maintain import maintain, undo, verify
+from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
+from statemaint.scan import attestation_path, parse_attestations
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, PausingStorage
+from tests.support.going_on import run
 
+NOTED = attestation_path(StoreId(0, 0))
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
 Work = Callable[[Storage], object]
 
@@ -118,6 +122,26 @@ def test_paused_again_while_it_renews_it_deletes_nothing_more(
     for asleep in range(requests_of(work, files)):
         for at in range(asleep + 1, asleep + 12):
             check(work, files, at, times, asleep)
+
+
+def test_what_another_run_notes_meanwhile_is_not_forgotten() -> None:
+    """Else a snapshot of ours counts as an executor's, and is compared with nothing."""
+    files = to_maintain().files
+    for at in range(requests_of(deleting, files)):
+        clock = Clock()
+
+        def maintained(beside: Storage, clock: Clock = clock) -> None:
+            assert isinstance(beside, MemoryStorage)
+            clock.now += SECONDS
+            run(beside, 6, 9)
+            maintain(beside, TIGHT, run="other")
+
+        storage = PausingStorage(files, clock=clock, pauses={at: maintained})
+        with suppress(LeaseHeldError, LeaseLostError):
+            deleting(storage)
+        if storage.calls[at] != ("write", NOTED):  # no storage can make a look and a write one step
+            known = parse_attestations(storage.files[NOTED])
+            assert "state/0/0/10.snapshot" in known.written, storage.calls[at]
 
 
 @pytest.mark.parametrize(("work", "made"), CASES)
