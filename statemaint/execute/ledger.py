@@ -33,7 +33,7 @@ class Known:
         proofs: the attestation of each that has one, by path.
         former: those of files that others have taken the place of: they still say what the log was.
         written: the paths of those that we wrote.
-        since: the target version when we wrote the first.
+        since: the target version when we wrote the first, or first noted executors' own.
         uploads: what was seen of executors' snapshots.
     """
 

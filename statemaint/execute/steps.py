@@ -79,8 +79,7 @@ class StoreRun:
     def __post_init__(self) -> None:
         store = self.plan.store
         self.source = replace(self.source, sums={})
-        self.known.written.update(store.written)
-        self.known.since = store.since
+        self.known.written, self.known.since = {*store.written}, store.since
         self.known.uploads, self.noted = observed(store), store.uploads
         listed = {file.entry.path for file in store.files}
         # What no longer counts is kept: until it was compared the log is in doubt.
@@ -261,6 +260,8 @@ class StoreRun:
             yield from (Deleted(one) for one in page)
 
     def _note_known(self) -> None:
+        if self.known.since is None:  # from here on we know what executors do
+            self.known.since = self.target
         self.fence.must_hold()
         self.ledger.knows(self.plan.store.id, self.known)
         self.noted = self.known.uploads

@@ -82,7 +82,7 @@ class Store:
         findings: what the scan found wrong.
         written: the paths of the newest snapshots that we wrote, or were about to write.
         rocks: what else is known of it where it is one of RocksDB.
-        since: the target version when we first wrote a snapshot here.
+        since: the target version when we first wrote a snapshot here, or first noted executors'.
         outdated: the proofs that no longer count because their inputs were replaced.
         former: the proofs of snapshots that other files, or other tables, have taken the place of,
             with what of their inputs was replaced.

@@ -84,7 +84,8 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
     `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. It keeps the newest
     one that lies as far below the newest of all as versions are retained, and deletes those below,
     with their tables. An executor's next zip refers to tables of the one it last loaded or
-    uploaded, and before SPARK-55892 was fixed nothing checks that they are still there.
+    uploaded, and before SPARK-55892 was fixed nothing checks that they are still there. Until it
+    comes, a new executor of the same partition may upload as well, and move the window on.
 
     Where there is any zip to delete, tables go as well that no zip names and that are older than
     all that one names: those of an executor whose zip another one uploaded again. So the lowest zip
@@ -102,21 +103,34 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
     found = [one for one in store.files if isinstance(one, Snapshot)]
     zips = {one.version for one in found}
     theirs = {one.version for one in found if one.entry.path not in store.rocks.ours}
-    if not theirs or newest - max(theirs) >= _quiet(observed(store)):
+    quiet, retained = _quiet(observed(store)), newest - required
+    if not theirs or newest - max(theirs) >= quiet:
         return False
-    # It may have uploaded its last one for a batch that failed, and begun again at the one below.
-    begun = max((one for one in zips if one < max(theirs)), default=max(theirs))
-    retained = newest - required
-    kept = max(begun, _kept(zips, retained))
+    kept = max(_begun(zips, max(theirs)), _kept(zips, max(zips), retained))
     if version < kept and not any(one < kept for one in zips):
         return True
-    # The target and the newest may get a zip as well, of ours or of theirs.
-    return _kept({*zips, version, target, newest}, retained) > kept
+    later = {*zips, version, target, newest}  # the target and the newest may get a zip as well
+    if _kept(later, max(later), retained) > kept:
+        return True
+    return any(
+        _kept(theirs, now, retained) <= held < _kept({*zips, version}, now, retained)
+        for now in range(newest, max(theirs) + quiet)
+        for one in theirs
+        for held in (one, _begun(zips, one))
+        if now - one < quiet
+    )
 
 
-def _kept(zips: set[int], retained: int) -> int:
-    """Returns the version of the oldest zip that Spark's clean-up keeps."""
-    newest = max(zips, default=0)
+def _begun(zips: set[int], uploaded: int) -> int:
+    """Returns the version that an executor has begun with which uploaded a zip.
+
+    It may have uploaded it for a batch that failed, and begun again at the one below.
+    """
+    return max((one for one in zips if one < uploaded), default=uploaded)
+
+
+def _kept(zips: set[int], newest: int, retained: int) -> int:
+    """Returns the version of the oldest zip that Spark's clean-up keeps; 0 where it keeps all."""
     return max((one for one in zips if one <= newest - retained + 1), default=0)
 
 

@@ -82,7 +82,7 @@ def test_before_we_know_of_executors_no_zip_of_ours_shares_a_table() -> None:
     ("theirs_last", "version", "spoils"),
     [
         # Five versions are retained. Beside 60.zip, Spark keeps the newest zip up to 56, ...
-        ("57.zip", 60, False),  # ... 50.zip, which is the oldest that an executor can have loaded
+        ("57.zip", 60, True),  # ... 60.zip once another executor has uploaded 64.zip
         ("57.zip", 55, True),  # ... this one, and deletes 50.zip
         ("57.zip", 45, False),
         ("50.zip", 60, True),  # ... 50.zip, and deletes 40.zip, that it may have begun from
@@ -97,6 +97,12 @@ def test_no_zip_of_ours_has_spark_delete_what_an_executor_builds_on(
     store = replace(quiet(f"{zips} {versions('c', 41, 60)} sa sb sc"), uploads=every_ten)
     assert not overtakes(store, version, 55, 60, 60)
     assert overtakes(theirs(store, theirs_last), version, 55, 60, 60) == spoils
+
+
+def test_with_a_hundred_retained_versions_executors_are_silent_long_before_that() -> None:
+    store = theirs(quiet(f"140z:a 157z:c {versions('c', 141, 160)} sa sc"), "157.zip")
+    assert not overtakes(store, 160, 60, 160, 160)
+    assert overtakes(store, 160, 150, 160, 160)
 
 
 def test_nor_is_ours_the_only_one_that_spark_has_to_delete() -> None:
