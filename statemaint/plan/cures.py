@@ -135,8 +135,12 @@ def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnap
 
 
 def _reads_from(store: Store, version: int, window: range) -> bool:
-    """Tells whether a retained version would be loaded from a snapshot, were it sound."""
-    versions = [one.version for one in store.files if isinstance(one, Snapshot)]
+    """Tells whether a retained version would be loaded from a snapshot, were it sound.
+
+    Those of attempts that do not count are no base of any version.
+    """
+    rocks, files = store.rocks, (one for one in store.files if isinstance(one, Snapshot))
+    versions = [one.version for one in files if rocks is None or rocks.counts(one)]
     first = max((one for one in versions if one <= window.start), default=0)
     return first <= version < window.stop
 

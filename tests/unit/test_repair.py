@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import google_crc32c
 import pytest
@@ -22,14 +23,16 @@ from statemaint.maintain import (
     verify,
 )
 from statemaint.model.checkpoint import Operator
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Mend, Remove, RemoveReason, has_families
+from statemaint.plan import Cure, Mend, Remove, RemoveReason, has_families, rebuilt
 from statemaint.report.mend_json import mend_fingerprint, mend_json
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Crash, CrashingStorage
 from tests.support.ledgers import ledger_lines
+from tests.support.rocks import rocks_store
 from tests.unit.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions
 
 MONTH = 30 * 86_400.0
@@ -256,6 +259,20 @@ def test_a_bad_table_that_two_zips_share_spoils_both(kind: str) -> None:
     assert path in {one.path for one in done.removed}
     assert digest_stores(storage) == before
     assert verify(storage, deep=True).healthy
+
+
+def test_a_zip_of_an_attempt_that_does_not_count_takes_the_place_of_no_bad_one() -> None:
+    """A rewind left it. The next changelog's lineage begins with the bad one, which is needed."""
+    store = rocks_store(
+        "1_ac 2_bc 2_bz:a 3_cc 4_xz:a 4_dc 5_ec sa", ids=dict(enumerate("abcde", 1))
+    )
+    (bad,) = [one for one in store.files if one.entry.name == "2_b.zip"]
+    gone = (Remove(bad.entry, RemoveReason.BAD_SNAPSHOT, store.id, 2),)
+    cure = Cure(Finding(FindingCode.CORRUPT_FILE, "", store.id, 2), gone, 2)
+    without = replace(store, files=tuple(one for one in store.files if one != bad))
+    found = rebuilt(cure, store, without, range(4, 6))
+    assert found is not None
+    assert (found.path, len(found.chain.deltas)) == (bad.entry.path, 2)
 
 
 def test_a_bad_table_stays_while_a_zip_that_stays_refers_to_it() -> None:

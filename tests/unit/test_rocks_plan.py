@@ -100,7 +100,9 @@ def test_no_zip_of_ours_has_spark_delete_what_an_executor_builds_on(
 
 
 def test_with_a_hundred_retained_versions_executors_are_silent_long_before_that() -> None:
-    store = theirs(quiet(f"140z:a 157z:c {versions('c', 141, 160)} sa sc"), "157.zip")
+    every_ten = Uploads((Upload(137, "state/0/0/137.zip"), Upload(147, "state/0/0/147.zip")), 10)
+    known = quiet(f"140z:a 157z:c {versions('c', 141, 160)} sa sc")
+    store = theirs(replace(known, uploads=every_ten), "157.zip")
     assert not overtakes(store, 160, 60, 160, 160)
     assert overtakes(store, 160, 150, 160, 160)
 
