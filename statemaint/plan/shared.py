@@ -85,7 +85,8 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
     one that lies as far below the newest of all as versions are retained, and deletes those below,
     with their tables. An executor's next zip refers to tables of the one it last loaded or
     uploaded, and before SPARK-55892 was fixed nothing checks that they are still there. Until it
-    comes, a new executor of the same partition may upload as well, and move the window on.
+    comes, a new executor of the same partition may upload as well, and move the window on; where
+    many versions are retained the late one comes long before that matters.
 
     Where there is any zip to delete, tables go as well that no zip names and that are older than
     all that one names: those of an executor whose zip another one uploaded again. So the lowest zip
@@ -114,7 +115,7 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
         return True
     return any(
         _kept(theirs, now, retained) <= held < _kept({*zips, version}, now, retained)
-        for now in range(newest, max(theirs) + quiet)
+        for now in range(newest, newest + _LEAST_QUIET)
         for one in theirs
         for held in (one, _begun(zips, one))
         if now - one < quiet

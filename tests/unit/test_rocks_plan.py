@@ -99,7 +99,7 @@ def test_no_zip_of_ours_has_spark_delete_what_an_executor_builds_on(
     assert overtakes(theirs(store, theirs_last), version, 55, 60, 60) == spoils
 
 
-def test_with_a_hundred_retained_versions_executors_are_silent_long_before_that() -> None:
+def test_with_a_hundred_retained_versions_a_late_one_comes_long_before_that() -> None:
     every_ten = Uploads((Upload(137, "state/0/0/137.zip"), Upload(147, "state/0/0/147.zip")), 10)
     known = quiet(f"140z:a 157z:c {versions('c', 141, 160)} sa sc")
     store = theirs(replace(known, uploads=every_ten), "157.zip")
