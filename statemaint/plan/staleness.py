@@ -276,6 +276,15 @@ def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
             yield proof, tuple(sorted(same, key=lambda delta: delta.version))
 
 
+def was_replaced(store: Store) -> bool:
+    """Returns whether any file of the log is another one than it was when it was compared.
+
+    Then its lineage does not say which attempts count, either.
+    """
+    proofs = (*store.outdated, *store.former)
+    return any(one.replaced for one in proofs) or any(True for _ in doubts_of(store))
+
+
 def _of(deltas: Iterable[Delta]) -> tuple[int, ...]:
     return tuple(delta.version for delta in deltas)
 

@@ -46,7 +46,7 @@ from statemaint.plan.shared import (
     shared_fate,
     snapshots_of,
 )
-from statemaint.plan.staleness import Judgement
+from statemaint.plan.staleness import Judgement, was_replaced
 
 # What may only go because of a proved snapshot that takes its place.
 RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)
@@ -321,7 +321,7 @@ class _Decision:
     def _state(self, file: Delta | Snapshot) -> Fate:
         rocks = self.store.rocks
         fate = self._by_version(file.version)
-        if fate is None and rocks and not rocks.counts(file):
+        if fate is None and rocks and not rocks.counts(file) and not was_replaced(self.store):
             fate = self._orphan(file.entry, DeleteReason.DEAD_ATTEMPT)
         fate = fate or self._needed(file)
         goes = isinstance(fate, DeleteReason)

@@ -11,6 +11,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, Snapshot
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Delete, Plan, Request, WriteSnapshot, plan
 from statemaint.plan.shared import overtakes
@@ -267,6 +268,20 @@ def test_attempts_that_no_commit_names_go_when_they_are_old() -> None:
         "8_x.changelog": "dead_attempt",
         "SSTs/a.sst": "orphan_sst",
     }
+
+
+def test_while_the_log_is_in_doubt_no_attempt_counts_as_dead() -> None:
+    """Two changelogs changed places: the lineage that named version 4's is in neither any more."""
+    ids = dict(enumerate("abcdefg", 1))
+    store = quiet("4_dz:a 4_dc 4_xc 5_ec 6_fc 7_gc sa", ids=ids)
+    policy = replace(POLICY, orphan_age=50)
+    assert deleted(planned(store, batches=range(4, 7), policy=policy)) == {
+        "4_x.changelog": "dead_attempt"
+    }
+    proof = Attestation("state/0/0/4_d.zip", 4, 1, None, "0" * 32, 1, 1)
+    (other,) = [one.entry for one in store.files if one.entry.name == "5_e.changelog"]
+    edited = replace(store, former=(Outdated(proof, (other,)),))
+    assert deleted(planned(edited, batches=range(4, 7), policy=policy)) == {}
 
 
 def test_a_gap_in_the_lineage_is_said_to_be_one() -> None:
