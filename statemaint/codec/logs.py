@@ -2,7 +2,8 @@
 
     metadata            {"id":"<query id>"}
     commits/<b>         v1 | v2 | v3, newline, {"nextBatchWatermarkMs":0, ...}
-    offsets/<b>         v1 | v2, newline, {"batchWatermarkMs":..,"conf":{..}}, then a line a source
+    offsets/<b>         v1 | v2, newline, {"batchWatermarkMs":..,"conf":{..}}, then a line a source,
+                        in v2 with the source's id and a colon in front
     state/<op>/_metadata/metadata     v1, newline, {"operatorInfo":{..},"stateStoreInfo":[..]}
     state/<op>/_metadata/v2/<b>       v2, the same and "operatorPropertiesJson":"{..}"
 
@@ -119,19 +120,23 @@ class Offsets:
     Attributes:
         conf: the settings that it pins for the life of the query.
         watermark: in milliseconds; 0 where the query has none, or had not seen any event.
-        sources: what it says of each source, as it stands there.
+        sources: what it says of each source, as it stands there, by the source's id: its place,
+            or, in format 2, what stands in front of a colon.
+        format: 1, or 2, which Spark 4.2 and later can be set to write.
     """
 
     conf: Mapping[str, str]
     watermark: int
-    sources: tuple[str, ...]
+    sources: Mapping[str, str]
+    format: int = 1
 
-    def file_offset(self, source: int) -> int | None:
+    def file_offset(self, source: str) -> int | None:
         """Returns the newest entry of a file source's own log; `None` for another source.
 
         Mirrors `FileStreamSourceOffset`.
         """
-        found = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', self.sources[source])
+        said = self.sources.get(source, "")
+        found = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', said)
         return int(found[1]) if found else None
 
 
@@ -146,8 +151,11 @@ def parse_offsets(content: bytes) -> Offsets:
     if not isinstance(conf, dict):
         raise CodecError("its conf is not a map", offset=0)
     settings = MappingProxyType({str(key): str(value) for key, value in conf.items()})
-    sources = tuple(_text(content).splitlines()[2:])
-    return Offsets(settings, watermark if isinstance(watermark, int) else 0, sources)
+    version, _, *lines = _text(content).rstrip("\n").split("\n")
+    pairs = enumerate(lines) if version == "v1" else (one.partition(":")[::2] for one in lines)
+    sources = MappingProxyType({str(source): said for source, said in pairs})
+    known = watermark if isinstance(watermark, int) else 0
+    return Offsets(settings, known, sources, int(version[1:]))
 
 
 def parse_conf(content: bytes) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 _ADVICE = (
     "the file source knows by it which files it has read: a restart fails, or reads files again or "
@@ -70,7 +71,8 @@ def _sources(
     *,
     whole: bool,
 ) -> Iterator[Finding]:
-    if start and len(start.sources) != len(end.sources):
+    counted = start is not None and (start.format, end.format) == (1, 1)
+    if start and counted and len(start.sources) != len(end.sources):
         detail = (
             f"offsets/{batch} has {len(end.sources)} sources and offsets/{batch - 1} has "
             f"{len(start.sources)}: one of them is cut, and a restart fails; put it back from a "
@@ -78,7 +80,7 @@ def _sources(
         )
         yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
         return
-    for number in range(len(end.sources)):
+    for number in filter(_NUMBER.fullmatch, end.sources):
         last = end.file_offset(number)
         first = start.file_offset(number) if start else None
         if last is not None:
@@ -107,7 +109,7 @@ class _SourceLog:
     base: int
 
     @classmethod
-    def listed(cls, storage: Storage, source: int) -> "_SourceLog":
+    def listed(cls, storage: Storage, source: str) -> "_SourceLog":
         """Returns the log of a source as it is listed."""
         folder = f"sources/{source}"
         names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))

@@ -17,7 +17,7 @@ from statemaint.storage import Storage
 _BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
 _LAST_BATCH = 2**63 - 2  # a Java long, and so is the version behind it
 _STATE = "spark.sql.streaming.stateStore"
-_NOTHING_PINNED = logs.Offsets({}, 0, ())
+_NOTHING_PINNED = logs.Offsets({}, 0, {})
 
 
 @dataclass(slots=True)

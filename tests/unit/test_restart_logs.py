@@ -134,4 +134,33 @@ def test_where_the_batch_before_is_not_listed_nothing_is_compared() -> None:
 def test_an_entry_of_the_offset_log_is_parsed(watermark: object, found: int) -> None:
     entry = logs.parse_offsets(offsets(files(7), "-", '{"logOffset":"x"}', watermark=watermark))
     assert entry.watermark == found
-    assert [entry.file_offset(one) for one in range(3)] == [7, None, None]
+    assert [entry.file_offset(one) for one in "0123"] == [7, None, None, None]
+
+
+def named(**sources: str) -> bytes:
+    """An entry of format 2, as Spark 4.3 writes it with `offsetLog.formatVersion` 2."""
+    lines = [f"{source[1:]}:{said}" for source, said in sources.items()]
+    return offsets(*lines).replace(b"v1", b"v2", 1)
+
+
+def test_sources_that_are_named_by_an_id_have_a_log_as_well() -> None:
+    end, start = named(_1='{"a":1}', _0=files(24)), named(_0=files(23))
+    assert damage(with_sources(["22.compact", "23", "24"], end, start)) == []
+    assert [one.path for one in damage(with_sources(["22.compact", "23"], end, start))] == [
+        "sources/0/24"
+    ]
+    cut = named(_1="{}", _0="{")
+    assert [one.path for one in damage(with_sources(["22.compact", "23", "24"], cut, start))] == [
+        "offsets/24"
+    ]
+
+
+def test_an_entry_of_one_format_below_one_of_the_other_is_not_cut() -> None:
+    end, start = named(_0=files(24), _1="{}"), offsets(files(23))
+    assert damage(with_sources(["22.compact", "23", "24"], end, start)) == []
+
+
+@pytest.mark.parametrize("source", ["../../0", "mine", "", "0/0"])
+def test_a_source_that_is_no_number_is_looked_for_nowhere(source: str) -> None:
+    end = named(**{f"_{source}": files(24)})
+    assert damage(with_sources([], end, offsets("{}"))) == []
