@@ -2,6 +2,10 @@
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Delta, Snapshot
+from statemaint.model.ids import version_of
+from statemaint.scan import scan
 from statemaint.storage import Storage
 
 
@@ -15,17 +19,20 @@ def newest_commit(storage: Storage) -> Entry | None:
     return found[max(found)] if found else None
 
 
-def must_stand(storage: Storage, commit: Entry | None) -> None:
+def must_stand(storage: Storage, commit: Entry | None, store: Store | None = None) -> None:
     """Makes sure that nobody has rewound the query since a run was planned; one request.
 
-    A query that was rewound writes files again under names that the plan deletes.
+    A query that was rewound writes files again under names that the plan deletes. Where it has gone
+    on so far that it has removed the entry itself, the log of the store has to tell.
 
     Args:
         storage: where the checkpoint lives.
         commit: the newest entry of the commit log then; `None` where there was none.
+        store: the store that is worked on, as it was scanned for the plan.
 
     Raises:
-        Superseded: when the entry was written again, or is gone and no newer ones took its place.
+        Superseded: when the entry was written again, or is gone and no newer ones took its place;
+            or when the log was written again.
         StorageError: when the storage fails.
     """
     if commit is None:
@@ -36,11 +43,46 @@ def must_stand(storage: Storage, commit: Entry | None) -> None:
         if not _purged(storage, int(commit.name)):
             why = "was removed after the run was planned: the query was rewound"
             raise Superseded(commit.path, why) from error
+        if store is not None:
+            _must_be_the_same_log(storage, store, version_of(int(commit.name)))
         return
     if found != commit:
         raise Superseded(
             commit.path, "was written again after the run was planned: the query was rewound"
         )
+
+
+def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None:
+    """Makes sure that no file of a store's log up to a version has been written since.
+
+    Where versions have unique ids, those that count now must be those that counted then. Only a
+    version of which both are known tells; without any, nobody knows which attempts are dead.
+    """
+    why = "was written after the run was planned: the query was rewound"
+    known = {file.entry.path: file.entry for file in planned.files}
+    for store in scan(storage, lambda one: one == planned.id).stores:
+        for file in store.files:
+            path = file.entry.path
+            logged = isinstance(file, Delta) or path in known
+            if not isinstance(file, Delta | Snapshot) or file.version > target or not logged:
+                continue
+            if known.get(path) != file.entry:
+                raise Superseded(path, why)
+        _must_count(planned, store, target)
+
+
+def _must_count(planned: Store, store: Store, target: int) -> None:
+    if planned.rocks is None or store.rocks is None:
+        return
+    then = {version: one for version, one in planned.rocks.ids.items() if version <= target}
+    both = then.keys() & store.rocks.ids.keys()
+    for version in sorted(both):
+        if then[version] != store.rocks.ids[version]:
+            why = "counted when the run was planned, and does not now: the query was rewound"
+            raise Superseded(f"{planned.id.directory}/{version}_{then[version]}", why)
+    dead = (one for one in planned.files if isinstance(one, Delta | Snapshot))
+    if not both and any(one.version <= target and not planned.rocks.counts(one) for one in dead):
+        raise Superseded(planned.id.directory, "no commit says any more which attempts count")
 
 
 def _purged(storage: Storage, batch: int) -> bool:

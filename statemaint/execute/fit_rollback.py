@@ -4,7 +4,8 @@ State of one time and logs of another are worse than either, so all of a rollbac
 nothing. The logs must be as it left them: each entry that it left is there and the same, and beside
 those there are only such as it never moved, or as an earlier undo has brought back. Where the
 rollback ended before it moved any entry, the query may have gone on from the old ones; then the
-state that it lacks may come back, and none that lies above its newest batch.
+state that it lacks may come back, but none that lies above its newest batch, and no snapshot that
+is older than a change it would hide.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -109,7 +110,7 @@ class _Rollback:
         yield from self._against_removed(removed)
         left = {seen.path for seen in logs.left}
         if whole:
-            yield from self._against_above(left | removed.keys())
+            yield from self._against_gone_on(left | removed.keys())
         else:
             yield from self._against_others(left | removed.keys())
         yield from self._against_state(logs, whole=whole)
@@ -151,13 +152,30 @@ class _Rollback:
             if is_log_entry(path) and path not in known:
                 yield f"{path} was written after it, and removed by another run"
 
-    def _against_above(self, known: frozenset[str] | set[str]) -> Iterator[str]:
-        """Yields the state that would come to lie above the log of a query that has gone on."""
+    def _against_gone_on(self, known: frozenset[str] | set[str]) -> Iterator[str]:
+        """Yields the snapshots that a query which has gone on would load, and that are wrong.
+
+        They lie above its log, or are of a time before it wrote its log again.
+        """
         now, then = _committed(self.there), _committed(known)
-        if now > then:
-            for path in self.found.files:
-                if (snapshot_version(path) or 0) > version_of(now):
-                    yield f"{path} is above commits/{now}, which is newer than the rollback"
+        for path in self.found.files if now > then else ():
+            version = snapshot_version(path) or 0
+            if version > version_of(now):
+                yield f"{path} is above commits/{now}, which is newer than the rollback"
+            elif hidden := self._hidden(path, version):
+                yield f"{hidden} may be newer than {path}"
+
+    def _hidden(self, snapshot: str, version: int) -> str | None:
+        """Returns a change at or below a snapshot that may have been written after it."""
+        note = self.found.notes.get(snapshot)
+        made, folder = note.seen.entry.modified if note else None, snapshot.rpartition("/")[0]
+        for path, entry in sorted(self.there.items()):
+            if path.rpartition("/")[0] != folder or not 0 < _version(path) <= version:
+                continue
+            newer = made is None or entry.modified is None or entry.modified > made
+            if newer and isinstance(classify_any(entry), Delta):
+                return path
+        return None
 
     def _against_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
         for seen in logs.newest:

@@ -255,7 +255,7 @@ class StoreRun:
                 gone = max(one.version for one in deletes)
                 trash.note(page, store, target=self.target, gone=gone)
             self.fence.must_hold()
-            must_stand(self.storage, self.commit)  # as late as it can be asked once a page
+            must_stand(self.storage, self.commit, self.plan.store)  # as late as once a page can
             self._remove(page, trash)
             yield from (Deleted(one) for one in page)
 

@@ -245,8 +245,15 @@ def _gone_on(storage: Storage) -> None:
         storage.delete(f"commits/{batch}")
 
 
+def _rewound_and_gone_on(storage: Storage) -> None:
+    """The commit that would tell is not in the log any more."""
+    storage.write("state/0/0/22.delta", [delta_bytes([(b"other", b"input")])], overwrite=True)
+    _gone_on(storage)
+
+
 @pytest.mark.parametrize(
-    ("happens", "deletes"), [(_rewound, False), (_run_again, False), (_gone_on, True)]
+    ("happens", "deletes"),
+    [(_rewound, False), (_run_again, False), (_gone_on, True), (_rewound_and_gone_on, False)],
 )
 def test_a_run_under_which_the_query_was_rewound_deletes_nothing(
     storage: MemoryStorage,

@@ -538,6 +538,18 @@ def test_one_that_was_killed_first_brings_nothing_back_above_what_has_run_since(
     must_be_refused(storage, back, why)
 
 
+def test_nor_a_snapshot_that_is_older_than_a_change_it_would_hide(clock: Clock) -> None:
+    """20.snapshot is of before the rewind, and the killed rollback has taken it away."""
+    rewound = filled(MemoryStorage(clock=clock), clock)
+    rewind(rewound, 16)
+    run(rewound, 17, 20, attempt=1)
+    clock.now += 60
+    storage = killed(rewound, clock, "20.snapshot")
+    (back,) = {path.split("/")[2] for path in storage.files if path.startswith(FOLDER)}
+    run(storage, 21, 21)
+    must_be_refused(storage, back, f"{HOME}/18.delta may be newer than {HOME}/20.snapshot")
+
+
 def killed(storage: MemoryStorage, clock: Clock, name: str) -> MemoryStorage:
     """Returns what a rollback to batch 14 leaves that is killed once a file is in the trash."""
     for at in range(100):
