@@ -1,0 +1,81 @@
+"""Whether a query was rewound since a run was planned, once the commit that tells is purged."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from statemaint.errors import Superseded
+from statemaint.execute.commits import must_stand
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Delta
+from statemaint.scan import scan
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import delta_bytes, write_checkpoint
+from tests.support.rocks_query import Habits, Query
+
+HOME = "state/0/0"
+PURGED = Entry("commits/2", 1, 0.0)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    found = MemoryStorage()
+    query = Query(found, Habits(window=2, ids=True))
+    query.restart(10)
+    for number in range(6):
+        query.commit([(0, number)])
+    return found
+
+
+def planned(storage: MemoryStorage) -> Store:
+    (store,) = (one for one in scan(storage).stores if one.id.partition == 0)
+    return store
+
+
+def with_ids(store: Store, ids: Mapping[int, str]) -> Store:
+    assert store.rocks is not None
+    return replace(store, rocks=replace(store.rocks, ids=ids))
+
+
+def test_a_query_that_has_only_gone_on_is_where_it_was(storage: MemoryStorage) -> None:
+    assert "commits/2" not in storage.files
+    must_stand(storage, PURGED, planned(storage))
+    must_stand(storage, PURGED)
+
+
+def test_a_changelog_that_has_appeared_since_was_written_by_a_rewound_query(
+    storage: MemoryStorage,
+) -> None:
+    store = planned(storage)
+    storage.write(f"{HOME}/3_{'0' * 8}-0000-4000-8000-{'0' * 12}.changelog", [b"late"])
+    with pytest.raises(Superseded, match=r"3_0.*the query was rewound"):
+        must_stand(storage, PURGED, store)
+
+
+def test_so_was_one_of_a_name_that_is_not_unique() -> None:
+    plain = MemoryStorage()
+    write_checkpoint(plain, last=6, batches=range(4, 6))
+    store = planned(plain)
+    plain.write(f"{HOME}/6.delta", [delta_bytes([(b"above", b"target")])], overwrite=True)
+    must_stand(plain, PURGED, store)
+    plain.write(f"{HOME}/3.delta", [delta_bytes([(b"other", b"input")])], overwrite=True)
+    with pytest.raises(Superseded, match=f"{HOME}/3.delta: was written after the run was planned"):
+        must_stand(plain, PURGED, store)
+
+
+def test_what_counts_now_must_have_counted_then(storage: MemoryStorage) -> None:
+    store = planned(storage)
+    assert store.rocks is not None
+    other = {**store.rocks.ids, 3: "another"}
+    with pytest.raises(Superseded, match="3_another: counted when the run was planned, and does"):
+        must_stand(storage, PURGED, with_ids(store, other))
+    must_stand(storage, PURGED, with_ids(store, {**store.rocks.ids, 4: "above the target"}))
+
+
+def test_where_nothing_tells_what_counts_attempts_may_not_be_dead(storage: MemoryStorage) -> None:
+    store = planned(storage)
+    assert any(isinstance(one, Delta) and one.version <= 3 for one in store.files)
+    with pytest.raises(Superseded, match="no commit says any more which attempts count"):
+        must_stand(storage, PURGED, with_ids(store, {9: "far above"}))
