@@ -10,6 +10,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.plan.name_health import name_findings, unloadable
 from statemaint.plan.stale_findings import stale_findings
+from statemaint.plan.staleness import judge
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
@@ -24,7 +25,8 @@ def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     if checkpoint.span:
         first, last = checkpoint.span
         oldest = store.oldest(first, last)
-        found += tuple(_unsound(store, first, last)) or _broken(store, checkpoint, oldest, last)
+        unsound = tuple(_unsound(store, checkpoint, first, last))
+        found += unsound or _broken(store, checkpoint, oldest, last)
         found += _unreadable(store, first, last)
         found += _above(store, checkpoint, first, last)
         found += stale_findings(store, checkpoint)
@@ -96,12 +98,16 @@ def _named(store: Store, gap: Gap) -> str:
     return f"{store.id.directory}/{gap.first}{f'_{unique}' if unique else ''}.changelog"
 
 
-def _unsound(store: Store, first: int, last: int) -> Iterator[Finding]:
-    """Yields what is wrong with the zips that a retained version would be loaded from."""
+def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
+    """Yields what is wrong with the zips that a retained version would be loaded from.
+
+    Among them is the one that it would be loaded from once stale zips are gone.
+    """
     if store.rocks is None:
         return
     listed = Versions.of(store.rocks.loaded(store.files))
-    base = listed.base(first)
+    true = judge(store, checkpoint).without_stale(store)
+    base = Versions.of(store.rocks.loaded(true.files)).base(first) or listed.base(first)
     lowest = base.version if base else 1
     for version in sorted(number for number in listed.snapshots if lowest <= number <= last):
         path = listed.snapshots[version].entry.path

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.checkpoint import Checkpoint, Rocks, Store
 from statemaint.model.files import Delta, Snapshot, StateFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
@@ -305,3 +305,16 @@ def test_a_proof_says_what_was_replaced(count: int, text: str) -> None:
     entries = tuple(delta(version, 1.0).entry for version in range(1, count + 1))
     proof = Attestation("p", 9, 1, 1.0, "", 0, 0)
     assert text in Outdated(proof, entries).why
+
+
+def test_a_zip_that_a_restart_begins_with_once_a_stale_one_is_gone_has_to_be_sound() -> None:
+    store, checkpoint = seen({4: 150.0})
+    cut = Snapshot(2, Entry(f"{HOME}/2.zip", 100, 20.0))
+    rocks = Rocks({}, 0, {}, frozenset(), {cut.entry.path: "cut"}, frozenset({cut.entry.path}))
+    store = replace(store, files=(*store.files, cut), rocks=rocks)
+    later = replace(checkpoint, batches=(4, 5), stores=(store,))
+    assert kind(judge(store, later)) == "stale"
+    (finding,) = [one for one in diagnose(store, later) if one.damage]
+    assert (finding.code, finding.path) == (FindingCode.CORRUPT_FILE, cut.entry.path)
+    proved = replace(store, outdated=())
+    assert [one.code for one in diagnose(proved, later) if one.damage] == []
