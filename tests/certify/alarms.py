@@ -40,7 +40,8 @@ def _undercut(stage: "Stage", findings: tuple[Finding, ...]) -> bool:
     The run then puts a snapshot below the gap, and the versions in it do not load.
     """
     found = [one for one in findings if one.damage]
-    broken = (one for one in found if one.code is FindingCode.BROKEN_CHAIN)
+    torn = (FindingCode.BROKEN_CHAIN, FindingCode.LINEAGE_BROKEN)
+    broken = (one for one in found if one.code in torn)
     gaps = [(one.store.directory, one.version) for one in broken if one.store and one.version]
     load = stage.query.loader.load
     lost = (load(store, [version])[version].state is None for store, version in gaps)
