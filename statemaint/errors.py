@@ -65,11 +65,14 @@ class CheckpointError(StatemaintError):
 
 
 class DamagedError(CheckpointError):
-    """A finding makes the answer impossible; `code` is the finding's."""
+    """A finding makes the answer impossible; `code` is the finding's.
 
-    def __init__(self, path: str, detail: str, *, code: str) -> None:
+    `version` is one at which a snapshot alone is missing, where that is so.
+    """
+
+    def __init__(self, path: str, detail: str, *, code: str, version: int | None = None) -> None:
         super().__init__(path, detail)
-        self.code = code
+        self.code, self.version = code, version
 
 
 class CodecError(CheckpointError):

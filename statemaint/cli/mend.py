@@ -121,9 +121,9 @@ def _lines(plan: Mend) -> Iterator[str]:
             yield f"write     {step.path}  (version {step.version} from {len(chain.paths)} files)"
     for cure in plan.cures:
         if proof := cure.proof:
-            where = cure.removes[-1].store
+            without = "without them" if cure.removes else "by the log"
             yield (
-                f"proof     {where}: version {cure.version} without them has {proof.rows} rows, "
+                f"proof     {cure.store}: version {cure.version} {without} has {proof.rows} rows, "
                 f"digest {proof.digest}"
             )
     yield f"checked   {plan.versions_checked} versions of stores, read without what goes"

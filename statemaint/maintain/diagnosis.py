@@ -86,6 +86,7 @@ _ELSE = "see the runbook"
 _MENDABLE = frozenset(
     {
         FindingCode.CORRUPT_FILE,
+        FindingCode.LINEAGE_BROKEN,
         FindingCode.MISSING_SST,
         FindingCode.SNAPSHOT_ABOVE_TARGET,
         FindingCode.SNAPSHOT_MISMATCH,

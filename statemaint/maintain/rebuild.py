@@ -160,8 +160,9 @@ class _Rebuild:
         ids = self.store.rocks.ids if self.store.rocks else {}
         item = delta.version, delta.id or ""
         if why := leads_nowhere(item, lineage, ids, self.zips if self.by_zips else None):
-            code = FindingCode.LINEAGE_BROKEN.value
-            raise DamagedError(delta.entry.path, f"Spark cannot load it: {why}", code=code)
+            detail, code = f"Spark cannot load it: {why}", FindingCode.LINEAGE_BROKEN.value
+            alone = delta.version if leads_nowhere(item, lineage, ids, None) is None else None
+            raise DamagedError(delta.entry.path, detail, code=code, version=alone)
 
     def _snapshot(self, snapshot: Snapshot) -> None:
         if self.depth is Depth.HEADERS and self._believed(snapshot):
@@ -238,7 +239,8 @@ def finding_of(
     offset = error.offset if isinstance(error, CodecError) else None
     read = error.owner if isinstance(error, StaleChecksumError) else path
     batches = tuple(spoiled(store, read, checkpoint)) if read else ()
-    return Finding(code, str(error), store.id, path=path, offset=offset, batches=batches)
+    version = error.version if isinstance(error, DamagedError) else None
+    return Finding(code, str(error), store.id, version, path, offset, batches)
 
 
 def spoiled(store: Store, path: str, checkpoint: Checkpoint) -> Iterator[int]:

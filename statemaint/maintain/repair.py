@@ -28,6 +28,8 @@ from statemaint.plan import (
     families_of,
     has_families,
     judge,
+    lacks_base,
+    missing_bases,
     of_checksum,
     rebuilt,
     refers,
@@ -86,6 +88,8 @@ def _proved(storage: Storage) -> Proved:
     search = _Search(reading, before)
     for cure in cures(before.checkpoint, before.findings):
         search.consider(cure)
+    for cure in missing_bases(before.checkpoint, before.findings):
+        search.add(cure)
     checkpoint = search.after.checkpoint
     plan = Mend(
         MendVerb.REPAIR,
@@ -105,7 +109,7 @@ class _Search:
 
     def __init__(self, storage: Storage, before: Verification) -> None:
         self._storage, self._before = storage, before
-        self.after, self.accepted = before, list[Cure]()
+        self.after, self.accepted, self.based = before, list[Cure](), list[Cure]()
         self._stays: dict[str, str] = {}
 
     def consider(self, cure: Cure) -> None:
@@ -128,6 +132,20 @@ class _Search:
             return
         self.accepted.append(replace(cure, proof=proof))
         self.after = without
+
+    def add(self, cure: Cure) -> None:
+        """Takes a cure that removes nothing, unless a bad snapshot of its store is written anew."""
+        store = _store(self._before.checkpoint, cure)
+        families = has_families(_operator(self._before, cure)) and not store.versions.snapshots
+        if families or any(one.store == cure.store for one in self.accepted):
+            return
+        try:
+            proof = _proof(self._storage, self._before.checkpoint, cure)
+        except (CheckpointError, UnsupportedError) as error:
+            path = cure.rebuild.path if cure.rebuild else ""
+            self._stays.setdefault(path, f"the log does not give version {cure.version}: {error}")
+            return
+        self.based.append(replace(cure, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
         """Returns whether a finding has ended with another one's cure.
@@ -252,7 +270,9 @@ class _Search:
         """Returns what is still wrong with all cures; none of them ends a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
-        return tuple(dict.fromkeys((*self.after.findings, *own)))
+        based = [_store(self._before.checkpoint, one) for one in self.based]
+        found = dict.fromkeys((*self.after.findings, *own))
+        return tuple(one for one in found if not any(lacks_base(store, one) for store in based))
 
     @property
     def _damage(self) -> set[tuple[str, str]]:
@@ -266,6 +286,7 @@ class _Search:
         for cure in self.accepted:
             listed, store = _store(before, cure), _store(self.after.checkpoint, cure)
             yield replace(cure, rebuild=rebuilt(cure, listed, store, window))
+        yield from self.based
 
 
 def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
@@ -311,7 +332,7 @@ def _operator(found: Verification, cure: Cure) -> Operator | None:
 
 
 def _store(checkpoint: Checkpoint, cure: Cure) -> Store:
-    return next(one for one in checkpoint.stores if one.id == cure.removes[-1].store)
+    return next(one for one in checkpoint.stores if one.id == cure.store)
 
 
 def _says_a_sum(storage: Storage, side: SideFile) -> bool:

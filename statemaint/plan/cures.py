@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
-from statemaint.model.files import SharedFile, SideFile, Snapshot, StateFile, spark_checksums
+from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile, spark_checksums
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
@@ -118,20 +118,45 @@ def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnap
         window: the versions that the commit log asks for.
     """
     path = cure.removes[-1].path
-    chain = store.versions.from_log(cure.version, proved=())
     if cure.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(cure.version):
         return None  # no snapshot, or one of an attempt that does not count
-    if chain is None or not _reads_from(listed, cure.version, window):
+    return from_log(store, cure.version) if _reads_from(listed, cure.version, window) else None
+
+
+def from_log(store: Store, version: int) -> WriteSnapshot | None:
+    """Returns what writes a version's snapshot from the log; `None` where that does not give it."""
+    chain = store.versions.from_log(version, proved=())
+    if chain is None or not chain.deltas:
         return None
     return WriteSnapshot(
         store.id,
-        path,
+        store.snapshot_path(version),
         chain,
         SnapshotReason.REBUILT,
         checksum=chain.deltas[-1].entry.path in spark_checksums(store.files),
-        id=store.rocks.id_at(cure.version) if store.rocks else None,
-        families=families_of(store, cure.version),
+        id=store.rocks.id_at(version) if store.rocks else None,
+        families=families_of(store, version),
     )
+
+
+def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[Cure]:
+    """Yields what ends a broken lineage that lacks a zip alone: the lowest version's is written.
+
+    A repair that was killed leaves that, or somebody who has deleted a zip. The lineages of the
+    versions above name that version as well.
+    """
+    lost = tuple(findings)
+    for store in checkpoint.stores:
+        versions = {one.version: one for one in lost if one.version and lacks_base(store, one)}
+        if versions and (write := from_log(store, min(versions))):
+            yield Cure(versions[write.version], (), write.version, rebuild=write)
+
+
+def lacks_base(store: Store, finding: Finding) -> bool:
+    """Returns whether a changelog of a store is there, and its lineage lacks a zip alone."""
+    broken = finding.code is FindingCode.LINEAGE_BROKEN and finding.store == store.id
+    logged = (file.entry.path for file in store.files if isinstance(file, Delta))
+    return broken and finding.version is not None and (finding.path or "") in logged
 
 
 def _reads_from(store: Store, version: int, window: range) -> bool:

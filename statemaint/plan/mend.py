@@ -76,9 +76,10 @@ class Cure:
 
     Attributes:
         finding: which.
-        removes: the files that go, a checksum before its file.
+        removes: the files that go, a checksum before its file; none where a snapshot is missing.
         version: the version whose state must be the same without them; 0 for what is of no version.
-        rebuild: the snapshot that takes the place of a bad one; `None` where none is needed.
+        rebuild: the snapshot that takes the place of a bad or a missing one; `None` where none is
+            needed.
         proof: of the state at that version without them; `None` until it was read.
     """
 
@@ -92,6 +93,11 @@ class Cure:
     def reason(self) -> RemoveReason:
         """Returns why its files go."""
         return self.removes[-1].reason
+
+    @property
+    def store(self) -> StoreId | None:
+        """Returns the store that it is about, if it is about one."""
+        return self.removes[-1].store if self.removes else self.finding.store
 
     @property
     def paths(self) -> frozenset[str]:

@@ -75,6 +75,5 @@ def _step_json(step: Remove | WriteSnapshot) -> Json:
 
 
 def _proof_json(cure: Cure) -> Json:
-    store = cure.removes[-1].store
-    where = id_json(store) if store else {}
+    where = id_json(cure.store) if cure.store else {}
     return {**where, "version": cure.version, **(asdict(cure.proof) if cure.proof else {})}

@@ -14,6 +14,7 @@ from statemaint.errors import LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
 from statemaint.maintain import (
     digest_stores,
+    doctor,
     list_runs,
     maintain,
     plan_repair,
@@ -25,7 +26,7 @@ from statemaint.maintain import (
 from statemaint.model.checkpoint import Operator
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Cure, Mend, Remove, RemoveReason, has_families, rebuilt
+from statemaint.plan import Cure, Mend, Remove, RemoveReason, Request, has_families, rebuilt
 from statemaint.report.mend_json import mend_fingerprint, mend_json
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
@@ -33,6 +34,7 @@ from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, wri
 from tests.support.faults import Crash, CrashingStorage
 from tests.support.ledgers import ledger_lines
 from tests.support.rocks import rocks_store
+from tests.support.rocks_query import Habits, Query
 from tests.unit.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions
 
 MONTH = 30 * 86_400.0
@@ -273,6 +275,48 @@ def test_a_zip_of_an_attempt_that_does_not_count_takes_the_place_of_no_bad_one()
     found = rebuilt(cure, store, without, range(4, 6))
     assert found is not None
     assert (found.path, len(found.chain.deltas)) == (bad.entry.path, 2)
+
+
+def without_its_base() -> MemoryStorage:
+    """Versions 7 and 8 have lineages that begin with version 6, whose zip somebody has deleted."""
+    storage = MemoryStorage()
+    query = Query(storage, Habits(window=3, ids=True))
+    query.restart(None)
+    for number in range(6):
+        query.commit([(0, number)])
+    maintain(storage, TIGHT, request=Request(force_snapshot=True))
+    query.restart(None)
+    for number in range(2):
+        query.commit([(0, number)])
+    (base,) = [path for path in storage.files if path.endswith(".zip")]
+    storage.delete(base)
+    return storage
+
+
+def test_a_lineage_that_lacks_its_zip_gets_one_from_the_log() -> None:
+    storage = without_its_base()
+    lost = [one for one in verify(storage).findings if one.damage]
+    assert [(one.code, one.version) for one in lost] == [
+        (FindingCode.LINEAGE_BROKEN, 7), (FindingCode.LINEAGE_BROKEN, 8),
+    ]  # fmt: skip
+    assert "see what `statemaint repair` can mend from the log" in doctor(storage).next
+    before = digest_stores(storage)
+    done = repair(storage, trash_for=MONTH)
+    assert [one.action.version for one in done.written] == [7]
+    assert (done.removed, done.plan.findings) == ((), verify(storage).findings)
+    assert verify(storage, deep=True).healthy
+    assert digest_stores(storage) == before
+    assert mend_json(done.plan)["proofs"][0]["version"] == 7
+    assert plan_repair(storage).steps == ()
+
+
+def test_where_the_log_does_not_give_it_either_it_stays_broken() -> None:
+    storage = without_its_base()
+    damaged = next(path for path in storage.files if "/2_" in path)
+    storage.write(damaged, [b"no changelog"], overwrite=True)
+    plan = plan_repair(storage)
+    assert plan.steps == ()
+    assert FindingCode.LINEAGE_BROKEN in {one.code for one in plan.findings}
 
 
 def test_a_bad_table_stays_while_a_zip_that_stays_refers_to_it() -> None:
