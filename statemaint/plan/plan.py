@@ -22,6 +22,7 @@ from statemaint.plan.actions import (
     Request,
     StorePlan,
 )
+from statemaint.plan.cures import has_families
 from statemaint.plan.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.staleness import judge
@@ -125,7 +126,10 @@ def _window(
     newest = checkpoint.target
     if floor is None or required is None or target is None or newest is None:
         return None
-    return Window(floor, required, target, now, request.force_snapshot, policy, newest, skewed)
+    forced = frozenset(one.id for one in checkpoint.operators if has_families(one))
+    return Window(
+        floor, required, target, now, request.force_snapshot, policy, newest, skewed, forced
+    )
 
 
 def _large(stores: tuple[Store, ...]) -> int:

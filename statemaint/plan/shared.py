@@ -78,7 +78,14 @@ def may_share(store: Store, chain: Chain) -> bool:
     return store.rocks is not None and chain.base is not None and chain.start == newest
 
 
-def overtakes(store: Store, version: int, required: int, target: int, newest: int) -> bool:
+def overtakes(
+    store: Store,
+    version: int,
+    required: int,
+    target: int,
+    newest: int,
+    forced: frozenset[int] = frozenset(),
+) -> bool:
     """Returns whether a new zip could make Spark delete what an executor's next one refers to.
 
     `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. It keeps the newest
@@ -98,6 +105,7 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
         required: the oldest version that the commit log asks for.
         target: the newest version that may get a zip.
         newest: the newest committed version.
+        forced: the operators whose first batch has to write a zip: 1.zip is no habit there.
     """
     if store.rocks is None or store.snapshot_per_batch(required, newest):
         return False
@@ -118,7 +126,7 @@ def overtakes(store: Store, version: int, required: int, target: int, newest: in
         for now in range(newest, newest + _LEAST_QUIET)
         for one in theirs
         for held in (one, _begun(zips, one))
-        if now - one < quiet
+        if now - one < quiet and not (one == 1 and store.id.operator in forced)
     )
 
 

@@ -68,6 +68,7 @@ class Window:
     policy: Policy
     newest: int
     skewed: bool = False  # ages mean nothing, so nothing is deleted
+    forced: frozenset[int] = frozenset()  # the operators whose first batch has to write a zip
 
 
 def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
@@ -171,7 +172,7 @@ class _Decision:
             return False
         path = self._snapshot_path(version)
         there = any(file.entry.path == path for file in self.store.files) and not self._goes(path)
-        asked = (self.window.required, self.window.target, self.window.newest)
+        asked = (self.window.required, self.window.target, self.window.newest, self.window.forced)
         if there or overtakes(self.store, version, *asked):
             return False
         # A checksum that outlived its snapshot would condemn the new one. It goes first; while it
@@ -180,8 +181,7 @@ class _Decision:
         return all(isinstance(fate, DeleteReason) for fate in fates)
 
     def _lone_of(self, version: int) -> tuple[SideFile, ...]:
-        path = self._snapshot_path(version)
-        return tuple(side for side in self.lone.values() if side.owner == path)
+        return tuple(one for one in self.lone.values() if one.owner == self._snapshot_path(version))
 
     def _goes(self, path: str) -> bool:
         """Returns whether a stale snapshot is about to go."""

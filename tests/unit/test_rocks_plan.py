@@ -108,6 +108,13 @@ def test_with_a_hundred_retained_versions_a_late_one_comes_long_before_that() ->
     assert overtakes(store, 160, 150, 160, 160)
 
 
+def test_the_zip_that_a_first_batch_has_to_write_is_no_habit() -> None:
+    store = theirs(quiet(f"1z:a {versions('c', 2, 13)} sa"), "1.zip")
+    assert overtakes(store, 13, 9, 13, 13)
+    assert not overtakes(store, 13, 9, 13, 13, frozenset({0}))
+    assert overtakes(store, 13, 9, 13, 13, frozenset({1}))
+
+
 def test_nor_is_ours_the_only_one_that_spark_has_to_delete() -> None:
     """With it go older tables that no zip names: somebody else uploaded 50.zip again since."""
     once = Uploads((Upload(50, "state/0/0/50.zip"),), 0)
