@@ -275,6 +275,8 @@ def test_a_zip_of_an_attempt_that_does_not_count_takes_the_place_of_no_bad_one()
     found = rebuilt(cure, store, without, range(4, 6))
     assert found is not None
     assert (found.path, len(found.chain.deltas)) == (bad.entry.path, 2)
+    lacking = tuple(one for one in without.files if one.entry.name != "1_a.changelog")
+    assert rebuilt(cure, store, replace(without, files=lacking), range(4, 6)) is None
 
 
 def without_its_base() -> MemoryStorage:
