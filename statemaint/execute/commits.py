@@ -60,7 +60,10 @@ def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None
     """
     why = "was written after the run was planned: the query was rewound"
     known = {file.entry.path: file.entry for file in planned.files}
-    for store in scan(storage, lambda one: one == planned.id).stores:
+    stores = scan(storage, lambda one: one == planned.id).stores
+    if not any(store.files for store in stores):
+        raise Superseded(planned.id.directory, "is not there any more")
+    for store in stores:
         for file in store.files:
             path = file.entry.path
             logged = isinstance(file, Delta) or path in known

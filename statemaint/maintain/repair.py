@@ -34,6 +34,7 @@ from statemaint.plan import (
     rebuilt,
     refers,
     self_checking,
+    was_replaced,
     witness,
 )
 from statemaint.scan import fingerprint
@@ -138,6 +139,10 @@ class _Search:
         store = _store(self._before.checkpoint, cure)
         families = has_families(_operator(self._before, cure)) and not store.versions.snapshots
         if families or any(one.store == cure.store for one in self.accepted):
+            return
+        if was_replaced(store):
+            path = cure.finding.path or store.id.directory
+            self._stays.setdefault(path, "the log is in doubt that a zip would be written from")
             return
         try:
             proof = _proof(self._storage, self._before.checkpoint, cure)

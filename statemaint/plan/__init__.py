@@ -44,7 +44,7 @@ from statemaint.plan.stale_findings import (
     replaced_finding,
     stale_finding,
 )
-from statemaint.plan.staleness import Suspect, judge
+from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed
 
@@ -96,5 +96,6 @@ __all__ = [
     "self_checking",
     "stale_finding",
     "unloadable",
+    "was_replaced",
     "witness",
 ]

@@ -65,6 +65,14 @@ def test_so_was_one_of_a_name_that_is_not_unique() -> None:
         must_stand(plain, PURGED, store)
 
 
+def test_a_store_that_is_not_there_any_more_tells_nothing(storage: MemoryStorage) -> None:
+    store = planned(storage)
+    for path in [one for one in storage.files if one.startswith("state/")]:
+        storage.delete(path)
+    with pytest.raises(Superseded, match=HOME):
+        must_stand(storage, PURGED, store)
+
+
 def test_what_counts_now_must_have_counted_then(storage: MemoryStorage) -> None:
     store = planned(storage)
     assert store.rocks is not None

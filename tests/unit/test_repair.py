@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 
 import google_crc32c
 import pytest
@@ -310,6 +311,15 @@ def test_a_lineage_that_lacks_its_zip_gets_one_from_the_log() -> None:
     assert digest_stores(storage) == before
     assert mend_json(done.plan)["proofs"][0]["version"] == 7
     assert plan_repair(storage).steps == ()
+
+
+def test_no_zip_is_written_from_a_log_that_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    repairing = import_module("statemaint.maintain.repair")  # the package has a function of it
+    monkeypatch.setattr(repairing, "was_replaced", lambda _: True)
+    plan = plan_repair(without_its_base())
+    assert plan.steps == ()
+    assert "the log is in doubt" in str(plan.unmended)
+    assert FindingCode.LINEAGE_BROKEN in {one.code for one in plan.findings}
 
 
 def test_where_the_log_does_not_give_it_either_it_stays_broken() -> None:
