@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from statemaint.cli.rows import changed_columns, columns, group
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain import Run, StateRow, Undone, Verification
 from statemaint.maintain.diff import ChangedRow, Counts, StateDiff
 from statemaint.maintain.stats import Figures, LargeKey, StateStats

@@ -10,7 +10,7 @@ for what it is not. Nor does one come back below a gap in the versions that the 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from statemaint.codec import rocks_zip
+from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.execute.deeds import Deeds
 from statemaint.execute.manifest import FOLDER, Contents, Note, StoreWorld
@@ -323,7 +323,7 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
     if not path.endswith(".zip"):
         return {}
     try:
-        found = rocks_zip.parse_metadata(storage.read(stored))
+        found = snapshot_zip.parse_metadata(storage.read(stored))
     except CodecError:
         return {}
     return shared_paths(path.rpartition("/")[0], found)

@@ -8,8 +8,8 @@ from typing import IO
 
 import google_crc32c
 
-from statemaint.codec import checksum
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import (
     AlreadyExistsError,
     CheckpointError,
@@ -163,7 +163,9 @@ def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: E
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
     path = f"{action.path}.crc"
     try:
-        return write_like(storage, action, path, [checksum.spark(value, entry.size, storage.now())])
+        return write_like(
+            storage, action, path, [checksum_file.spark(value, entry.size, storage.now())]
+        )
     except AlreadyExistsError:  # Spark's own; reading back compares it with what is there
         return storage.stat(path)
 

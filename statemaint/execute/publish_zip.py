@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemaint.codec import rocks_zip
+from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
 from statemaint.execute.publish import Published, Summed, write_checksum, write_like
 from statemaint.fold import Source
@@ -70,7 +70,7 @@ def publish_zip(
     )
     refers = shared_paths(directory, made.metadata)
     before()
-    summed = Summed([rocks_zip.render(made.members, made.metadata, mark=True)])
+    summed = Summed([snapshot_zip.render(made.members, made.metadata, mark=True)])
     try:
         entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
 from statemaint.execute.bases import must_be_readable, must_be_unchanged
 from statemaint.execute.commits import must_stand

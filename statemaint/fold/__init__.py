@@ -5,7 +5,7 @@ serves small states, and `fast` with compiled loops in memory that does not grow
 Stores of RocksDB are folded by RocksDB itself (`rocks`).
 """
 
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import SnapshotMismatchError
 from statemaint.fold.clear import ClearEngine
 from statemaint.fold.source import Chunks, Engine, Source

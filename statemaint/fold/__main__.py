@@ -3,9 +3,10 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from statemaint.codec import changelog, records
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import encode
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.rocksdb import changelog
 from statemaint.fold import rocks
 from statemaint.fold.fast import FastEngine
 from statemaint.fold.source import Source

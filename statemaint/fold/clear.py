@@ -6,9 +6,9 @@ It is also what small states are folded with, since it needs nothing compiled.
 from collections import deque
 from dataclasses import dataclass
 
-from statemaint.codec import records
-from statemaint.codec.compression import encode
-from statemaint.codec.digest import StateDigest, digest
+from statemaint.codec.compression.base import encode
+from statemaint.codec.hdfs import records
+from statemaint.codec.integrity.digest import StateDigest, digest
 from statemaint.fold.source import Chunks, Source
 from statemaint.model.chain import Chain
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from statemaint.codec.digest import StateDigest
-from statemaint.codec.lzf import Lzf
+from statemaint.codec.compression.lzf import Lzf
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import CodecError, Superseded, UnsupportedError
 from statemaint.fold.kernels import records as kernels
 from statemaint.fold.kernels.lzf import expand, pack

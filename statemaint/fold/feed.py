@@ -6,7 +6,7 @@ from typing import BinaryIO, Protocol, cast
 
 import numpy as np
 
-from statemaint.codec.lz4_block import Lz4Block
+from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.errors import CodecError
 from statemaint.fold.kernels import lz4 as kernels
 from statemaint.fold.kernels.lz4 import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from statemaint.codec.compression import Buffer, Compression
+from statemaint.codec.compression.base import Buffer, Compression
 from statemaint.fold.kernels import records as kernels
 from statemaint.fold.kernels.records import Runs
 from statemaint.fold.press import press

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import numpy as np
 
-from statemaint.codec.compression import Buffer, Compression, Encoder
-from statemaint.codec.lz4_block import HEADER_SIZE, Lz4Block
+from statemaint.codec.compression.base import Buffer, Compression, Encoder
+from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.fold.kernels import lz4 as kernels
 from statemaint.fold.window import SLACK, Bytes
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.fold.kernels import records as kernels
 from statemaint.fold.kernels.records import AT, CHECKED, SNAPSHOT, WORK
 from statemaint.fold.window import SLACK

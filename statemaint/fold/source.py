@@ -7,12 +7,12 @@ from typing import BinaryIO, Protocol, cast
 
 import google_crc32c
 
-from statemaint.codec import records
-from statemaint.codec.checksum import parse_spark
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import Block, Compression
-from statemaint.codec.digest import StateDigest, digest_key
-from statemaint.codec.records import Record
+from statemaint.codec.compression.base import Block, Compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.integrity.checksum_file import parse_spark
+from statemaint.codec.integrity.digest import StateDigest, digest_key
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import chain as chained
 from typing import TYPE_CHECKING, Protocol
 
-from statemaint.codec import records
-from statemaint.codec.changelog import DELETE, PUT, Change
+from statemaint.codec.hdfs import records
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from statemaint.codec.compression import Block, Buffer
+from statemaint.codec.compression.base import Block, Buffer
 
 Bytes = npt.NDArray[np.uint8]
 

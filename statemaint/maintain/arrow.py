@@ -3,7 +3,9 @@
 from types import ModuleType
 from typing import Any, assert_never
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.display import field_names
+from statemaint.codec.rows.state_row import RowLayout
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,
@@ -11,9 +13,7 @@ from statemaint.codec.data_type import (
     MapType,
     StructType,
 )
-from statemaint.codec.readable import field_names
-from statemaint.codec.state_row import RowLayout
-from statemaint.codec.unsafe_row import Row
+from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError
 from statemaint.maintain.show import DecodedRow, StateSelection, select_state
 from statemaint.storage import Storage

@@ -12,7 +12,7 @@ Of each column family, and of the versions of the log that the fold starts below
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
-from statemaint.codec.changelog import DELETE, DELETE_RANGE, Change
+from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, Change
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)

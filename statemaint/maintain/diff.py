@@ -20,7 +20,7 @@ from enum import StrEnum, unique
 from itertools import chain
 from typing import Any
 
-from statemaint.codec.changelog import MERGE, PUT
+from statemaint.codec.rocksdb.changelog import MERGE, PUT
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, logged, opened_pair

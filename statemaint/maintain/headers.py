@@ -12,10 +12,12 @@ from collections.abc import Callable
 from io import SEEK_END
 from typing import BinaryIO
 
-from statemaint.codec import changelog, lz4_block, records
-from statemaint.codec.changelog import Header
-from statemaint.codec.compression import decode
-from statemaint.codec.lz4_block import HEADER_SIZE, Lz4Block
+from statemaint.codec.compression import lz4 as lz4_block
+from statemaint.codec.compression.base import decode
+from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
+from statemaint.codec.hdfs import records
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import Header
 from statemaint.errors import CodecError
 from statemaint.fold import Source
 from statemaint.model.files import Delta, Snapshot

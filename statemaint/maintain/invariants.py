@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemaint.codec import logs
-from statemaint.codec.state_row import Wrapping, key_reader, value_reader
-from statemaint.codec.unsafe_row import Row
+from statemaint.codec.metadata import logs
+from statemaint.codec.rows.state_row import Wrapping, key_reader, value_reader
+from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CheckpointError, CodecError, ConfigError, NotFoundError, Superseded
 from statemaint.fold import Source
 from statemaint.fold.state import State, opened_state

@@ -4,9 +4,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from statemaint.codec.data_type import StructType, must_be_writable, parse_struct
-from statemaint.codec.murmur3 import hash_row, pmod
-from statemaint.codec.state_row import (
+from statemaint.codec.rows.murmur3 import hash_row, pmod
+from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
     NoPrefix,
@@ -14,7 +13,8 @@ from statemaint.codec.state_row import (
     TimestampFirst,
     TimestampLast,
 )
-from statemaint.codec.unsafe_write import prefix_of
+from statemaint.codec.rows.types import StructType, must_be_writable, parse_struct
+from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import CodecError
 from statemaint.maintain.layouts import Stored
 from statemaint.model.checkpoint import Operator

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.codec import logs, schema
-from statemaint.codec.data_type import StructType, UnknownTypeError, parse_struct
-from statemaint.codec.logs import StateMetadata
-from statemaint.codec.schema import ColumnFamily
-from statemaint.codec.state_row import (
+from statemaint.codec.metadata import logs, schema
+from statemaint.codec.metadata.logs import StateMetadata
+from statemaint.codec.metadata.schema import ColumnFamily
+from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
     NoPrefix,
@@ -19,6 +18,7 @@ from statemaint.codec.state_row import (
     TimestampLast,
     parse_encoder,
 )
+from statemaint.codec.rows.types import StructType, UnknownTypeError, parse_struct
 from statemaint.errors import CodecError, DamagedError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
 
-from statemaint.codec.changelog import Header, Lineage
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.rocksdb.changelog import Header, Lineage
 from statemaint.errors import (
     CheckpointError,
     CodecError,

@@ -6,7 +6,7 @@ from functools import partial
 from io import BytesIO
 from itertools import pairwise
 
-from statemaint.codec import checksum
+from statemaint.codec.integrity import checksum_file
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
 from statemaint.listing import Entry
@@ -345,9 +345,9 @@ def _says_a_sum(storage: Storage, side: SideFile) -> bool:
     content = storage.read(side.entry.path)
     try:
         if side.by_spark:
-            checksum.parse_spark(content)
+            checksum_file.parse_spark(content)
         else:
-            checksum.hadoop_matches(content, BytesIO())
+            checksum_file.hadoop_matches(content, BytesIO())
     except CodecError:
         return False
     return True

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from statemaint.codec import logs
+from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from statemaint.codec import logs
+from statemaint.codec.metadata import logs
 from statemaint.errors import (
     CodecError,
     ConfigError,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.codec.readable import shower
-from statemaint.codec.state_row import RowLayout, Wrapping, key_reader, value_reader
-from statemaint.codec.unsafe_row import Row
+from statemaint.codec.rows.display import shower
+from statemaint.codec.rows.state_row import RowLayout, Wrapping, key_reader, value_reader
+from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, opened_state
@@ -27,7 +27,7 @@ _TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """A row of state as people read it: columns by name, values as in JSON (`codec.readable`).
+    """A row of state as people read it: columns by name, values as in JSON (`codec.rows.display`).
 
     Attributes:
         store: the store that it lies in.

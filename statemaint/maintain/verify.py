@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 
-from statemaint.codec import checksum
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import (
     CheckpointError,
     CodecError,
@@ -223,7 +223,7 @@ def _stale(
     stored = storage.read(side.entry.path)
     try:
         with storage.open(owner) as stream:
-            fits = checksum.hadoop_matches(stored, stream)
+            fits = checksum_file.hadoop_matches(stored, stream)
     except CodecError as error:
         raise error.at(side.entry.path) from error
     if not fits:

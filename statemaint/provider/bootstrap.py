@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
-from statemaint.codec.murmur3 import hash_row, pmod
-from statemaint.codec.records import Record
-from statemaint.codec.schema import StateSchema, parse_schema
-from statemaint.codec.unsafe_write import RowWriter, Values
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.metadata.schema import StateSchema, parse_schema
+from statemaint.codec.rows.murmur3 import hash_row, pmod
+from statemaint.codec.rows.unsafe_write import RowWriter, Values
 from statemaint.errors import (
     AlreadyExistsError,
     CheckpointError,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.codec.codecs import COMPRESSIONS, named
+from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.errors import ConfigError
 
 _STREAMING = "spark.sql.streaming"

@@ -7,11 +7,11 @@ hides the delta of its version, and a name of two parts must begin with a number
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from statemaint.codec import records
-from statemaint.codec.checksum import spark
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import encode
-from statemaint.codec.records import Record
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.integrity.checksum_file import spark
 from statemaint.errors import CheckpointError, CodecError, NotFoundError, StaleChecksumError
 from statemaint.execute import Neighbours
 from statemaint.execute.publish import Summed

@@ -4,9 +4,9 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from statemaint.codec import records
-from statemaint.codec.data_type import Json, must_be_writable, parse_struct
-from statemaint.codec.records import Record
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.rows.types import Json, must_be_writable, parse_struct
 from statemaint.errors import CheckpointError, ConfigError, StatemaintError
 from statemaint.execute import Neighbours
 from statemaint.model.ids import StoreId

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
-from statemaint.codec.data_type import StructType
-from statemaint.codec.records import Record
-from statemaint.codec.unsafe_write import prefix_of
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.rows.types import StructType
+from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import ConfigError
 
 State = MutableMapping[bytes, bytes]

@@ -9,7 +9,7 @@ the batches before alone.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from statemaint.codec import logs
+from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.chain import Versions
 from statemaint.model.files import StateFile

@@ -1,12 +1,12 @@
-"""What the query's own logs say: the batches, their settings, and the commits. See `codec.logs`."""
+"""What the query's own logs say: the batches, their settings, and the commits. See `codec.metadata.logs`."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from statemaint.codec import logs
-from statemaint.codec.codecs import COMPRESSIONS, named
+from statemaint.codec.compression.registry import COMPRESSIONS, named
+from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError, NotFoundError, UnsupportedError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Provider

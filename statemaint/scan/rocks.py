@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from statemaint.codec import changelog, rocks_zip
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import Compression, decode
+from statemaint.codec.compression.base import Compression, decode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Rocks, Store
 from statemaint.model.files import Delta, SharedFile, Snapshot, snapshot_version
@@ -72,9 +72,9 @@ class _Reading:
 
     def _refers_to(self, path: str) -> Mapping[str, int]:
         content = self.storage.read(path)
-        if rocks_zip.marked(content):
+        if snapshot_zip.marked(content):
             self.ours.add(path)
-        found = rocks_zip.parse_metadata(content)
+        found = snapshot_zip.parse_metadata(content)
         return shared_paths(self.store.id.directory, found)
 
     def _missing(self, parts: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
@@ -179,7 +179,7 @@ class _Reading:
         self.findings.append(Finding(code, detail, self.store.id, version, path=commit))
 
 
-def shared_paths(directory: str, metadata: rocks_zip.ZipMetadata) -> dict[str, int]:
+def shared_paths(directory: str, metadata: snapshot_zip.ZipMetadata) -> dict[str, int]:
     """Returns the paths of the shared files that a zip refers to, with their sizes."""
     tables = {f"{directory}/SSTs/{one.stored}": one.size for one in metadata.ssts}
     logs = {f"{directory}/logs/{one.stored}": one.size for one in metadata.logs}

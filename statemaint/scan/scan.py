@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from statemaint.codec import logs, schema
+from statemaint.codec.metadata import logs, schema
 from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store

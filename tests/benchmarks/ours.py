@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from statemaint.codec import rocks_zip
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.digest import digest
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.integrity.digest import digest
+from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.fold import Source, engine_for, rocks
 from statemaint.maintain import maintain
 from statemaint.model.chain import Chain, Versions
@@ -62,7 +62,7 @@ def write_rocks(root: Path, version: int, workdir: Path) -> str:
         with fresh.local.open("rb") as stream:
             pieces = iter(partial(stream.read, _PIECE), b"")
             source.storage.write(f"{folder}/SSTs/{fresh.stored}", pieces)
-    content = rocks_zip.render(built.members, built.metadata)
+    content = snapshot_zip.render(built.members, built.metadata)
     source.storage.write(f"{folder}/{version}.zip", [content])
     return str(built.digest)
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from statemaint.codec import changelog, records
-from statemaint.codec.changelog import DELETE, PUT, Change, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import decode, encode
+from statemaint.codec.compression.base import decode, encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change, Header
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import Case

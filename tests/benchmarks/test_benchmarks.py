@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from statemaint.codec import compression
-from statemaint.codec.changelog import decode
-from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb.changelog import decode
 from tests.benchmarks import floor, ours, rocks, side_by_side, tables
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import AGGREGATION, ROCKS

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.execute import ledger, steps
 from statemaint.execute.lease import Lease
 from statemaint.execute.steps import StoreRun

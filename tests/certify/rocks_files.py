@@ -16,8 +16,8 @@ from typing import Any
 
 from rocksdict import AccessType, Options, Rdict
 
-from statemaint.codec import rocks_zip
-from statemaint.codec.rocks_zip import SstFile, ZipMetadata
+from statemaint.codec.rocksdb import snapshot_zip
+from statemaint.codec.rocksdb.snapshot_zip import SstFile, ZipMetadata
 from statemaint.fold.rocks.database import opened
 from tests.certify.files import State
 from tests.certify.loading import EMPTY, Loader, Read
@@ -92,7 +92,7 @@ def render(image: Image, stored: Mapping[str, str]) -> bytes:
     ssts = tuple(
         SstFile(local, stored[local], len(content)) for local, content in image.tables.items()
     )
-    content = rocks_zip.render(image.members, ZipMetadata(ssts, keys=len(image.state)))
+    content = snapshot_zip.render(image.members, ZipMetadata(ssts, keys=len(image.state)))
     _STATES[_key(content, image.tables)] = dict(image.state)
     return content
 

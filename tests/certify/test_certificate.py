@@ -15,10 +15,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from statemaint.codec import changelog
-from statemaint.codec.changelog import DELETE, PUT, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import encode as packed
+from statemaint.codec.compression.base import encode as packed
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Header
 from statemaint.model.policy import Policy
 from tests.certify import rocks_files as rows_files
 from tests.certify.__main__ import DOCUMENT, play

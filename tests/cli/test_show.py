@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.codec.data_type import AtomicType, Field, StructType
+from statemaint.codec.rows.types import AtomicType, Field, StructType
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes
 from tests.support.unsafe_rows import row as unsafe_row

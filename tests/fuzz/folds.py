@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from statemaint.codec import compression, records
-from statemaint.codec.records import Record
-from statemaint.codec.snappy import Snappy
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.snappy import Snappy
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
 from statemaint.errors import CodecError
 from statemaint.fold import ClearEngine, Engine, Source
 from statemaint.fold.fast import FastEngine

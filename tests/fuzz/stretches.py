@@ -11,9 +11,9 @@ from contextlib import closing
 
 import numpy as np
 
-from statemaint.codec import compression
-from statemaint.codec.compression import Block
-from statemaint.codec.lz4_block import HEADER_SIZE, Lz4Block
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.base import Block
+from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.errors import CodecError
 from statemaint.fold import Source
 from statemaint.fold.feed import UnsureError, feed

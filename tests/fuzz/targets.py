@@ -13,23 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from statemaint.codec import (
-    changelog,
-    checksum,
-    compression,
-    logs,
-    records,
-    rocks_checksum,
-    rocks_log,
-    rocks_zip,
-    schema,
-)
-from statemaint.codec.changelog import Change, Header
-from statemaint.codec.compression import Compression
-from statemaint.codec.lz4_block import Lz4Block
-from statemaint.codec.lzf import Lzf
-from statemaint.codec.snappy import Snappy
-from statemaint.codec.zstd import Zstd
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.base import Compression
+from statemaint.codec.compression.lz4 import Lz4Block
+from statemaint.codec.compression.lzf import Lzf
+from statemaint.codec.compression.snappy import Snappy
+from statemaint.codec.compression.zstd import Zstd
+from statemaint.codec.hdfs import records
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.metadata import logs, schema
+from statemaint.codec.rocksdb import changelog, log_records, row_checksum, snapshot_zip
+from statemaint.codec.rocksdb.changelog import Change, Header
 from statemaint.errors import CodecError
 from statemaint.model.proof import Attestation
 from statemaint.model.uploads import Upload, Uploads
@@ -177,7 +171,7 @@ def _check_changelog(data: bytes) -> None:
     assert _changelog(again, len(again), row_checksums=False) == found
     for kind, key, value in checked[1] if checked else ():
         if kind in (changelog.PUT, changelog.MERGE):
-            rocks_checksum.check_rows(key, value or b"", offset=0)
+            row_checksum.check_rows(key, value or b"", offset=0)
 
 
 def _changelogs() -> Iterator[bytes]:
@@ -187,12 +181,12 @@ def _changelogs() -> Iterator[bytes]:
 
 def _check_zip(data: bytes) -> None:
     with suppress(CodecError):
-        members = rocks_zip.members(data)
+        members = snapshot_zip.members(data)
         assert sum(map(len, members.values())) <= len(data) * 1032
         assert not any(mark in name for name in members for mark in "/\\:")
-        metadata = rocks_zip.parse_metadata(data)
-        again = rocks_zip.render(members, metadata)
-        assert rocks_zip.parse_metadata(again) == metadata
+        metadata = snapshot_zip.parse_metadata(data)
+        again = snapshot_zip.render(members, metadata)
+        assert snapshot_zip.parse_metadata(again) == metadata
         for file in metadata.ssts + metadata.logs:
             assert not any(mark in name for name in (file.local, file.stored) for mark in "/\\:")
 
@@ -229,7 +223,7 @@ _LOGS = (
 
 def _check_log(data: bytes) -> None:
     try:
-        rocks_log.check(data)
+        log_records.check(data)
     except CodecError as error:
         _must_be_inside(error, data)
     else:
@@ -308,7 +302,7 @@ def _state_metadata(data: bytes) -> Iterable[str]:
 
 def _check_hadoop(data: bytes) -> None:
     with suppress(CodecError):
-        assert checksum.hadoop_matches(data, io.BytesIO(_CONTENT)) in (True, False)
+        assert checksum_file.hadoop_matches(data, io.BytesIO(_CONTENT)) in (True, False)
 
 
 TARGETS = {
@@ -318,9 +312,9 @@ TARGETS = {
     "zstd": _compression_target(Zstd(), 128 * 1024, plain=_without_checksum),
     "records": _records_target(row_checksums=False),
     "row_checksums": _records_target(row_checksums=True),
-    "hadoop_checksum": Target(_check_hadoop, lambda: [checksum.hadoop(_CONTENT)]),
+    "hadoop_checksum": Target(_check_hadoop, lambda: [checksum_file.hadoop(_CONTENT)]),
     "spark_checksum": _text_target(
-        lambda data: [str(checksum.parse_spark(data))], json.dumps(_SPARK_SIDE).encode()
+        lambda data: [str(checksum_file.parse_spark(data))], json.dumps(_SPARK_SIDE).encode()
     ),
     "query_id": _text_target(logs.parse_query_id, b'{"id":"11111111-2222-3333-4444-555555555555"}'),
     "changelog": Target(_check_changelog, _changelogs),

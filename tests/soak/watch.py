@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from statemaint.codec import rocks_zip
+from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import CodecError
 
 _CREATE, _DELETE, _MOVED_FROM, _MOVED_TO, _NONBLOCK = 0x100, 0x200, 0x40, 0x80, 0o4000
@@ -43,7 +43,7 @@ class Event:
 def tables_of(content: bytes) -> tuple[str, ...] | None:
     """Returns the stored names of the tables that a zip names, `None` where it cannot be read."""
     try:
-        return tuple(one.stored for one in rocks_zip.parse_metadata(content).ssts)
+        return tuple(one.stored for one in snapshot_zip.parse_metadata(content).ssts)
     except CodecError:
         return None
 
@@ -135,5 +135,5 @@ class Watcher:
             return Event(now, path, appeared=True)
         if not name.endswith(".zip"):
             return Event(now, path, appeared=True, size=len(content))
-        tables, ours = tables_of(content), rocks_zip.marked(content)
+        tables, ours = tables_of(content), snapshot_zip.marked(content)
         return Event(now, path, True, len(content), tables, ours)

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.codec import compression, records, row_checksum
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import Compression
-from statemaint.codec.records import Record
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.base import Compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records, row_checksum
+from statemaint.codec.hdfs.records import Record
 from statemaint.demo.oracle import read_rows, retained_batches
 from statemaint.scan import scan
 from statemaint.storage import LocalStorage

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from statemaint.codec import rocks_zip
+from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
@@ -81,7 +81,7 @@ class Query:
     def tables(self, version: int) -> set[str]:
         """Returns the names of the tables that a zip names."""
         content = (self.root / f"state/0/0/{version}.zip").read_bytes()
-        return {one.stored for one in rocks_zip.parse_metadata(content).ssts}
+        return {one.stored for one in snapshot_zip.parse_metadata(content).ssts}
 
     def must_restart(self) -> None:
         """Another executor loads the newest version from the newest zip, with the right rows."""

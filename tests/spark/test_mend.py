@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.codec.checksum import hadoop
-from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.codec.integrity.checksum_file import hadoop
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import StatemaintError
 from statemaint.maintain import doctor, maintain, repair, rollback, verify
 from statemaint.model.policy import Policy

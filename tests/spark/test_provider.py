@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from statemaint.codec.data_type import parse_struct
-from statemaint.codec.murmur3 import hash_row, partition_of_row
-from statemaint.codec.schema import parse_schema
-from statemaint.codec.unsafe_write import RowWriter, encode_row, prefix_of
+from statemaint.codec.metadata.schema import parse_schema
+from statemaint.codec.rows.murmur3 import hash_row, partition_of_row
+from statemaint.codec.rows.types import parse_struct
+from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
 from statemaint.demo.oracle import retained_batches
 from statemaint.demo.pipeline import output_rows
 from statemaint.errors import UnsupportedError

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from pyspark.sql import SparkSession
 
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.rocks_checksum import bare_row
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb.row_checksum import bare_row
 from statemaint.errors import CodecError
 from statemaint.fold import Source
 from statemaint.fold.rocks import build, digest

@@ -10,7 +10,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from statemaint.codec import checksum
+from statemaint.codec.integrity import checksum_file
 from statemaint.errors import UnreadableError
 from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.findings import FindingCode
@@ -177,7 +177,7 @@ def test_a_checksum_is_as_readable_as_its_snapshot(root: Path) -> None:
     storage = LocalStorage(root)
     for entry in list(storage.list("state")):  # as Spark 4.1 writes them
         content = storage.read(entry.path)
-        side = checksum.spark(google_crc32c.value(content), len(content), 0)
+        side = checksum_file.spark(google_crc32c.value(content), len(content), 0)
         storage.write(f"{entry.path}.crc", [side])
     hand_over(root, SPARK, TEAM, files=0o640, folders=0o750)
     with umask(0o077):

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.maintain import digest_stores
 from statemaint.model.ids import StoreId
 from statemaint.storage import MemoryStorage

@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from statemaint.codec import compression, records
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.records import Record
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import StateFile, classify

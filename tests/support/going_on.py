@@ -1,6 +1,6 @@
 """A query that goes on after somebody has worked on its checkpoint."""
 
-from statemaint.codec.records import Record
+from statemaint.codec.hdfs.records import Record
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
 

@@ -3,11 +3,11 @@
 import struct
 from collections.abc import Collection, Iterable, Sequence
 
-from statemaint.codec import changelog
-from statemaint.codec.changelog import DELETE, PUT, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import encode
-from statemaint.codec.data_type import AtomicType, Field, StructType
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Header
+from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.model.ids import StoreId
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes, snapshot_bytes

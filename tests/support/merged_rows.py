@@ -2,10 +2,10 @@
 
 import struct
 
-from statemaint.codec import changelog
-from statemaint.codec.changelog import DELETE, DELETE_RANGE, MERGE, Change, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import encode
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, Change, Header
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.maintain import scan_checkpoint

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID, uuid5
 
-from statemaint.codec import changelog, compression, rocks_zip
-from statemaint.codec.changelog import DELETE, PUT, Change, Header
-from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog, snapshot_zip
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change, Header
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Provider, Rocks, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile
@@ -158,4 +159,4 @@ def write_changelog(
 
 def parts_of(content: bytes) -> tuple[str, ...]:
     """Returns the names of the tables that a zip refers to."""
-    return tuple(one.stored for one in rocks_zip.parse_metadata(content).ssts)
+    return tuple(one.stored for one in snapshot_zip.parse_metadata(content).ssts)

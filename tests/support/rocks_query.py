@@ -21,10 +21,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import UUID, uuid5
 
-from statemaint.codec import changelog, compression, rocks_zip
-from statemaint.codec.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog, snapshot_zip
+from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
+from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.fold import Source
 from statemaint.fold.rocks import Built, build
 from statemaint.fold.rocks.database import opened
@@ -118,7 +119,7 @@ def _decoded(content: bytes) -> Iterable[bytes]:
 
 def tables_of(content: bytes) -> dict[str, int]:
     """Returns the tables that a zip refers to, with their sizes."""
-    found = rocks_zip.parse_metadata(content).ssts
+    found = snapshot_zip.parse_metadata(content).ssts
     return {f"{HOME}/SSTs/{one.stored}": one.size for one in found}
 
 
@@ -268,7 +269,7 @@ def _classified(storage: Storage, path: str) -> StateFile:
 
 def _held(made: Built, version: int, unique: str | None, begun: int) -> Held:
     new = {f"{HOME}/SSTs/{one.stored}": one.local.read_bytes() for one in made.new}
-    return Held(version, unique, rocks_zip.render(made.members, made.metadata), new, begun)
+    return Held(version, unique, snapshot_zip.render(made.members, made.metadata), new, begun)
 
 
 def _first(rows: State, unique: str | None) -> Held:
@@ -295,7 +296,7 @@ def _first(rows: State, unique: str | None) -> Held:
     )
     members = {name: one for name, one in contents.items() if not name.endswith(".sst")}
     new = {f"{HOME}/SSTs/{one.stored}": contents[one.local] for one in ssts}
-    return Held(1, unique, rocks_zip.render(members, metadata), new, 0)
+    return Held(1, unique, snapshot_zip.render(members, metadata), new, 0)
 
 
 # -- the query

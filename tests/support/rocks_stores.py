@@ -6,11 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from statemaint.codec import changelog, rocks_zip
-from statemaint.codec.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import encode
-from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog, snapshot_zip
+from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
+from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.fold import Source
 from statemaint.fold.rocks import Built, Limits
 from statemaint.fold.rocks.database import opened
@@ -92,7 +92,7 @@ def _put_directory(
         last_family=3,
         shape=Shape.FAMILIES,
     )
-    return _put_zip(source, version, rocks_zip.render(members, metadata))
+    return _put_zip(source, version, snapshot_zip.render(members, metadata))
 
 
 def _put_zip(source: Source, version: int, content: bytes) -> Snapshot:
@@ -104,7 +104,7 @@ def store(source: Source, built: Built) -> Snapshot:
     """Puts a built snapshot into storage: its SST files, then its zip."""
     for fresh in built.new:
         source.storage.write(f"{STORE}/SSTs/{fresh.stored}", [fresh.local.read_bytes()])
-    return _put_zip(source, built.version, rocks_zip.render(built.members, built.metadata))
+    return _put_zip(source, built.version, snapshot_zip.render(built.members, built.metadata))
 
 
 def rows_of(source: Source, chain: Chain, limits: Limits | None = None) -> State:

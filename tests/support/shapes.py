@@ -18,12 +18,14 @@ from random import Random
 
 import google_crc32c
 
-from statemaint.codec import changelog, checksum, compression
-from statemaint.codec.changelog import DELETE, PUT, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.data_type import StructType, parse_struct
-from statemaint.codec.murmur3 import partition_of
-from statemaint.codec.records import Record, apply
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs.records import Record, apply
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, PUT, Header
+from statemaint.codec.rows.murmur3 import partition_of
+from statemaint.codec.rows.types import StructType, parse_struct
 from statemaint.model.ids import StoreId
 from statemaint.storage import Storage
 from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes, snapshot_bytes
@@ -188,14 +190,14 @@ class _Writing:
             content = delta_bytes(changes, codec=shape.codec, row_checksums=shape.row_checksums)
         self.put(path, content)
         if shape.checksums:
-            summed = checksum.spark(google_crc32c.value(content), len(content), 1.0)
+            summed = checksum_file.spark(google_crc32c.value(content), len(content), 1.0)
             self.put(f"{path}.crc", summed)
 
     def put(self, path: str, content: bytes) -> None:
         self.storage.write(path, [content])
         if self.shape.side_files:
             folder, _, name = path.rpartition("/")
-            self.storage.write(f"{folder}/.{name}.crc".lstrip("/"), [checksum.hadoop(content)])
+            self.storage.write(f"{folder}/.{name}.crc".lstrip("/"), [checksum_file.hadoop(content)])
 
 
 # -- RocksDB

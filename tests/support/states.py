@@ -1,7 +1,7 @@
 """States as dictionaries, read by the plainest means."""
 
-from statemaint.codec import records
-from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
 from statemaint.fold import Source
 from statemaint.model.chain import Chain
 from statemaint.storage import Storage

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import Context
 from typing import Any
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,

@@ -9,9 +9,9 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from statemaint.codec.checksum import spark
-from statemaint.codec.murmur3 import partition_of
-from statemaint.codec.unsafe_write import encode_row
+from statemaint.codec.integrity.checksum_file import spark
+from statemaint.codec.rows.murmur3 import partition_of
+from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.errors import (
     CheckpointError,
     ConfigError,

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import changelog, compression
-from statemaint.codec.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, ChangeKind, Header
-from statemaint.codec.lz4_block import Lz4Block
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.lz4 import Lz4Block
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import (
+    DELETE,
+    DELETE_RANGE,
+    MERGE,
+    PUT,
+    Change,
+    ChangeKind,
+    Header,
+)
 from statemaint.errors import CodecError
 from tests.support import rocks_files
 

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from statemaint.codec import checksum
+from statemaint.codec.integrity import checksum_file
 from statemaint.errors import CodecError
 
 CONTENT = bytes(range(256)) * 3
@@ -15,14 +15,14 @@ CONTENT = bytes(range(256)) * 3
 def test_hadoops_file_has_a_crc_for_each_512_bytes() -> None:
     sums = [zlib.crc32(CONTENT[:512]), zlib.crc32(CONTENT[512:])]
     expected = b"crc\0\0\0\2\0" + b"".join(one.to_bytes(4) for one in sums)
-    assert checksum.hadoop(CONTENT) == expected
+    assert checksum_file.hadoop(CONTENT) == expected
 
 
 def test_hadoops_file_matches_its_own_content_only() -> None:
-    stored = checksum.hadoop(CONTENT)
-    assert checksum.hadoop_matches(stored, io.BytesIO(CONTENT))
-    assert not checksum.hadoop_matches(stored, io.BytesIO(CONTENT[:-1] + b"x"))
-    assert not checksum.hadoop_matches(stored, io.BytesIO(CONTENT + b"x" * 512))
+    stored = checksum_file.hadoop(CONTENT)
+    assert checksum_file.hadoop_matches(stored, io.BytesIO(CONTENT))
+    assert not checksum_file.hadoop_matches(stored, io.BytesIO(CONTENT[:-1] + b"x"))
+    assert not checksum_file.hadoop_matches(stored, io.BytesIO(CONTENT + b"x" * 512))
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def test_hadoops_file_matches_its_own_content_only() -> None:
 )
 def test_a_malformed_hadoop_file_is_an_error(stored: bytes) -> None:
     with pytest.raises(CodecError):
-        checksum.hadoop_matches(stored, io.BytesIO(CONTENT))
+        checksum_file.hadoop_matches(stored, io.BytesIO(CONTENT))
 
 
 def test_sparks_file_holds_a_signed_crc32c() -> None:
     # CRC-32C of "123456789" is 0xE3069283, the check value of the algorithm.
     side = {"algorithm": "CRC32C", "value": 0xE3069283 - (1 << 32), "mainFileSize": 9}
-    found = checksum.parse_spark(json.dumps(side).encode())
+    found = checksum_file.parse_spark(json.dumps(side).encode())
     assert found.matches(b"123456789")
     assert not found.matches(b"123456780")
 
@@ -55,4 +55,4 @@ def test_sparks_file_holds_a_signed_crc32c() -> None:
 )
 def test_a_malformed_spark_file_is_an_error(stored: bytes) -> None:
     with pytest.raises(CodecError):
-        checksum.parse_spark(stored)
+        checksum_file.parse_spark(stored)

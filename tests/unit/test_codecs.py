@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec import compression
-from statemaint.codec.codecs import COMPRESSIONS, named
-from statemaint.codec.compression import Compression
-from statemaint.codec.lz4_block import Lz4Block
-from statemaint.codec.lzf import Lzf
-from statemaint.codec.snappy import Snappy
-from statemaint.codec.zstd import Zstd
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.base import Compression
+from statemaint.codec.compression.lz4 import Lz4Block
+from statemaint.codec.compression.lzf import Lzf
+from statemaint.codec.compression.registry import COMPRESSIONS, named
+from statemaint.codec.compression.snappy import Snappy
+from statemaint.codec.compression.zstd import Zstd
 from statemaint.errors import CodecError
 
 ALL = pytest.mark.parametrize("codec", COMPRESSIONS.values(), ids=COMPRESSIONS)

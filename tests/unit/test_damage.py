@@ -14,7 +14,7 @@ from functools import cache
 import pytest
 
 from statemaint.cli.doctor import lines
-from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import StatemaintError
 from statemaint.maintain import (
     diff_state,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.digest import digest, digest_key
+from statemaint.codec.integrity.digest import digest, digest_key
 
 KEY = digest_key("11111111-2222-3333-4444-555555555555")
 STATES = st.dictionaries(st.binary(max_size=8), st.binary(max_size=8), max_size=8)

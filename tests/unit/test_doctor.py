@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from statemaint.cli.doctor import doctor_json, lines
-from statemaint.codec.checksum import hadoop
-from statemaint.codec.rocks_zip import SstFile, parse_metadata
+from statemaint.codec.integrity.checksum_file import hadoop
+from statemaint.codec.rocksdb.snapshot_zip import SstFile, parse_metadata
 from statemaint.maintain import Diagnosis, doctor, maintain, scan_checkpoint, verify
 from statemaint.maintain.diagnosis import Reading
 from statemaint.model.policy import Policy

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import google_crc32c
 import pytest
 
-from statemaint.codec import checksum
+from statemaint.codec.integrity import checksum_file
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute import execute, publish
 from statemaint.execute.claims import SECONDS
@@ -743,7 +743,7 @@ def test_a_full_temporary_directory_is_a_storage_error(
 
 def add_checksum(storage: MemoryStorage, name: str, content: bytes | None = None) -> None:
     of = storage.read(f"state/0/0/{name}") if content is None else content
-    side = checksum.spark(google_crc32c.value(of), len(of), 0)
+    side = checksum_file.spark(google_crc32c.value(of), len(of), 0)
     storage.write(f"state/0/0/{name}.crc", [side])
 
 
@@ -756,7 +756,7 @@ def test_snapshots_get_a_checksum_file_where_the_newest_delta_has_one(
     written = {f"{TARGET}.snapshot", f"{TARGET}.snapshot.crc", f"{FLOOR}.snapshot"}
     assert names(storage) >= written
     assert f"{FLOOR}.snapshot.crc" not in names(storage)  # the query wrote none then
-    side = checksum.parse_spark(storage.read(f"state/0/0/{TARGET}.snapshot.crc"))
+    side = checksum_file.parse_spark(storage.read(f"state/0/0/{TARGET}.snapshot.crc"))
     assert side.matches(storage.read(f"state/0/0/{TARGET}.snapshot"))
     assert sorted(report.stores[0].after.files, key=str) == sorted(
         scan(storage).stores[0].files, key=str

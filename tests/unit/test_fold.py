@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec import checksum, records
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import Block, Buffer, Compression, decode, encode
-from statemaint.codec.digest import StateDigest, digest
-from statemaint.codec.records import Record
+from statemaint.codec.compression.base import Block, Buffer, Compression, decode, encode
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.digest import StateDigest, digest
 from statemaint.errors import CodecError, StaleChecksumError, Superseded
 from statemaint.fold import ClearEngine, Engine, Source, engine_for
 from statemaint.fold.fast import FastEngine
@@ -340,7 +341,7 @@ def test_any_flipped_byte_of_a_row_with_a_checksum_is_found(
 def with_checksum(content: bytes | None = None) -> Files:
     files = Files({b"key": b"value"}, [[(b"key", b"other")]])
     of = content or files.storage.read("2.delta")
-    side = checksum.spark(google_crc32c.value(of), len(of), 0)
+    side = checksum_file.spark(google_crc32c.value(of), len(of), 0)
     files.storage.write("2.delta.crc", [side])
     files.source = files.source.beside("2.delta")
     return files

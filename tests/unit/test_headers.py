@@ -11,10 +11,12 @@ from typing import BinaryIO
 
 import pytest
 
-from statemaint.codec import changelog, compression, lz4_block
-from statemaint.codec.changelog import PUT, Header
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.lz4_block import HEADER_SIZE
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression import lz4 as lz4_block
+from statemaint.codec.compression.lz4 import HEADER_SIZE
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import PUT, Header
 from statemaint.listing import Entry
 from statemaint.maintain import maintain, verify
 from statemaint.maintain.headers import seems_whole

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec import changelog, compression, records, rocks_zip
-from statemaint.codec.changelog import Change
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.compression import Compression
-from statemaint.codec.lz4_block import Lz4Block
-from statemaint.codec.records import Record
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.base import Compression
+from statemaint.codec.compression.lz4 import Lz4Block
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
+from statemaint.codec.rocksdb import changelog, snapshot_zip
+from statemaint.codec.rocksdb.changelog import Change
 from statemaint.errors import CodecError
 from tests.fuzz.folds import FOLDS
 from tests.fuzz.mutate import mutated
@@ -186,7 +188,7 @@ def test_an_extreme_length_in_a_changelog_is_an_error_and_no_allocation(
 
 def test_a_zip_cut_anywhere_is_an_error() -> None:
     for end in range(len(rocks_files.ZIP)):
-        for read in (rocks_zip.parse_metadata, rocks_zip.members):
+        for read in (snapshot_zip.parse_metadata, snapshot_zip.members):
             with pytest.raises(CodecError):
                 read(rocks_files.ZIP[:end])
 
@@ -198,4 +200,4 @@ def test_an_extreme_number_in_a_zip_is_no_allocation() -> None:
                 forged = bytearray(rocks_files.ZIP)
                 forged[at : at + 4] = number.to_bytes(4, "little")
                 with suppress(CodecError):
-                    rocks_zip.members(bytes(forged))
+                    snapshot_zip.members(bytes(forged))

@@ -5,9 +5,11 @@ from io import BytesIO
 
 import pytest
 
-from statemaint.codec import changelog, compression, records
-from statemaint.codec.changelog import DELETE, PUT
-from statemaint.codec.codecs import COMPRESSIONS
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, PUT
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
 from statemaint.maintain import scan_checkpoint, verify

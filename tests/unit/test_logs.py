@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from statemaint.codec import logs
+from statemaint.codec.metadata import logs
 from statemaint.errors import CodecError
 from tests.support import rocks_files
 from tests.support.checkpoints import COMMIT, offsets_bytes

@@ -10,8 +10,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import compression
-from statemaint.codec.lz4_block import Lz4Block
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.errors import CodecError
 
 END = b"LZ4Block\x15" + bytes(12)

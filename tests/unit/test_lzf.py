@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import compression, lzf
-from statemaint.codec.lzf import Lzf
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression import lzf
+from statemaint.codec.compression.lzf import Lzf
 from statemaint.errors import CodecError
 
 TEXTS = st.one_of(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.codec.unsafe_write import encode_row
+from statemaint.codec.rows.unsafe_write import encode_row
 from statemaint.errors import CheckpointError, ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
@@ -203,8 +203,8 @@ def test_lengths_that_cannot_be_are_named_in_sparks_words(
     kind: str, payload: bytes, text: str
 ) -> None:
     # One raw block of lz4 is the smallest stream that holds any payload.
-    from statemaint.codec.codecs import COMPRESSIONS  # noqa: PLC0415
-    from statemaint.codec.compression import encode  # noqa: PLC0415
+    from statemaint.codec.compression.base import encode  # noqa: PLC0415
+    from statemaint.codec.compression.registry import COMPRESSIONS  # noqa: PLC0415
 
     content = b"".join(encode(COMPRESSIONS["lz4"], [payload]))
     provider, _ = provider_of(
@@ -217,8 +217,8 @@ def test_lengths_that_cannot_be_are_named_in_sparks_words(
 
 
 def test_any_negative_length_in_a_delta_removes() -> None:
-    from statemaint.codec.codecs import COMPRESSIONS  # noqa: PLC0415
-    from statemaint.codec.compression import encode  # noqa: PLC0415
+    from statemaint.codec.compression.base import encode  # noqa: PLC0415
+    from statemaint.codec.compression.registry import COMPRESSIONS  # noqa: PLC0415
 
     payload = b"\0\0\0\1k\0\0\0\x08" + word(7) + b"\0\0\0\1k\xff\xff\xff\xfb" + b"\xff" * 4
     content = b"".join(encode(COMPRESSIONS["lz4"], [payload]))

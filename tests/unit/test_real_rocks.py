@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.maintain import maintain, verify
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy

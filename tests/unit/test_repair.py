@@ -8,9 +8,9 @@ from importlib import import_module
 import google_crc32c
 import pytest
 
-from statemaint.codec import checksum
-from statemaint.codec.checksum import hadoop
-from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.checksum_file import hadoop
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
 from statemaint.maintain import (
@@ -473,7 +473,7 @@ def test_a_snapshot_that_does_not_decode_goes_with_the_checksum_that_shows_it(
     path = snapshot(storage, 20)
     before = digest_stores(storage)
     right = storage.files[path]
-    of_spark = checksum.spark(google_crc32c.value(right), len(right), 0.0)
+    of_spark = checksum_file.spark(google_crc32c.value(right), len(right), 0.0)
     storage.write(by, [hadoop(right) if "/." in by else of_spark])
     assert verify(storage, deep=True).findings == ()
     spoil(storage, path, cut)

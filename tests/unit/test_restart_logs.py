@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from statemaint.codec import logs
+from statemaint.codec.metadata import logs
 from statemaint.maintain import doctor, verify
 from statemaint.model.findings import Finding
 from statemaint.storage import MemoryStorage, ReadOnly

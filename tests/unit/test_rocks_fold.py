@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec import checksum, rocks_zip
-from statemaint.codec.changelog import DELETE, DELETE_RANGE, MERGE, PUT, Change, Header, encode
-from statemaint.codec.compression import encode as compress
-from statemaint.codec.digest import StateDigest
-from statemaint.codec.digest import digest as clear_digest
+from statemaint.codec.compression.base import encode as compress
+from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.integrity.digest import digest as clear_digest
+from statemaint.codec.rocksdb import snapshot_zip
+from statemaint.codec.rocksdb.changelog import (
+    DELETE,
+    DELETE_RANGE,
+    MERGE,
+    PUT,
+    Change,
+    Header,
+    encode,
+)
 from statemaint.errors import (
     CodecError,
     MissingSstError,
@@ -425,7 +434,7 @@ def test_with_column_families_spark_s_counts_are_not_trusted() -> None:
 def rewrite(world: World, **changes: int) -> None:
     found = read_zip(world.source, world.snapshots[1])
     metadata = replace(found.metadata, **changes)  # type: ignore[arg-type]
-    damaged(world, found.path, rocks_zip.render(found.members, metadata))
+    damaged(world, found.path, snapshot_zip.render(found.members, metadata))
 
 
 def test_a_cut_zip_is_named(built: World) -> None:
@@ -440,7 +449,7 @@ def test_a_damaged_manifest_never_reaches_rocksdb(built: World) -> None:
     found = read_zip(built.source, built.snapshots[1])
     (name,) = (name for name in found.members if name.startswith("MANIFEST"))
     members = {**found.members, name: found.members[name] + b"\0"}
-    damaged(built, found.path, rocks_zip.render(members, found.metadata))
+    damaged(built, found.path, snapshot_zip.render(members, found.metadata))
     with pytest.raises(CodecError, match="record header cut short") as raised:
         built.read_back(1)
     assert raised.value.path == found.path
@@ -449,7 +458,7 @@ def test_a_damaged_manifest_never_reaches_rocksdb(built: World) -> None:
 def test_a_zip_without_its_manifest_is_named(built: World) -> None:
     found = read_zip(built.source, built.snapshots[1])
     kept = {name: one for name, one in found.members.items() if not name.startswith("MANIFEST")}
-    damaged(built, found.path, rocks_zip.render(kept, found.metadata))
+    damaged(built, found.path, snapshot_zip.render(kept, found.metadata))
     with pytest.raises(CodecError, match="RocksDB refuses it") as raised:
         built.read_back(1)
     assert raised.value.path == found.path
@@ -476,7 +485,7 @@ def test_a_stale_checksum_file_stops_the_fold(limits: Limits) -> None:
     world = plain(puts(300))
     path = f"{STORE}/1.changelog"
     world.source = world.source.beside(path)
-    stale = checksum.spark(1234, world.deltas[0].entry.size, 0.0)
+    stale = checksum_file.spark(1234, world.deltas[0].entry.size, 0.0)
     world.source.storage.write(f"{path}.crc", [stale])
     with workdir() as place, pytest.raises(StaleChecksumError):
         state(world.source, world.chain(1, 0), workdir=place, limits=limits)

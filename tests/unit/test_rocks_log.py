@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.rocks_log import check
+from statemaint.codec.rocksdb.log_records import check
 from statemaint.errors import CodecError
 from statemaint.fold.rocks.database import opened
 

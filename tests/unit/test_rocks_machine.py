@@ -23,8 +23,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from statemaint.codec.codecs import COMPRESSIONS
-from statemaint.codec.digest import StateDigest, digest, digest_key
+from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.integrity.digest import StateDigest, digest, digest_key
 from statemaint.fold import Source, digest_of
 from statemaint.fold.rocks.engine import RocksEngine
 from statemaint.maintain import maintain, undo

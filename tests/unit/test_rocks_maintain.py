@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from statemaint.codec import changelog
-from statemaint.codec.digest import digest, digest_key
+from statemaint.codec.integrity.digest import digest, digest_key
+from statemaint.codec.rocksdb import changelog
 from statemaint.errors import LeaseLostError
 from statemaint.execute import steps
 from statemaint.listing import Entry

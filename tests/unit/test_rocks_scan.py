@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from statemaint.codec import rocks_zip
-from statemaint.codec.rocks_zip import SstFile, ZipMetadata
+from statemaint.codec.rocksdb import snapshot_zip
+from statemaint.codec.rocksdb.snapshot_zip import SstFile, ZipMetadata
 from statemaint.listing import Entry
 from statemaint.maintain import plan_repair, verify
 from statemaint.model.chain import Chain
@@ -113,7 +113,7 @@ def test_a_named_store_has_tables_of_its_own() -> None:
 
 def put_zip(storage: MemoryStorage, name: str, *tables: tuple[str, int]) -> None:
     ssts = tuple(SstFile(f"{number:06}.sst", *one) for number, one in enumerate(tables))
-    content = rocks_zip.render({"CURRENT": b"x"}, ZipMetadata(ssts, keys=0))
+    content = snapshot_zip.render({"CURRENT": b"x"}, ZipMetadata(ssts, keys=0))
     storage.write(f"state/0/0/{name}", [content])
 
 

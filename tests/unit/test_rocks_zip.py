@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import rocks_zip
-from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.rocksdb import snapshot_zip
+from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.errors import CodecError
 from tests.support.rocks_files import ZIP, ZIP_METADATA
 
@@ -79,7 +79,7 @@ def sst(**changes: Any) -> list[dict[str, Any]]:
 
 
 def test_reads_what_spark_4_wrote() -> None:
-    assert rocks_zip.parse_metadata(ZIP) == ZipMetadata(
+    assert snapshot_zip.parse_metadata(ZIP) == ZipMetadata(
         ssts=(
             SstFile("000008.sst", "000008-dccdc576-1a03-46e0-9105-121ebf1a1cbb.sst", 1342),
             SstFile("000009.sst", "000009-21476335-547e-47a8-babd-1e8793ab682f.sst", 1453),
@@ -89,7 +89,7 @@ def test_reads_what_spark_4_wrote() -> None:
         internal={"default": False, "fam": False},
         last_family=2,
     )
-    found = rocks_zip.members(ZIP)
+    found = snapshot_zip.members(ZIP)
     assert {name: len(content) for name, content in found.items()} == {
         "MANIFEST-000005": 356,
         "CURRENT": 16,
@@ -102,46 +102,48 @@ def test_reads_what_spark_4_wrote() -> None:
 
 
 def test_reads_what_spark_3_wrote() -> None:
-    found = rocks_zip.parse_metadata(zipped({"metadata": PLAIN}))
+    found = snapshot_zip.parse_metadata(zipped({"metadata": PLAIN}))
     assert found == ZipMetadata((SST,), keys=3, shape=Shape.PLAIN)
 
 
 def test_archived_logs_are_files_too() -> None:
     log = {"localFileName": LOG.local, "dfsLogFileName": LOG.stored, "sizeBytes": LOG.size}
-    found = rocks_zip.parse_metadata(metadata(sstFiles=[], logFiles=[log]))
+    found = snapshot_zip.parse_metadata(metadata(sstFiles=[], logFiles=[log]))
     assert (found.ssts, found.logs) == ((), (LOG,))
 
 
 def test_absent_families_are_none() -> None:
     content = metadata(columnFamilyMapping=None, columnFamilyTypeMap=None, maxColumnFamilyId=None)
-    found = rocks_zip.parse_metadata(content)
+    found = snapshot_zip.parse_metadata(content)
     assert (found.families, found.internal, found.last_family) == ({}, {}, 0)
     assert found.shape is Shape.FAMILIES
 
 
 def test_unknown_fields_that_can_name_no_file_are_ignored() -> None:
-    same = rocks_zip.parse_metadata(metadata(note="x", more=7, empty=[], nothing={}, flag=True))
-    assert same == rocks_zip.parse_metadata(ZIP)
+    same = snapshot_zip.parse_metadata(metadata(note="x", more=7, empty=[], nothing={}, flag=True))
+    assert same == snapshot_zip.parse_metadata(ZIP)
 
 
 @pytest.mark.parametrize("value", [["000010.blob"], {"a": 1}])
 def test_unknown_fields_that_may_name_files_are_refused(value: object) -> None:
     with pytest.raises(CodecError, match="unknown field 'blobFiles'"):
-        rocks_zip.parse_metadata(metadata(blobFiles=value))
+        snapshot_zip.parse_metadata(metadata(blobFiles=value))
 
 
 # -- writing
 
 
 def test_what_was_unpacked_can_be_packed_again() -> None:
-    again = rocks_zip.render(rocks_zip.members(ZIP), rocks_zip.parse_metadata(ZIP))
-    assert rocks_zip.members(again) == rocks_zip.members(ZIP)
-    assert rocks_zip.parse_metadata(again) == rocks_zip.parse_metadata(ZIP)
-    assert again == rocks_zip.render(rocks_zip.members(again), rocks_zip.parse_metadata(again))
+    again = snapshot_zip.render(snapshot_zip.members(ZIP), snapshot_zip.parse_metadata(ZIP))
+    assert snapshot_zip.members(again) == snapshot_zip.members(ZIP)
+    assert snapshot_zip.parse_metadata(again) == snapshot_zip.parse_metadata(ZIP)
+    assert again == snapshot_zip.render(
+        snapshot_zip.members(again), snapshot_zip.parse_metadata(again)
+    )
 
 
 def test_members_are_packed_as_sparks_are() -> None:
-    content = rocks_zip.render({"OPTIONS-000007": bytes(9999), "CURRENT": b""}, ZipMetadata(()))
+    content = snapshot_zip.render({"OPTIONS-000007": bytes(9999), "CURRENT": b""}, ZipMetadata(()))
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         found = archive.infolist()
     assert [entry.filename for entry in found] == ["CURRENT", "OPTIONS-000007", "metadata"]
@@ -152,10 +154,10 @@ def test_members_are_packed_as_sparks_are() -> None:
 
 
 def test_the_metadata_has_the_shape_asked_for() -> None:
-    plain = rocks_zip.render({}, ZipMetadata((SST,), keys=3, shape=Shape.PLAIN))
-    assert rocks_zip.members(plain) == {"metadata": PLAIN}
-    four = rocks_zip.render({}, ZipMetadata((), (LOG,), -1, families={"ä": 1}))
-    assert rocks_zip.members(four)["metadata"].decode() == (
+    plain = snapshot_zip.render({}, ZipMetadata((SST,), keys=3, shape=Shape.PLAIN))
+    assert snapshot_zip.members(plain) == {"metadata": PLAIN}
+    four = snapshot_zip.render({}, ZipMetadata((), (LOG,), -1, families={"ä": 1}))
+    assert snapshot_zip.members(four)["metadata"].decode() == (
         'v1\n{"sstFiles":[],"logFiles":[{"localFileName":"000009.log","dfsLogFileName":'
         '"000009-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.log","sizeBytes":7}],"numKeys":-1,'
         '"numInternalKeys":0,"columnFamilyMapping":{"ä":1},"columnFamilyTypeMap":{},'
@@ -165,9 +167,9 @@ def test_the_metadata_has_the_shape_asked_for() -> None:
 
 @given(MEMBERS, METADATA)
 def test_reads_what_it_writes(members: dict[str, bytes], found: ZipMetadata) -> None:
-    content = rocks_zip.render(members, found)
-    assert rocks_zip.parse_metadata(content) == found
-    unpacked = dict(rocks_zip.members(content))
+    content = snapshot_zip.render(members, found)
+    assert snapshot_zip.parse_metadata(content) == found
+    unpacked = dict(snapshot_zip.members(content))
     del unpacked["metadata"]
     assert unpacked == members
 
@@ -175,14 +177,14 @@ def test_reads_what_it_writes(members: dict[str, bytes], found: ZipMetadata) -> 
 @pytest.mark.parametrize("name", ["../CURRENT", "a/CURRENT", "", "000008.sst", "LOCK"])
 def test_a_name_that_is_not_rocksdbs_is_not_written(name: str) -> None:
     with pytest.raises(CodecError, match="none of RocksDB's files"):
-        rocks_zip.render({name: b""}, ZipMetadata(()))
+        snapshot_zip.render({name: b""}, ZipMetadata(()))
 
 
 # -- damage
 
 
 def read_both(content: bytes, match: str) -> None:
-    for read in (rocks_zip.parse_metadata, rocks_zip.members):
+    for read in (snapshot_zip.parse_metadata, snapshot_zip.members):
         with pytest.raises(CodecError, match=match):
             read(content)
 
@@ -266,7 +268,7 @@ def test_a_zip_that_expands_too_far_is_refused() -> None:
 
 def test_a_zip_without_metadata_is_damage() -> None:
     with pytest.raises(CodecError, match="no metadata"):
-        rocks_zip.parse_metadata(zipped({"CURRENT": b""}))
+        snapshot_zip.parse_metadata(zipped({"CURRENT": b""}))
 
 
 @pytest.mark.parametrize(
@@ -284,7 +286,7 @@ def test_a_zip_without_metadata_is_damage() -> None:
 )
 def test_metadata_of_another_form_is_damage(content: bytes, text: str) -> None:
     with pytest.raises(CodecError, match=text):
-        rocks_zip.parse_metadata(zipped({"metadata": content}))
+        snapshot_zip.parse_metadata(zipped({"metadata": content}))
 
 
 @pytest.mark.parametrize(
@@ -324,9 +326,9 @@ def test_metadata_of_another_form_is_damage(content: bytes, text: str) -> None:
 )
 def test_metadata_that_cannot_be_is_damage(changes: dict[str, Any]) -> None:
     with pytest.raises(CodecError, match="zip metadata cannot be"):
-        rocks_zip.parse_metadata(metadata(**changes))
+        snapshot_zip.parse_metadata(metadata(**changes))
 
 
 def test_metadata_is_a_value() -> None:
-    found = rocks_zip.parse_metadata(ZIP)
+    found = snapshot_zip.parse_metadata(ZIP)
     assert replace(found, keys=7) == found != replace(found, keys=8)

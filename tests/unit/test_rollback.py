@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from statemaint.codec.checksum import hadoop
-from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.codec.integrity.checksum_file import hadoop
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
 from statemaint.listing import Entry

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from statemaint.codec.schema import ColumnFamily, parse_families, parse_schema
+from statemaint.codec.metadata.schema import ColumnFamily, parse_families, parse_schema
 from statemaint.errors import CodecError
 from tests.support.rocks_files import SCHEMA_3
 

@@ -6,8 +6,8 @@ import struct
 import cramjam
 import pytest
 
-from statemaint.codec import compression
-from statemaint.codec.snappy import Snappy
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.snappy import Snappy
 from statemaint.errors import CodecError
 
 HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

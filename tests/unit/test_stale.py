@@ -10,9 +10,9 @@ from itertools import count
 
 import pytest
 
-from statemaint.codec.changelog import PUT, Change
-from statemaint.codec.checksum import hadoop
-from statemaint.codec.digest import digest, digest_key
+from statemaint.codec.integrity.checksum_file import hadoop
+from statemaint.codec.integrity.digest import digest, digest_key
+from statemaint.codec.rocksdb.changelog import PUT, Change
 from statemaint.errors import StatemaintError
 from statemaint.maintain import (
     digest_stores,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.data_type import AtomicType, Field, StructType
-from statemaint.codec.state_row import (
+from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
     NoPrefix,
@@ -24,6 +23,7 @@ from statemaint.codec.state_row import (
     parse_encoder,
     value_reader,
 )
+from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.errors import CodecError
 from tests.support import unsafe_rows
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec.changelog import DELETE, DELETE_RANGE, MERGE, PUT
-from statemaint.codec.rocks_zip import render
+from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, PUT
+from statemaint.codec.rocksdb.snapshot_zip import render
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.rocks.fetch import read_zip

@@ -10,9 +10,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.compression import encode
-from statemaint.codec.lz4_block import HEADER_SIZE, Lz4Block
-from statemaint.codec.snappy import Snappy
+from statemaint.codec.compression.base import encode
+from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
+from statemaint.codec.compression.snappy import Snappy
 from statemaint.fold.kernels.lz4 import MOST, xxh32
 from statemaint.fold.press import press
 from statemaint.fold.window import SLACK

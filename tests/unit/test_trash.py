@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec import checksum
+from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, LeaseHeldError, StorageError
 from statemaint.execute import Holder, expired_trash, trashed_runs
 from statemaint.execute.lease import QUIET, acquire
@@ -46,7 +46,7 @@ def neglected(clock: Clock) -> MemoryStorage:
     write_checkpoint(found, last=10, batches=range(6, 10), partitions=1)
     for entry in list(found.list("state")):
         content = found.read(entry.path)
-        side = checksum.spark(google_crc32c.value(content), len(content), 0)
+        side = checksum_file.spark(google_crc32c.value(content), len(content), 0)
         found.write(f"{entry.path}.crc", [side])
     return found
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from statemaint.codec.checksum import hadoop
+from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.errors import Superseded
 from statemaint.execute.manifest import (
     FOLDER,

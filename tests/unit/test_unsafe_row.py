@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.display import field_names, shower
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,
@@ -21,8 +22,7 @@ from statemaint.codec.data_type import (
     UnknownTypeError,
     parse_struct,
 )
-from statemaint.codec.readable import field_names, shower
-from statemaint.codec.unsafe_row import decode
+from statemaint.codec.rows.unsafe_read import decode
 from statemaint.errors import CodecError
 from tests.support import unsafe_rows
 from tests.support.unsafe_rows import FORMATS

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.codec.data_type import parse_struct
-from statemaint.codec.murmur3 import (
+from statemaint.codec.rows.murmur3 import (
     hash_bytes,
     hash_row,
     hash_values,
@@ -18,7 +17,8 @@ from statemaint.codec.murmur3 import (
     partition_of_row,
     pmod,
 )
-from statemaint.codec.unsafe_write import RowWriter, encode_row, prefix_of
+from statemaint.codec.rows.types import parse_struct
+from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
 from statemaint.errors import CodecError, ConfigError
 
 

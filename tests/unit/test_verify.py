@@ -5,7 +5,7 @@ import json
 import google_crc32c
 import pytest
 
-from statemaint.codec import checksum
+from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.maintain import digest_stores, maintain, verify
 from statemaint.model.findings import FindingCode
@@ -137,12 +137,12 @@ def side_file(content: bytes) -> bytes:
 def test_compares_both_kinds_of_checksum_files(storage: MemoryStorage) -> None:
     content = storage.read("state/0/0/20.delta")
     sparks = side_file(content)
-    storage.write("state/0/0/.20.delta.crc", [checksum.hadoop(content)])
+    storage.write("state/0/0/.20.delta.crc", [checksum_file.hadoop(content)])
     storage.write("state/0/0/20.delta.crc", [sparks])
-    storage.write("state/0/0/.20.delta.crc.crc", [checksum.hadoop(sparks)])
+    storage.write("state/0/0/.20.delta.crc.crc", [checksum_file.hadoop(sparks)])
     assert codes(storage, deep=True) == []
     other = storage.read("state/0/0/21.delta")
-    storage.write("state/0/0/.20.delta.crc", [checksum.hadoop(other)], overwrite=True)
+    storage.write("state/0/0/.20.delta.crc", [checksum_file.hadoop(other)], overwrite=True)
     storage.write("state/0/0/20.delta.crc", [side_file(other)], overwrite=True)
     assert codes(storage) == [], "nothing is read whole that could be compared"
     assert codes(storage, deep=True) == [FindingCode.STALE_CHECKSUM] * 3

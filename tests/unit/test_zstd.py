@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from statemaint.codec import compression
-from statemaint.codec.zstd import Zstd
+from statemaint.codec.compression import base as compression
+from statemaint.codec.compression.zstd import Zstd
 from statemaint.errors import CodecError
 
 if sys.version_info >= (3, 14):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from pathlib import Path
 
-from statemaint.codec.checksum import hadoop
+from statemaint.codec.integrity.checksum_file import hadoop
 from tests.verdicts.place import (
     JOIN,
     Place,

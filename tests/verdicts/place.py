@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from statemaint.codec.rocks_zip import parse_metadata
+from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import Request

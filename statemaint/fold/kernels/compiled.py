@@ -15,7 +15,7 @@ from typing import Any
 
 from numba import config, njit
 
-from statemaint.codec import lzf
+from statemaint.codec.compression import lzf
 
 
 def compiled(function: Callable[..., Any]) -> Any:

@@ -2,7 +2,7 @@
 
 The loop takes a block only when it is sure of it: what the header says, what LZ4 says, that all of
 it lies within its buffers, and its checksum. It stops before any other block, without an opinion.
-The format is described in `codec.lz4_block`, whose reader gives the reasons.
+The format is described in `codec.compression.lz4`, whose reader gives the reasons.
 """
 
 import numpy as np

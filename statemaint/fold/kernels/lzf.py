@@ -1,6 +1,6 @@
 """LZF's two loops, compiled as they are."""
 
-from statemaint.codec import lzf
+from statemaint.codec.compression import lzf
 from statemaint.fold.kernels.compiled import compiled
 
 expand = compiled(lzf.expand)

@@ -1,4 +1,4 @@
-"""SipHash-2-4 with 128 bits of output, compiled; `codec.siphash` is its clear twin.
+"""SipHash-2-4 with 128 bits of output, compiled; `codec.integrity.siphash` is its clear twin.
 
 Rows of one size are hashed eight at a time, each in a lane of its own vectors: the rounds of one
 hash wait for each other, those of eight do not.

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from statemaint.codec import changelog
-from statemaint.codec.changelog import DELETE, MERGE, PUT, Header
+from statemaint.codec.rocksdb import changelog
+from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Header
 from statemaint.errors import CodecError
 from statemaint.fold.rocks.database import Database
 from statemaint.fold.rocks.fetch import Zip

@@ -6,7 +6,7 @@ database, and the clear way goes on with the very next change.
 
 from contextlib import closing
 
-from statemaint.codec.changelog import Header, read_header
+from statemaint.codec.rocksdb.changelog import Header, read_header
 from statemaint.fold.feed import Feed, UnsureError, feed
 from statemaint.fold.kernels.changes import END, MORE
 from statemaint.fold.rocks.changes import Pending, apply, named

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.codec import rocks_log, rocks_zip
-from statemaint.codec.rocks_zip import METADATA, SstFile, ZipMetadata
+from statemaint.codec.rocksdb import log_records, snapshot_zip
+from statemaint.codec.rocksdb.snapshot_zip import METADATA, SstFile, ZipMetadata
 from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError, Superseded
 from statemaint.fold.rocks.options import delimiter_of
 from statemaint.fold.source import Source
@@ -51,11 +51,11 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
     with source.opened(path) as stream:
         content = read_small(stream, path)
     try:
-        found = rocks_zip.members(content)
+        found = snapshot_zip.members(content)
         for name, member in found.items():
             if name.endswith(_LOG) or name.startswith(_MANIFEST):
-                rocks_log.check(member)
-        return Zip(path, rocks_zip.parse_metadata(content), found, delimiter_of(found))
+                log_records.check(member)
+        return Zip(path, snapshot_zip.parse_metadata(content), found, delimiter_of(found))
     except CodecError as error:
         raise error.at(path) from error
 

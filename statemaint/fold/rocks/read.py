@@ -3,8 +3,8 @@
 from collections import deque
 from pathlib import Path
 
-from statemaint.codec.digest import StateDigest
-from statemaint.codec.rocks_zip import ZipMetadata
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
 from statemaint.errors import CodecError
 from statemaint.fold.rocks.changes import decoded, named
 from statemaint.fold.rocks.sums import LIMITS, Found, Limits

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from statemaint.codec.digest import StateDigest
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.fold.feed import Feed
 from statemaint.fold.kernels import changes as kernels
 from statemaint.fold.kernels.changes import (

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from statemaint.codec.digest import StateDigest
-from statemaint.codec.digest import digest as clear_digest
-from statemaint.codec.rocks_zip import ZipMetadata
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.integrity.digest import digest as clear_digest
+from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
 from statemaint.errors import CodecError
 from statemaint.fold.rocks.database import Row
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from statemaint.codec.digest import StateDigest
-from statemaint.codec.rocks_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.errors import StorageError, UnsupportedError
 from statemaint.fold.rocks.changes import Pending, apply, named
 from statemaint.fold.rocks.database import Database, opened

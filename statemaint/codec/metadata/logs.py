@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from statemaint.codec.unique_id import check_unique_id
+from statemaint.codec.metadata.unique_id import check_unique_id
 from statemaint.errors import CodecError
 
 _MOST_PARTITIONS = 1_000_000

@@ -1,10 +1,10 @@
 """Which compression a setting names."""
 
-from statemaint.codec.compression import Compression
-from statemaint.codec.lz4_block import Lz4Block
-from statemaint.codec.lzf import Lzf
-from statemaint.codec.snappy import Snappy
-from statemaint.codec.zstd import Zstd
+from statemaint.codec.compression.base import Compression
+from statemaint.codec.compression.lz4 import Lz4Block
+from statemaint.codec.compression.lzf import Lzf
+from statemaint.codec.compression.snappy import Snappy
+from statemaint.codec.compression.zstd import Zstd
 
 _ALL: tuple[Compression, ...] = (Lz4Block(), Lzf(), Snappy(), Zstd())
 _CLASSES = {"lz4": "LZ4", "lzf": "LZF", "snappy": "Snappy", "zstd": "ZStd"}

@@ -19,7 +19,7 @@ import cramjam
 import lz4.block
 import xxhash
 
-from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, Source
 from statemaint.errors import CodecError
 
 MAGIC = b"LZ4Block"

@@ -17,7 +17,7 @@ import struct
 
 import google_crc32c
 
-from statemaint.codec import row_checksum
+from statemaint.codec.hdfs import row_checksum
 from statemaint.errors import CodecError
 
 _HEAD = struct.Struct("<Ii")

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, assert_never
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,

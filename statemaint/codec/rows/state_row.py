@@ -32,9 +32,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from statemaint.codec import rocks_checksum
-from statemaint.codec.data_type import AtomicType, DataType, Field, StructType
-from statemaint.codec.unsafe_row import Row, Value, row_reader
+from statemaint.codec.rocksdb import row_checksum
+from statemaint.codec.rows.types import AtomicType, DataType, Field, StructType
+from statemaint.codec.rows.unsafe_read import Row, Value, row_reader
 from statemaint.errors import CodecError
 
 _INT, _MOMENT = struct.Struct("<i"), struct.Struct(">Q")
@@ -283,14 +283,14 @@ def value_reader(
     if layout.many:
         return lambda key, value: tuple(read(entry, 0) for entry in _entries(key, value, wrapping))
     if wrapping.checksums:
-        return lambda key, value: (read(rocks_checksum.bare_row(key, value, offset=0), 0),)
+        return lambda key, value: (read(row_checksum.bare_row(key, value, offset=0), 0),)
     return lambda _key, value: (read(value, 0),)
 
 
 def _entries(key: bytes, value: bytes, wrapping: Wrapping) -> Iterator[bytes]:
     head = _SEALED_HEAD if wrapping.checksums else _INT
     if wrapping.checksums:
-        rocks_checksum.check_rows(key, value, offset=0)
+        row_checksum.check_rows(key, value, offset=0)
     at = 0
     while at < len(value):
         end = at + head.size + _size(value, at, head)

@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, assert_never
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,

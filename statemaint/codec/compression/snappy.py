@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import cramjam
 
-from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, Source
 from statemaint.errors import CodecError
 
 _HEADER = struct.Struct(">8sii")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, Source
 from statemaint.errors import CodecError
 
 _HEADER = struct.Struct(">2sBH")

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from statemaint.codec.siphash import siphash128
+from statemaint.codec.integrity.siphash import siphash128
 
 MODULUS = 1 << 128
 _LENGTH = struct.Struct(">I")

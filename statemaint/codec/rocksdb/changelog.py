@@ -33,8 +33,8 @@ from enum import IntEnum
 from itertools import chain
 from typing import Any
 
-from statemaint.codec import rocks_checksum
-from statemaint.codec.unique_id import check_unique_id
+from statemaint.codec.metadata.unique_id import check_unique_id
+from statemaint.codec.rocksdb import row_checksum
 from statemaint.errors import CodecError
 
 Lineage = tuple[tuple[int, str], ...]
@@ -216,11 +216,11 @@ def _verified(found: list[Change], start: int, *, tagged: bool) -> Iterator[Chan
     for change in found:
         kind, key, value = change
         if value is None:
-            yield kind, rocks_checksum.bare_key(key, offset=start), None
+            yield kind, row_checksum.bare_key(key, offset=start), None
         elif kind == _DELETE_RANGE:
-            yield kind, key, rocks_checksum.bare_row(key, value, offset=start)
+            yield kind, key, row_checksum.bare_row(key, value, offset=start)
         else:
-            rocks_checksum.check_rows(key, value, offset=start)
+            row_checksum.check_rows(key, value, offset=start)
             yield change
         start += 2 * _INT.size + tagged + len(key) + len(value or b"")
 
@@ -326,8 +326,8 @@ def encode(
 def _sealed(change: Change) -> Change:
     kind, key, value = change
     if value is None:
-        return kind, rocks_checksum.seal_key(key), None
-    return kind, key, rocks_checksum.seal_row(key, value)
+        return kind, row_checksum.seal_key(key), None
+    return kind, key, row_checksum.seal_row(key, value)
 
 
 def _encode_header(header: Header) -> bytes:

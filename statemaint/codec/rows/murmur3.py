@@ -12,7 +12,7 @@ import math
 import struct
 from typing import Any, assert_never
 
-from statemaint.codec.data_type import (
+from statemaint.codec.rows.types import (
     ArrayType,
     AtomicType,
     DataType,
@@ -24,7 +24,7 @@ from statemaint.codec.data_type import (
     must_be_writable,
     parse_struct,
 )
-from statemaint.codec.unsafe_write import RowWriter, Values, pointed
+from statemaint.codec.rows.unsafe_write import RowWriter, Values, pointed
 from statemaint.errors import CodecError
 
 SEED = 42

@@ -14,8 +14,8 @@ to the keys of removals is `row_checksum`'s grammar.
 import struct
 from collections.abc import Iterable, Iterator
 
-from statemaint.codec import row_checksum
-from statemaint.codec.row_checksum import Record
+from statemaint.codec.hdfs import row_checksum
+from statemaint.codec.hdfs.row_checksum import Record
 from statemaint.errors import CodecError
 
 __all__ = ["Record", "apply", "decode", "encode", "snapshot_rows"]

@@ -19,7 +19,7 @@ if sys.version_info >= (3, 14):  # pragma: no cover
 else:  # pragma: no cover
     from backports import zstd
 
-from statemaint.codec.compression import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, Source
 from statemaint.errors import CodecError
 
 # What is left of a piece when a frame ends in it is copied, so pieces are small.

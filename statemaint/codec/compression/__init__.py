@@ -1,0 +1,1 @@
+"""The compressions of state files: each stream is a sequence of blocks (`base`)."""

@@ -1,0 +1,1 @@
+"""The query's own files: metadata, offsets, commits, operators and schemas."""
