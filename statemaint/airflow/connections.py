@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from statemaint.errors import ConfigError
 from statemaint.storage import S3Options, Storage, open_storage
-from statemaint.storage.s3_options import checked_endpoint, options_from
+from statemaint.storage.s3.options import checked_endpoint, options_from
 
 if TYPE_CHECKING:
     from boto3 import Session

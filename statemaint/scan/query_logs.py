@@ -1,4 +1,4 @@
-"""What the query's own logs say: the batches, their settings, and the commits. See `codec.metadata.logs`."""
+"""What the query's own logs say: the batches, their settings, and the commits."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

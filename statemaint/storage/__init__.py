@@ -3,13 +3,13 @@
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.base import Storage, read_small
-from statemaint.storage.hadoop import HadoopStorage
-from statemaint.storage.local import LocalStorage
+from statemaint.storage.hadoop.storage import HadoopStorage
+from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
 from statemaint.storage.place import overlap, place_of
-from statemaint.storage.s3 import S3Storage
-from statemaint.storage.s3_options import S3Options
+from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.storage import S3Storage
 from statemaint.storage.wrappers import ReadOnly, Without
 
 __all__ = [

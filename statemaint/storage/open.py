@@ -7,10 +7,10 @@ from urllib.parse import unquote, urlsplit
 from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.storage.address import must_have_no_secret
 from statemaint.storage.base import Storage
-from statemaint.storage.hadoop import FORCED, HadoopStorage
-from statemaint.storage.local import LocalStorage
-from statemaint.storage.s3 import SCHEMES, S3Storage
-from statemaint.storage.s3_options import S3Options, options_from
+from statemaint.storage.hadoop.storage import FORCED, HadoopStorage
+from statemaint.storage.local.storage import LocalStorage
+from statemaint.storage.s3.options import S3Options, options_from
+from statemaint.storage.s3.storage import SCHEMES, S3Storage
 
 _SUPPORTED = "local disk (a path, or file:), S3 (s3:, s3a:, s3n:) and what Hadoop reaches"
 _SECRETS = (

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from statemaint.errors import NotFoundError
 from statemaint.storage import HadoopStorage
-from statemaint.storage.hadoop_jvm import _of_running_spark
+from statemaint.storage.hadoop.jvm import _of_running_spark
 
 
 def test_a_running_spark_is_shared_with_its_settings(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.storage.hadoop_jvm import Jvm, launch_jvm
+from statemaint.storage.hadoop.jvm import Jvm, launch_jvm
 from tests.support.ceph import Ceph, CephUnavailableError, ceph
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.hdfs import SUPERUSER, Hdfs, HdfsError, hdfs

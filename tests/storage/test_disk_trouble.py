@@ -9,7 +9,8 @@ import pytest
 
 from statemaint.maintain import maintain, verify
 from statemaint.model.policy import Policy
-from statemaint.storage import LocalStorage, MemoryStorage, Storage, local
+from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from statemaint.storage.local import storage as local
 from tests.support.checkpoints import write_checkpoint
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)

@@ -22,10 +22,10 @@ from statemaint.errors import (
 )
 from statemaint.listing import Entry
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
-from statemaint.storage.hadoop_errors import local_stream
-from statemaint.storage.hadoop_files import PlainNames
-from statemaint.storage.hadoop_jvm import Jvm, _of_running_spark, launch_jvm
-from statemaint.storage.hadoop_listing import decode_statuses, single_lister, walk
+from statemaint.storage.hadoop.errors import local_stream
+from statemaint.storage.hadoop.files import PlainNames
+from statemaint.storage.hadoop.jvm import Jvm, _of_running_spark, launch_jvm
+from statemaint.storage.hadoop.listing import decode_statuses, single_lister, walk
 from tests.storage.conftest import FS
 from tests.storage.contract import StorageContract
 from tests.support.checkpoints import write_checkpoint

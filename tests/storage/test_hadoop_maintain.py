@@ -9,7 +9,7 @@ from statemaint.maintain import maintain, verify
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
-from statemaint.storage.hadoop_jvm import Jvm
+from statemaint.storage.hadoop.jvm import Jvm
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import write_checkpoint
 

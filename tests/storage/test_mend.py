@@ -4,7 +4,7 @@ from pathlib import Path
 
 from statemaint.maintain import doctor, repair, rollback, undo, verify
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
-from statemaint.storage.hadoop_jvm import Jvm
+from statemaint.storage.hadoop.jvm import Jvm
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.s3 import Place
 

@@ -13,9 +13,9 @@ from statemaint.maintain import maintain, repair, undo, verify
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import HadoopStorage
-from statemaint.storage.hadoop_access import spec, with_entries
-from statemaint.storage.hadoop_files import PlainNames
-from statemaint.storage.hadoop_jvm import Jvm, launch_jvm
+from statemaint.storage.hadoop.access import spec, with_entries
+from statemaint.storage.hadoop.files import PlainNames
+from statemaint.storage.hadoop.jvm import Jvm, launch_jvm
 from tests.storage.conftest import FS
 from tests.support.checkpoints import write_checkpoint
 from tests.support.hdfs import SUPERUSER, USER, Hdfs

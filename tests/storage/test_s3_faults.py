@@ -17,8 +17,8 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.storage import S3Options, S3Storage, open_storage
-from statemaint.storage.s3_bucket import ServerClock
-from statemaint.storage.s3_options import options_from
+from statemaint.storage.s3.bucket import ServerClock
+from statemaint.storage.s3.options import options_from
 from tests.support.fault_proxy import Answer, Cut, FaultProxy, Lost, Seen, Then, error
 from tests.support.s3 import Place
 
@@ -406,7 +406,7 @@ def test_a_server_without_a_date_has_no_clock(
 
 def test_the_clock_stays_within_what_the_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     monotonic = 100.0
-    monkeypatch.setattr("statemaint.storage.s3_bucket.time.monotonic", lambda: monotonic)
+    monkeypatch.setattr("statemaint.storage.s3.bucket.time.monotonic", lambda: monotonic)
     clock = ServerClock()
     assert clock.now() is None
 

@@ -3,7 +3,7 @@
 import sys
 
 from statemaint.cli import main
-from statemaint.storage.hadoop_jvm import shared_jvm
+from statemaint.storage.hadoop.jvm import shared_jvm
 
 try:
     main()

@@ -131,7 +131,7 @@ def parse_struct(schema: Json) -> StructType:
     """Returns the type of a row.
 
     Args:
-        schema: Spark's JSON of a `StructType`, parsed; `codec.metadata.schema` finds it beside the state.
+        schema: Spark's JSON of a `StructType`, parsed; `metadata.schema` finds it.
 
     Raises:
         UnknownTypeError: when a field is of a type that cannot be read.

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-from statemaint.storage.s3_bucket import Bucket, content_md5
-from statemaint.storage.s3_errors import S3Error
+from statemaint.storage.s3.bucket import Bucket, content_md5
+from statemaint.storage.s3.errors import S3Error
 
 _PRECONDITION_FAILED = 412
 # "Not implemented", and what servers say to a header that they do not take.

@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import ConfigError
-from statemaint.storage.s3_errors import S3Error, translated
-from statemaint.storage.s3_options import S3Options
+from statemaint.storage.s3.errors import S3Error, translated
+from statemaint.storage.s3.options import S3Options
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

@@ -12,7 +12,7 @@ from statemaint.errors import (
     StatemaintError,
     StorageError,
 )
-from statemaint.storage.hadoop_jvm import Jvm
+from statemaint.storage.hadoop.jvm import Jvm
 
 _ABSENT = frozenset({"FileNotFoundException", "NoSuchFileException", "PathNotFoundException"})
 _TAKEN = frozenset({"FileAlreadyExistsException", "PathExistsException"})

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
-from statemaint.storage.s3_bucket import Bucket, content_md5, md5
-from statemaint.storage.s3_errors import S3Error
-from statemaint.storage.s3_probe import Probe
-from statemaint.storage.s3_read import read_object
+from statemaint.storage.s3.bucket import Bucket, content_md5, md5
+from statemaint.storage.s3.errors import S3Error
+from statemaint.storage.s3.probe import Probe
+from statemaint.storage.s3.read import read_object
 
 PRECONDITION_FAILED = 412
 # "Another conditional write of this key is under way": to be made again.

@@ -14,10 +14,10 @@ from statemaint.errors import AlreadyExistsError, NotFoundError, StatemaintError
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import file_time, nothing, read_small
-from statemaint.storage.hadoop_errors import AppendRefusedError, on_this_machine
-from statemaint.storage.hadoop_files import HadoopFiles, must_serve
-from statemaint.storage.hadoop_jvm import Jvm, shared_jvm
-from statemaint.storage.hadoop_listing import walk
+from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
+from statemaint.storage.hadoop.files import HadoopFiles, must_serve
+from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
+from statemaint.storage.hadoop.listing import walk
 
 # What goes through Hadoop even where we have a storage of our own: `hadoop+file:`, `hadoop+s3a:`.
 FORCED = "hadoop+"

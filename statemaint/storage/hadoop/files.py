@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.listing import Access
 from statemaint.storage.access import READ, deprived, unreadable
-from statemaint.storage.hadoop_access import spec, with_entries
-from statemaint.storage.hadoop_errors import (
+from statemaint.storage.hadoop.access import spec, with_entries
+from statemaint.storage.hadoop.errors import (
     AppendRefusedError,
     has_no_acls,
     is_unsupported,
@@ -23,8 +23,8 @@ from statemaint.storage.hadoop_errors import (
     opening,
     translated,
 )
-from statemaint.storage.hadoop_jvm import Jvm
-from statemaint.storage.hadoop_listing import (
+from statemaint.storage.hadoop.jvm import Jvm
+from statemaint.storage.hadoop.listing import (
     Lister,
     Status,
     batched_lister,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from statemaint.storage.base import nothing
-from statemaint.storage.s3_bucket import Bucket
-from statemaint.storage.s3_errors import THROTTLED, S3Error
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.errors import THROTTLED, S3Error
 
 # S3 takes 1,000. One request of that size counts as 1,000 where servers limit the rate.
 _PAGE = 200

@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from statemaint.errors import UnreadableError
-from statemaint.storage.s3_bucket import Bucket, content_md5
-from statemaint.storage.s3_errors import FORBIDDEN, S3Error, is_unsupported
-from statemaint.storage.s3_put import head
+from statemaint.storage.s3.bucket import Bucket, content_md5
+from statemaint.storage.s3.errors import FORBIDDEN, S3Error, is_unsupported
+from statemaint.storage.s3.put import head
 
 Params = Mapping[str, object]
 _BY_KEY = "aws:kms"

@@ -11,16 +11,16 @@ from typing import Any, BinaryIO
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import file_time, named_as_file, nothing
-from statemaint.storage.s3_bucket import Bucket
-from statemaint.storage.s3_copy import copy
-from statemaint.storage.s3_delete import delete_all
-from statemaint.storage.s3_errors import S3Error
-from statemaint.storage.s3_options import S3Options
-from statemaint.storage.s3_probe import Probe
-from statemaint.storage.s3_put import append, head, put, put_new, taken
-from statemaint.storage.s3_read import open_object, read_object
-from statemaint.storage.s3_settings import Likeness
-from statemaint.storage.s3_upload import in_parts, upload
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.copy import copy
+from statemaint.storage.s3.delete import delete_all
+from statemaint.storage.s3.errors import S3Error
+from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.probe import Probe
+from statemaint.storage.s3.put import append, head, put, put_new, taken
+from statemaint.storage.s3.read import open_object, read_object
+from statemaint.storage.s3.settings import Likeness
+from statemaint.storage.s3.upload import in_parts, upload
 
 SCHEMES = ("s3", "s3a", "s3n")
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from statemaint.errors import NotFoundError, StorageError, WrongKindError
 from statemaint.listing import Access
 from statemaint.storage.base import NO_DIRECTORY, named_as_file
-from statemaint.storage.hadoop_errors import local_stream, on_this_machine, translated
-from statemaint.storage.hadoop_jvm import Jvm
+from statemaint.storage.hadoop.errors import local_stream, on_this_machine, translated
+from statemaint.storage.hadoop.jvm import Jvm
 
 # As many directories as are listed in one call. Java holds all their entries at once.
 _DIRECTORIES = 64

@@ -23,8 +23,8 @@ from statemaint.errors import (
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import NO_DIRECTORY, NO_FILE, file_time, nothing, read_small
-from statemaint.storage.local_access import access_of, give, must_serve, read_access
-from statemaint.storage.local_walk import Walk
+from statemaint.storage.local.access import access_of, give, must_serve, read_access
+from statemaint.storage.local.walk import Walk
 
 _OURS = "_statemaint"
 # What is being made is for its maker alone, until it has the rights that it is to have.

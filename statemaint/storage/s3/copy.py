@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
-from statemaint.storage.s3_bucket import Bucket
-from statemaint.storage.s3_errors import S3Error, is_unsupported
-from statemaint.storage.s3_put import must_be_absent, put
-from statemaint.storage.s3_settings import Params, encryption_of, ensure_tags, kept, read_tags
-from statemaint.storage.s3_upload import multipart
+from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.errors import S3Error, is_unsupported
+from statemaint.storage.s3.put import must_be_absent, put
+from statemaint.storage.s3.settings import Params, encryption_of, ensure_tags, kept, read_tags
+from statemaint.storage.s3.upload import multipart
 
 
 def copy(bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None) -> None:

@@ -1,0 +1,1 @@
+"""Any file system that the user's Hadoop configuration reaches."""

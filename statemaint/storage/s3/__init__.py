@@ -1,0 +1,1 @@
+"""S3, or any server that speaks its protocol."""
