@@ -14,7 +14,7 @@ from statemaint.scan.rocks import shared_paths
 from statemaint.storage import Storage
 
 if TYPE_CHECKING:
-    from statemaint.fold.rocks import Built
+    from statemaint.fold.rocksdb import Built
 
 _PIECE = 1024 * 1024
 
@@ -28,8 +28,8 @@ def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
         Superseded: when one is gone.
         StorageError: when one cannot be read, or the temporary directory cannot be written to.
     """
-    from statemaint.fold.rocks import build  # noqa: PLC0415 -- RocksDB is large
-    from statemaint.fold.rocks.engine import workplace  # noqa: PLC0415
+    from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
+    from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415
 
     with workplace() as place:
         try:

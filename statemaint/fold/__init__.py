@@ -1,13 +1,13 @@
 """Folding: a chain's files into the state they stand for, and that into a snapshot.
 
-For HDFS-backed stores two engines do the same: `clear` in plain Python, which is the reference and
-serves small states, and `fast` with compiled loops in memory that does not grow with the state.
-Stores of RocksDB are folded by RocksDB itself (`rocks`).
+For HDFS-backed stores two engines do the same: `reference` in plain Python, which also serves small
+states, and `compiled`, whose memory does not grow with the state. Stores of RocksDB are folded by
+RocksDB itself (`rocksdb`).
 """
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import SnapshotMismatchError
-from statemaint.fold.clear import ClearEngine
+from statemaint.fold.reference import ClearEngine
 from statemaint.fold.source import Chunks, Engine, Source
 from statemaint.model.checkpoint import Provider
 
@@ -20,12 +20,12 @@ _FAST_FROM = 512 * 1024
 def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine:
     """Returns the engine for a run that reads so many stored bytes in all."""
     if provider is Provider.ROCKSDB:
-        from statemaint.fold.rocks.engine import RocksEngine  # noqa: PLC0415 -- RocksDB is large
+        from statemaint.fold.rocksdb.engine import RocksEngine  # noqa: PLC0415 -- RocksDB is large
 
         return RocksEngine()
     if stored < _FAST_FROM:
         return ClearEngine()
-    from statemaint.fold.fast import FastEngine  # noqa: PLC0415 -- small runs never pay for it
+    from statemaint.fold.compiled.engine import FastEngine  # noqa: PLC0415 -- small runs never pay for it
 
     return FastEngine()
 

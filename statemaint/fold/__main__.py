@@ -7,8 +7,8 @@ from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.rocksdb import changelog
-from statemaint.fold import rocks
-from statemaint.fold.fast import FastEngine
+from statemaint.fold import rocksdb as rocks
+from statemaint.fold.compiled.engine import FastEngine
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot

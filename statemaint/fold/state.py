@@ -14,7 +14,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
 
 if TYPE_CHECKING:
-    from statemaint.fold.rocks.write import Folded
+    from statemaint.fold.rocksdb.write import Folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
         for key, value in source.records(delta.entry.path):
             yield int(DELETE if value is None else PUT), key, value
         return
-    from statemaint.fold.rocks.changes import decoded, named  # noqa: PLC0415 -- RocksDB is large
+    from statemaint.fold.rocksdb.changes import decoded, named  # noqa: PLC0415 -- RocksDB is large
 
     with named(delta.entry.path):
         _, changes = decoded(source, delta)
@@ -148,9 +148,9 @@ def _rocks_fold(
     source: Source, store: Store, chain: Chain, families_at: int | None = None
 ) -> Iterator["Folded"]:
     """Opens the database of a chain, with the column families of a version at or above it."""
-    from statemaint.fold.rocks.engine import workplace  # noqa: PLC0415 -- RocksDB is large
-    from statemaint.fold.rocks.sums import LIMITS  # noqa: PLC0415
-    from statemaint.fold.rocks.write import folded  # noqa: PLC0415
+    from statemaint.fold.rocksdb.engine import workplace  # noqa: PLC0415 -- RocksDB is large
+    from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
+    from statemaint.fold.rocksdb.write import folded  # noqa: PLC0415
 
     versions = store.versions
     at = chain.version if families_at is None else families_at
@@ -170,8 +170,8 @@ def _rocks_state(fold: "Folded") -> State:
 
 def _rocks_watched(source: Source, chain: Chain, fold: "Folded", watcher: Watcher) -> None:
     """Carries a chain's changelogs out on the database of its base."""
-    from statemaint.fold.rocks.changes import Pending, decoded, named  # noqa: PLC0415
-    from statemaint.fold.rocks.sums import LIMITS  # noqa: PLC0415
+    from statemaint.fold.rocksdb.changes import Pending, decoded, named  # noqa: PLC0415
+    from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
 
     pending = Pending(fold.database, fold.like, held=LIMITS.held)
     for delta in chain.deltas:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from statemaint.fold.kernels import records
-from statemaint.fold.output import Output
-from statemaint.fold.sweep import Sweep
-from statemaint.fold.table import Table
+from statemaint.fold.compiled.kernels import records
+from statemaint.fold.compiled.output import Output
+from statemaint.fold.compiled.sweep import Sweep
+from statemaint.fold.compiled.table import Table
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import Case

@@ -7,7 +7,8 @@ from pathlib import Path
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.integrity.digest import digest
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.fold import Source, engine_for, rocks
+from statemaint.fold import Source, engine_for
+from statemaint.fold import rocksdb as rocks
 from statemaint.maintain import maintain
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.files import Delta, Snapshot, classify
@@ -23,7 +24,7 @@ _PIECE = 1024 * 1024
 
 def import_all() -> None:
     """Imports what the engine otherwise imports only when there is much to do."""
-    import statemaint.fold.fast  # noqa: F401, PLC0415
+    import statemaint.fold.compiled.engine  # noqa: F401, PLC0415
 
 
 def fold_and_write(root: Path, version: int) -> None:

@@ -18,7 +18,7 @@ from rocksdict import AccessType, Options, Rdict
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import SstFile, ZipMetadata
-from statemaint.fold.rocks.database import opened
+from statemaint.fold.rocksdb.database import opened
 from tests.certify.files import State
 from tests.certify.loading import EMPTY, Loader, Read
 

@@ -52,7 +52,7 @@ def _targets() -> dict[str, Any]:
 
 
 def _fuzz(name: str, seconds: int) -> None:
-    kernels = Path("statemaint/fold/kernels").glob("*.py")
+    kernels = Path("statemaint/fold/compiled/kernels").glob("*.py")
     # What numba compiles must stay as it is.
     skipped = [".".join(path.with_suffix("").parts) for path in kernels]
     with atheris.instrument_imports(include=["statemaint"], exclude=skipped):

@@ -16,7 +16,7 @@ from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.errors import CodecError
 from statemaint.fold import ClearEngine, Engine, Source
-from statemaint.fold.fast import FastEngine
+from statemaint.fold.compiled.engine import FastEngine
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage

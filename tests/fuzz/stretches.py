@@ -16,10 +16,10 @@ from statemaint.codec.compression.base import Block
 from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.errors import CodecError
 from statemaint.fold import Source
-from statemaint.fold.feed import UnsureError, feed
-from statemaint.fold.kernels import lz4 as kernels
-from statemaint.fold.kernels.lz4 import DONE, FROM, NARROW, NEED, STATUS, TO, unpack
-from statemaint.fold.window import SLACK, Bytes, Window
+from statemaint.fold.compiled.feed import UnsureError, feed
+from statemaint.fold.compiled.kernels import lz4 as kernels
+from statemaint.fold.compiled.kernels.lz4 import DONE, FROM, NARROW, NEED, STATUS, TO, unpack
+from statemaint.fold.compiled.window import SLACK, Bytes, Window
 from statemaint.storage import MemoryStorage
 from tests.fuzz.mutate import seal_lz4_blocks
 from tests.fuzz.targets import Target

@@ -20,9 +20,9 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.row_checksum import bare_row
 from statemaint.errors import CodecError
 from statemaint.fold import Source
-from statemaint.fold.rocks import build, digest
-from statemaint.fold.rocks.database import opened
-from statemaint.fold.rocks.fetch import fetch, read_zip
+from statemaint.fold.rocksdb import build, digest
+from statemaint.fold.rocksdb.database import opened
+from statemaint.fold.rocksdb.fetch import fetch, read_zip
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import LocalStorage

@@ -27,8 +27,8 @@ from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
 from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.fold import Source
-from statemaint.fold.rocks import Built, build
-from statemaint.fold.rocks.database import opened
+from statemaint.fold.rocksdb import Built, build
+from statemaint.fold.rocksdb.database import opened
 from statemaint.model.chain import Chain
 from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot, StateFile
 from statemaint.storage import MemoryStorage, Storage

@@ -12,9 +12,9 @@ from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
 from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.fold import Source
-from statemaint.fold.rocks import Built, Limits
-from statemaint.fold.rocks.database import opened
-from statemaint.fold.rocks.write import folded
+from statemaint.fold.rocksdb import Built, Limits
+from statemaint.fold.rocksdb.database import opened
+from statemaint.fold.rocksdb.write import folded
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage, Storage

@@ -18,7 +18,7 @@ from statemaint.errors import AlreadyExistsError
 from statemaint.execute import execute, publish
 from statemaint.execute.claims import SECONDS
 from statemaint.fold import ClearEngine, Engine
-from statemaint.fold.fast import FastEngine
+from statemaint.fold.compiled.engine import FastEngine
 from statemaint.listing import Entry
 from statemaint.maintain import maintain, plan_checkpoint, repair, verify
 from statemaint.model.chain import Chain, Versions

@@ -24,7 +24,7 @@ from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.digest import StateDigest, digest
 from statemaint.errors import CodecError, StaleChecksumError, Superseded
 from statemaint.fold import ClearEngine, Engine, Source, engine_for
-from statemaint.fold.fast import FastEngine
+from statemaint.fold.compiled.engine import FastEngine
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot

@@ -34,9 +34,9 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Source
-from statemaint.fold.rocks import Built, Limits, build, check, digest, state
-from statemaint.fold.rocks.fetch import fetch, read_zip
-from statemaint.fold.rocks.options import delimiter_of
+from statemaint.fold.rocksdb import Built, Limits, build, check, digest, state
+from statemaint.fold.rocksdb.fetch import fetch, read_zip
+from statemaint.fold.rocksdb.options import delimiter_of
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage

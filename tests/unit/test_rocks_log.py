@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from statemaint.codec.rocksdb.log_records import check
 from statemaint.errors import CodecError
-from statemaint.fold.rocks.database import opened
+from statemaint.fold.rocksdb.database import opened
 
 BLOCK, HEADER = 32 * 1024, 7
 

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.integrity.digest import StateDigest, digest, digest_key
 from statemaint.fold import Source, digest_of
-from statemaint.fold.rocks.engine import RocksEngine
+from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.maintain import maintain, undo
 from statemaint.model.chain import Chain
 from statemaint.model.files import ROCKS_NAMES, Delta, Snapshot

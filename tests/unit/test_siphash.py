@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.codec.integrity.siphash import siphash128
-from statemaint.fold.kernels.siphash import LANES, siphash_rows
+from statemaint.fold.compiled.kernels.siphash import LANES, siphash_rows
 
 KEY = bytes(range(16))
 

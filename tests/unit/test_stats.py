@@ -12,7 +12,7 @@ from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, PUT
 from statemaint.codec.rocksdb.snapshot_zip import render
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
-from statemaint.fold.rocks.fetch import read_zip
+from statemaint.fold.rocksdb.fetch import read_zip
 from statemaint.maintain import maintain, read_state, scan_checkpoint
 from statemaint.maintain.churn import Churn, Log
 from statemaint.maintain.stats import (

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.codec.compression.snappy import Snappy
-from statemaint.fold.kernels.lz4 import MOST, xxh32
-from statemaint.fold.press import press
-from statemaint.fold.window import SLACK
+from statemaint.fold.compiled.kernels.lz4 import MOST, xxh32
+from statemaint.fold.compiled.press import press
+from statemaint.fold.compiled.window import SLACK
 from tests.fuzz.stretches import clear, fed, guarded, packed
 
 SEED = 0x9747B28C

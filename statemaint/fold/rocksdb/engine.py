@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import StorageError
-from statemaint.fold.rocks import read
+from statemaint.fold.rocksdb import read
 from statemaint.fold.source import Chunks, Source
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain

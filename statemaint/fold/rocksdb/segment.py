@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.fold.feed import Feed
-from statemaint.fold.kernels import changes as kernels
-from statemaint.fold.kernels.changes import (
+from statemaint.fold.compiled.feed import Feed
+from statemaint.fold.compiled.kernels import changes as kernels
+from statemaint.fold.compiled.kernels.changes import (
     AT,
     BATCH,
     CAPACITY,
@@ -26,9 +26,9 @@ from statemaint.fold.kernels.changes import (
     TAGGED,
     WORK,
 )
-from statemaint.fold.rocks.database import Change
-from statemaint.fold.table import Table
-from statemaint.fold.window import Window
+from statemaint.fold.compiled.table import Table
+from statemaint.fold.compiled.window import Window
+from statemaint.fold.rocksdb.database import Change
 
 _N = TypeVar("_N", bound=np.generic)
 Numbers = npt.NDArray[np.uint32]

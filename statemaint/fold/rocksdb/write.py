@@ -9,10 +9,10 @@ from uuid import uuid4
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
 from statemaint.errors import StorageError, UnsupportedError
-from statemaint.fold.rocks.changes import Pending, apply, named
-from statemaint.fold.rocks.database import Database, opened
-from statemaint.fold.rocks.fetch import Zip, blaming, fetch, read_zip
-from statemaint.fold.rocks.sums import LIMITS, Found, Known, Limits, count_all, digest_all
+from statemaint.fold.rocksdb.changes import Pending, apply, named
+from statemaint.fold.rocksdb.database import Database, opened
+from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
+from statemaint.fold.rocksdb.sums import LIMITS, Found, Known, Limits, count_all, digest_all
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -174,7 +174,7 @@ def _apply(
     if size < limits.compiled or source.row_checksums:
         apply(source, deltas, pending)
         return None
-    from statemaint.fold.rocks.fast import Fast  # noqa: PLC0415 -- small runs never pay for it
+    from statemaint.fold.rocksdb.fast import Fast  # noqa: PLC0415 -- small runs never pay for it
 
     fast = Fast(source, pending, database, held=limits.held)
     fast.apply(deltas)

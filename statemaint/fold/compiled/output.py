@@ -3,10 +3,10 @@
 import numpy as np
 
 from statemaint.codec.compression.base import Buffer, Compression
-from statemaint.fold.kernels import records as kernels
-from statemaint.fold.kernels.records import Runs
-from statemaint.fold.press import press
-from statemaint.fold.window import SLACK, Bytes, Placed, Window
+from statemaint.fold.compiled.kernels import records as kernels
+from statemaint.fold.compiled.kernels.records import Runs
+from statemaint.fold.compiled.press import press
+from statemaint.fold.compiled.window import SLACK, Bytes, Placed, Window
 
 _END = (-1).to_bytes(4, "big", signed=True)
 _PIECE = 1 << 20

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.fold.kernels import records as kernels
-from statemaint.fold.kernels.records import AT, CHECKED, SNAPSHOT, WORK
-from statemaint.fold.window import SLACK
+from statemaint.fold.compiled.kernels import records as kernels
+from statemaint.fold.compiled.kernels.records import AT, CHECKED, SNAPSHOT, WORK
+from statemaint.fold.compiled.window import SLACK
 
 _pack = struct.Struct(">I").pack
 

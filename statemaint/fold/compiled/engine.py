@@ -19,9 +19,9 @@ import numpy.typing as npt
 from statemaint.codec.compression.lzf import Lzf
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import CodecError, Superseded, UnsupportedError
-from statemaint.fold.kernels import records as kernels
-from statemaint.fold.kernels.lzf import expand, pack
-from statemaint.fold.kernels.records import (
+from statemaint.fold.compiled.kernels import records as kernels
+from statemaint.fold.compiled.kernels.lzf import expand, pack
+from statemaint.fold.compiled.kernels.records import (
     AT,
     BATCH,
     BOUNDARY,
@@ -40,11 +40,11 @@ from statemaint.fold.kernels.records import (
     TARGET,
     Runs,
 )
-from statemaint.fold.output import Output
+from statemaint.fold.compiled.output import Output
+from statemaint.fold.compiled.sweep import Sweep, Work, new_work
+from statemaint.fold.compiled.table import Table
+from statemaint.fold.compiled.window import Window
 from statemaint.fold.source import Chunks, Source
-from statemaint.fold.sweep import Sweep, Work, new_work
-from statemaint.fold.table import Table
-from statemaint.fold.window import Window
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta
 

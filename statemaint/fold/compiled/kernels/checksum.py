@@ -3,8 +3,8 @@
 import numpy as np
 from numba import uint32, uint64
 
-from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import load8, load32, load64
+from statemaint.fold.compiled.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.machine import load8, load32, load64
 
 _POLYNOMIAL = 0x82F63B78
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import int32, int64, uint32, uint64
 
-from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import (
+from statemaint.fold.compiled.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.machine import (
     address,
     copy,
     load8,

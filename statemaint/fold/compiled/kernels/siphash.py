@@ -9,8 +9,8 @@ from numba import types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import address, load8, load64
+from statemaint.fold.compiled.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.machine import address, load8, load64
 
 LANES = 8
 _ROUNDS, _FINAL_ROUNDS = 2, 4

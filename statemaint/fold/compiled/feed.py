@@ -8,8 +8,8 @@ import numpy as np
 
 from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.errors import CodecError
-from statemaint.fold.kernels import lz4 as kernels
-from statemaint.fold.kernels.lz4 import (
+from statemaint.fold.compiled.kernels import lz4 as kernels
+from statemaint.fold.compiled.kernels.lz4 import (
     BLOCKS,
     CUT,
     DONE,
@@ -21,8 +21,8 @@ from statemaint.fold.kernels.lz4 import (
     TO,
     unpack,
 )
+from statemaint.fold.compiled.window import SLACK, Bytes, Window
 from statemaint.fold.source import Source
-from statemaint.fold.window import SLACK, Bytes, Window
 
 # A stretch should stay in a core's cache together with the window that it is decoded into.
 _STEP = 256 * 1024

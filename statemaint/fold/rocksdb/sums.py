@@ -14,7 +14,7 @@ from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.integrity.digest import digest as clear_digest
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
 from statemaint.errors import CodecError
-from statemaint.fold.rocks.database import Row
+from statemaint.fold.rocksdb.database import Row
 
 _FAMILY = struct.Struct("<h")
 
@@ -118,7 +118,7 @@ def _clear(batches: Iterable[list[Row]], key: bytes) -> StateDigest:
 
 
 def _fast(batches: Iterable[list[Row]], key: bytes) -> StateDigest:
-    from statemaint.fold.rows import Sums  # noqa: PLC0415 -- small states never pay for it
+    from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- small states never pay for it
 
     sums = Sums(key)
     for batch in batches:

@@ -9,10 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.errors import CodecError
-from statemaint.fold.feed import Feed, UnsureError, feed
-from statemaint.fold.kernels.records import AT, CHECKED, END, MORE, PAUSED, SNAPSHOT, STATUS, WORK
+from statemaint.fold.compiled.feed import Feed, UnsureError, feed
+from statemaint.fold.compiled.kernels.records import (
+    AT,
+    CHECKED,
+    END,
+    MORE,
+    PAUSED,
+    SNAPSHOT,
+    STATUS,
+    WORK,
+)
+from statemaint.fold.compiled.window import Window
 from statemaint.fold.source import Source
-from statemaint.fold.window import Window
 
 Work = npt.NDArray[np.int64]
 

@@ -24,7 +24,7 @@ from rocksdict import (
 )
 
 from statemaint.errors import CodecError, StorageError
-from statemaint.fold.rocks import options
+from statemaint.fold.rocksdb import options
 
 Row = tuple[bytes, bytes]
 Change = tuple[bytes, bytes | None]

@@ -8,8 +8,8 @@ a removal has size -1. Merges and ranges are left to the clear reader.
 import numpy as np
 from numba import uint32, uint64
 
-from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import (
+from statemaint.fold.compiled.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.machine import (
     address,
     load8,
     load32,
@@ -17,8 +17,8 @@ from statemaint.fold.kernels.machine import (
     store32,
     store64,
 )
-from statemaint.fold.kernels.siphash import siphash_rows
-from statemaint.fold.kernels.table import ENTRY, find, touch
+from statemaint.fold.compiled.kernels.siphash import siphash_rows
+from statemaint.fold.compiled.kernels.table import ENTRY, find, touch
 
 # What `work` holds: where the next change begins, why a loop ended, how many changes and how many
 # keys there are, how many keys the table may hold and has places for, whether changes say their

@@ -16,8 +16,8 @@ from itertools import islice
 from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Header
 from statemaint.errors import CodecError
-from statemaint.fold.rocks.database import Database
-from statemaint.fold.rocks.fetch import Zip
+from statemaint.fold.rocksdb.database import Database
+from statemaint.fold.rocksdb.fetch import Zip
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 

@@ -10,8 +10,8 @@ the records of all deltas, newest file first.
 
 from numba import uint32, uint64
 
-from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import address, load32, load64, store32, store64
+from statemaint.fold.compiled.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.machine import address, load32, load64, store32, store64
 
 ENTRY = 20
 

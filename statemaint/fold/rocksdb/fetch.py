@@ -12,7 +12,7 @@ from typing import BinaryIO
 from statemaint.codec.rocksdb import log_records, snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import METADATA, SstFile, ZipMetadata
 from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError, Superseded
-from statemaint.fold.rocks.options import delimiter_of
+from statemaint.fold.rocksdb.options import delimiter_of
 from statemaint.fold.source import Source
 from statemaint.model.files import Snapshot
 from statemaint.storage import read_small

@@ -6,9 +6,9 @@ from pathlib import Path
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.snapshot_zip import ZipMetadata
 from statemaint.errors import CodecError
-from statemaint.fold.rocks.changes import decoded, named
-from statemaint.fold.rocks.sums import LIMITS, Found, Limits
-from statemaint.fold.rocks.write import folded
+from statemaint.fold.rocksdb.changes import decoded, named
+from statemaint.fold.rocksdb.sums import LIMITS, Found, Limits
+from statemaint.fold.rocksdb.write import folded
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot

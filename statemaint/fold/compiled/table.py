@@ -5,9 +5,9 @@ from secrets import token_bytes
 import numpy as np
 
 from statemaint.errors import UnsupportedError
-from statemaint.fold.kernels import table as kernels
-from statemaint.fold.kernels.records import BATCH
-from statemaint.fold.window import Bytes
+from statemaint.fold.compiled.kernels import table as kernels
+from statemaint.fold.compiled.kernels.records import BATCH
+from statemaint.fold.compiled.window import Bytes
 
 _SMALLEST = 4096
 _LOAD = 0.7

@@ -6,8 +6,8 @@ import numpy as np
 
 from statemaint.codec.compression.base import Buffer, Compression, Encoder
 from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
-from statemaint.fold.kernels import lz4 as kernels
-from statemaint.fold.window import SLACK, Bytes
+from statemaint.fold.compiled.kernels import lz4 as kernels
+from statemaint.fold.compiled.window import SLACK, Bytes
 
 
 class Press(Protocol):

@@ -4,8 +4,8 @@ RocksDB itself opens, reads and writes the files, through `rocksdict` and in thi
 is told to do stands in `database`; what the changelogs say is decided in `changes` before it.
 """
 
-from statemaint.fold.rocks.read import check, digest, state
-from statemaint.fold.rocks.sums import Limits
-from statemaint.fold.rocks.write import Built, Fresh, build
+from statemaint.fold.rocksdb.read import check, digest, state
+from statemaint.fold.rocksdb.sums import Limits
+from statemaint.fold.rocksdb.write import Built, Fresh, build
 
 __all__ = ["Built", "Fresh", "Limits", "build", "check", "digest", "state"]

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import uint8, uint32, uint64
 
-from statemaint.fold.kernels.checksum import crc32c, row_fits
-from statemaint.fold.kernels.compiled import compiled
-from statemaint.fold.kernels.machine import (
+from statemaint.fold.compiled.kernels.checksum import crc32c, row_fits
+from statemaint.fold.compiled.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.machine import (
     address,
     copy,
     load32,
@@ -19,8 +19,8 @@ from statemaint.fold.kernels.machine import (
     store32,
     store64,
 )
-from statemaint.fold.kernels.siphash import siphash_rows
-from statemaint.fold.kernels.table import find, look_up, touch
+from statemaint.fold.compiled.kernels.siphash import siphash_rows
+from statemaint.fold.compiled.kernels.table import find, look_up, touch
 
 Runs = npt.NDArray[np.int64]
 

@@ -1,7 +1,7 @@
 """LZF's two loops, compiled as they are."""
 
 from statemaint.codec.compression import lzf
-from statemaint.fold.kernels.compiled import compiled
+from statemaint.fold.compiled.kernels.compiled import compiled
 
 expand = compiled(lzf.expand)
 pack = compiled(lzf.pack)

@@ -7,12 +7,12 @@ database, and the clear way goes on with the very next change.
 from contextlib import closing
 
 from statemaint.codec.rocksdb.changelog import Header, read_header
-from statemaint.fold.feed import Feed, UnsureError, feed
-from statemaint.fold.kernels.changes import END, MORE
-from statemaint.fold.rocks.changes import Pending, apply, named
-from statemaint.fold.rocks.database import Database
-from statemaint.fold.rocks.segment import Segment
-from statemaint.fold.rocks.sums import Known
+from statemaint.fold.compiled.feed import Feed, UnsureError, feed
+from statemaint.fold.compiled.kernels.changes import END, MORE
+from statemaint.fold.rocksdb.changes import Pending, apply, named
+from statemaint.fold.rocksdb.database import Database
+from statemaint.fold.rocksdb.segment import Segment
+from statemaint.fold.rocksdb.sums import Known
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 

@@ -1,0 +1,1 @@
+"""The fast engine: folds of HDFS-backed stores in compiled kernels."""
