@@ -82,6 +82,7 @@ class _Log:
         newest: the newest version that the run saw; 0 where it noted none.
         new: what a changed file is.
         noted: whether the run noted its log at all; early builds did not.
+        cut: whether files above `newest`, which the run saw or a later one removed, are gone.
     """
 
     changed: tuple[tuple[int, str], ...]
@@ -89,6 +90,7 @@ class _Log:
     newest: int
     new: str
     noted: bool = True
+    cut: bool = False
 
     def against(self, version: int, target: int) -> str | None:
         """Returns why a file of a version does not fit any more, if it does not.
@@ -109,7 +111,8 @@ class _Log:
 
     def _stands_below(self, version: int, target: int) -> bool:
         """Tells whether the log still ends below a file, and no batch has gone on from there."""
-        return version > max(target, self.newest) and self.newest in {0, *self.sound}
+        ends = not self.cut and self.newest in {0, *self.sound}
+        return ends and version > max(target, self.newest)
 
 
 class _Fit:
@@ -221,8 +224,11 @@ class _Fit:
             elif file.version <= max(newest, highest):
                 changed.append((file.version, path))
         dirty = {version for version, _ in changed}
+        once = {path for path in (*known, *self._deeds.removed_since()) if _in(path, directory)}
+        gone = once - {file.entry.path for file in there}
+        cut = any(_version(path, zips=zips) > newest for path in gone)
         how = f"was written after run {self._found.run}"
-        return _Log(tuple(sorted(changed)), frozenset(sound - dirty), newest, how)
+        return _Log(tuple(sorted(changed)), frozenset(sound - dirty), newest, how, cut=cut)
 
     def _evidence(
         self, there: list[Versioned], known: Collection[str], *, zips: bool
@@ -347,6 +353,7 @@ def _in(path: str, directory: str) -> bool:
     return path.rpartition("/")[0] == directory
 
 
-def _version(path: str) -> int:
+def _version(path: str, *, zips: bool = True) -> int:
     found = classify_any(Entry(path, 0, None))
-    return found.version if isinstance(found, Delta | Snapshot) else 0
+    kinds = Delta | Snapshot if zips else Delta
+    return found.version if isinstance(found, kinds) else 0

@@ -15,7 +15,7 @@ from statemaint.execute.manifest import (
     manifest_path,
     render,
 )
-from statemaint.maintain import maintain, repair, undo, verify
+from statemaint.maintain import maintain, repair, rollback, undo, verify
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.storage import MemoryStorage
@@ -352,6 +352,38 @@ def test_a_snapshot_above_the_log_stays_away_once_a_batch_has_written_its_versio
         storage.delete(f"{HOME}/{version}.delta")
     left = undo(storage, done).left
     assert left[f"{HOME}/27.snapshot"].startswith(GONE)
+
+
+def above_the_log(storage: MemoryStorage, clock: Clock) -> str:
+    """Repairs a snapshot of batches that were taken back; their changes still lie beside it."""
+    path = snapshot(storage, 20)
+    rewind(storage, 17)
+    done = repair(storage, trash_for=MONTH)
+    assert [one.path for one in done.removed] == [path]
+    clock.now += 60
+    return done.run
+
+
+def test_a_snapshot_above_the_log_comes_back_to_what_it_was_taken_from(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    assert undo(storage, above_the_log(storage, clock)).files == 1
+    assert f"{HOME}/20.snapshot" in storage.files
+
+
+@pytest.mark.parametrize("end", [17, 18, 29], ids=["at once", "below it", "above it"])
+def test_but_not_once_a_rollback_has_removed_the_log_above(
+    storage: MemoryStorage, clock: Clock, end: int
+) -> None:
+    """Nothing is left then of what would tell that batches have run since."""
+    of_repair = above_the_log(storage, clock)
+    run(storage, 18, end)
+    gone = {one.path for one in rollback(storage, 17, trash_for=MONTH).removed}
+    assert {f"{HOME}/19.delta", f"{HOME}/20.delta"} <= gone
+    clock.now += 60
+    found = undo(storage, of_repair)
+    assert found.files == 0
+    assert found.left[f"{HOME}/20.snapshot"].startswith(GONE)
 
 
 def test_even_where_the_batch_has_written_the_same_changes(
