@@ -388,8 +388,8 @@ assert not {"numba", "numpy", "llvmlite"} & set(sys.modules)
 KEPT = """
 import sys
 from pathlib import Path
-from statemaint.fold.kernels import siphash
-from statemaint.fold.kernels.compiled import fingerprint
+from statemaint.fold.compiled.kernels import siphash
+from statemaint.fold.compiled.kernels.compiled import fingerprint
 import numpy as np
 key, data = np.zeros(2, np.uint64), np.zeros(8, np.uint8)
 siphash.siphash(data, 0, 8, key[0], key[1])
