@@ -14,7 +14,18 @@ from statemaint.plan.actions import (
     StorePlan,
     WriteSnapshot,
 )
-from statemaint.plan.cures import (
+from statemaint.plan.findings.health import batches_through, diagnose
+from statemaint.plan.findings.logs import diagnose_logs
+from statemaint.plan.findings.names import (
+    blocks_batch,
+    blocks_load,
+    name_findings,
+    names_snapshot,
+    unloadable,
+)
+from statemaint.plan.findings.stale import doubted, edited_finding, replaced_finding, stale_finding
+from statemaint.plan.planner import MOST_SKEW, plan
+from statemaint.plan.recovery.cures import (
     cures,
     families_of,
     has_families,
@@ -26,24 +37,8 @@ from statemaint.plan.cures import (
     self_checking,
     witness,
 )
-from statemaint.plan.health import batches_through, diagnose
-from statemaint.plan.log_health import diagnose_logs
-from statemaint.plan.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
-from statemaint.plan.name_health import (
-    blocks_batch,
-    blocks_load,
-    name_findings,
-    names_snapshot,
-    unloadable,
-)
-from statemaint.plan.plan import MOST_SKEW, plan
-from statemaint.plan.rollback import newest_to_go_back_to, rolled_back
-from statemaint.plan.stale_findings import (
-    doubted,
-    edited_finding,
-    replaced_finding,
-    stale_finding,
-)
+from statemaint.plan.recovery.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
+from statemaint.plan.recovery.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed

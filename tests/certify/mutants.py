@@ -26,7 +26,7 @@ from tests.certify.mutants_proof import PROOF_MUTANTS
 from tests.certify.mutants_rocks import ROCKS_MUTANTS
 
 # Their packages have functions of the same names.
-planning = import_module("statemaint.plan.plan")
+planning = import_module("statemaint.plan.planner")
 looking = import_module("statemaint.maintain.planning")
 
 # -- S1: the only copy of a change is never deleted

@@ -7,7 +7,7 @@ from statemaint.execute.manifest import Contents
 from statemaint.execute.trash import Trash, _Undo
 from statemaint.maintain.rebuild import _Rebuild
 from statemaint.plan import Remove
-from statemaint.plan.rollback import rolled_back
+from statemaint.plan.recovery.rollback import rolled_back
 from tests.certify.mutant import IDS, Mutant
 
 # Their packages have functions of the same names.

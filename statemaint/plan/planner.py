@@ -22,9 +22,9 @@ from statemaint.plan.actions import (
     Request,
     StorePlan,
 )
-from statemaint.plan.cures import has_families
-from statemaint.plan.health import diagnose
+from statemaint.plan.findings.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
+from statemaint.plan.recovery.cures import has_families
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import Window, decide, halt
 

@@ -8,7 +8,7 @@ from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateF
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
-from statemaint.plan.mend import Cure, Remove, RemoveReason
+from statemaint.plan.recovery.mend import Cure, Remove, RemoveReason
 
 
 def cures(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[Cure, ...]:

@@ -8,7 +8,7 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot
 from statemaint.model.findings import Finding
 from statemaint.model.ids import version_of
-from statemaint.plan.mend import Remove, RemoveReason
+from statemaint.plan.recovery.mend import Remove, RemoveReason
 
 _LOG_ENTRY = re.compile(r"\.?(0|[1-9][0-9]{0,17})(?:\.crc)?")
 _FIRST = 10**18  # before any batch

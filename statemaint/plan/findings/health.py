@@ -8,8 +8,8 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
-from statemaint.plan.name_health import name_findings, unloadable
-from statemaint.plan.stale_findings import stale_findings
+from statemaint.plan.findings.names import name_findings, unloadable
+from statemaint.plan.findings.stale import stale_findings
 from statemaint.plan.staleness import judge
 
 

@@ -1,0 +1,1 @@
+"""What names and listings alone say is wrong. Pure."""

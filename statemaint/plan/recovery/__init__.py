@@ -1,0 +1,1 @@
+"""What repair and rollback would do. Pure."""
