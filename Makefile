@@ -7,7 +7,7 @@ BIN := .venv/bin
 WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
-CORE = statemaint/model/*,statemaint/plan/*,statemaint/codec/*,statemaint/report/*,statemaint/listing.py
+CORE = statemaint/model/**/*.py,statemaint/plan/**/*.py,statemaint/codec/**/*.py,statemaint/report/**/*.py,statemaint/listing.py
 
 .PHONY: help setup parts test-parts check test test-sparks test-mends test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
 

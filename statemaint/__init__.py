@@ -22,6 +22,6 @@ def read_state(address: str, operator: int = 0, **where: Any) -> Any:
         CheckpointError: when a file of the version is damaged.
         StorageError: when anything could not be listed or read.
     """
-    from statemaint.maintain.arrow import read_table  # noqa: PLC0415 -- whoever imports us pays
+    from statemaint.state.arrow import read_table  # noqa: PLC0415 -- whoever imports us pays
 
     return read_table(address, operator, **where)

@@ -24,8 +24,8 @@ from statemaint.airflow import view
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.names import QUERIES_FILE, QUERIES_VARIABLE, dag_id, query_of
 from statemaint.errors import ConfigError, StatemaintError, StorageError
-from statemaint.maintain import scan_checkpoint
 from statemaint.model.checkpoint import Checkpoint
+from statemaint.planning import scan_checkpoint
 from statemaint.queries import QueriesFile, load_queries
 from statemaint.report.to_json import scan_json
 

@@ -15,10 +15,11 @@ from statemaint.airflow import texts
 from statemaint.airflow.bundles import Bundle, bundles
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
-from statemaint.maintain import Holder, begin_run, end_run, maintain, plan_checkpoint
+from statemaint.maintain import Holder, begin_run, end_run, maintain
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
+from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Report, summarize
 from statemaint.storage import Storage
 

@@ -8,9 +8,9 @@ import click
 
 from statemaint.cli import rows, tables
 from statemaint.cli.options import as_json, uri
-from statemaint.maintain.diff import ChangedRow, StateDiff, diff_state
-from statemaint.maintain.stats import Figures, LargeKey, StateStats, state_stats
 from statemaint.report.to_json import id_json
+from statemaint.state.diff import ChangedRow, StateDiff, diff_state
+from statemaint.state.stats import Figures, LargeKey, StateStats, state_stats
 
 _NUMBER = click.IntRange(min=0)
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from statemaint.maintain import Diagnosis
+from statemaint.audit import Diagnosis
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json

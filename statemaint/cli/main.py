@@ -14,35 +14,23 @@ from rich.console import Console
 from rich.progress import Progress
 
 from statemaint import __version__
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.cli import mend, tables
 from statemaint.cli import rows as state_rows
 from statemaint.cli.compare import diff_verb, stats_verb
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.cli.options import Share, as_json, policy_flags, scope_flags, uri
 from statemaint.errors import ConfigError, StatemaintError, Superseded
-from statemaint.maintain import (
-    Run,
-    Undone,
-    apply,
-    apply_mend,
-    digest_stores,
-    doctor,
-    list_runs,
-    maintain,
-    parse_mend,
-    parse_plan,
-    plan_checkpoint,
-    scan_checkpoint,
-    select_state,
-    undo,
-    verify,
-)
+from statemaint.maintain import Run, Undone, apply, list_runs, maintain, parse_plan, undo
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request, diagnose
+from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.queries import load_queries
+from statemaint.recover import apply_mend, parse_mend
 from statemaint.report import Outcome
 from statemaint.report.to_json import digest_json, plan_json, report_json, scan_json, verify_json
+from statemaint.state import select_state
 from statemaint.storage import open_storage
 
 _DAMAGE = 3

@@ -8,9 +8,9 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli.options import Duration, as_json, uri
-from statemaint.maintain import Mended, plan_repair, plan_rollback, repair, rollback
 from statemaint.model.findings import damaged
 from statemaint.plan import Mend, Remove
+from statemaint.recover import Mended, plan_repair, plan_rollback, repair, rollback
 from statemaint.report.mend_json import mend_json, mended_json
 from statemaint.storage import open_storage
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from statemaint.maintain import StateRow
-from statemaint.maintain.diff import ChangedRow
 from statemaint.report.to_json import id_json
+from statemaint.state import StateRow
+from statemaint.state.diff import ChangedRow
 
 
 def row_json(row: StateRow) -> dict[str, Any]:

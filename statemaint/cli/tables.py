@@ -12,17 +12,19 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from statemaint.audit import Verification
 from statemaint.cli.rows import changed_columns, columns, group
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.maintain import Run, StateRow, Undone, Verification
-from statemaint.maintain.diff import ChangedRow, Counts, StateDiff
-from statemaint.maintain.stats import Figures, LargeKey, StateStats
+from statemaint.maintain import Run, Undone
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.plan import Action, Delete, Plan, StorePlan, WriteSnapshot, diagnose
 from statemaint.report import Report, StoreReport
 from statemaint.report.to_json import chain_length, store_json
+from statemaint.state import StateRow
+from statemaint.state.diff import ChangedRow, Counts, StateDiff
+from statemaint.state.stats import Figures, LargeKey, StateStats
 
 _WIDTH = 110
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from statemaint.demo.airflow_client import TaskInstance
 from statemaint.demo.oracle import StateDigest
-from statemaint.maintain import scan_checkpoint
 from statemaint.model.checkpoint import Checkpoint
+from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
 

@@ -4,12 +4,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import Holder, leased
-from statemaint.maintain.maintain import OnOutcome, Work, new_run_id
-from statemaint.maintain.planning import plan_checkpoint
+from statemaint.maintain.run import OnOutcome, Work, new_run_id
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Plan, Request
+from statemaint.planning import plan_checkpoint
 from statemaint.report import Report
 from statemaint.report.to_json import fingerprint
 from statemaint.scan import must_be_checkpoint

@@ -16,7 +16,7 @@ from statemaint.execute import (
     restore,
 )
 from statemaint.maintain.history import has_ended, note_undo
-from statemaint.maintain.maintain import new_run_id
+from statemaint.maintain.run import new_run_id
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 

@@ -27,7 +27,7 @@ from tests.certify.mutants_rocks import ROCKS_MUTANTS
 
 # Their packages have functions of the same names.
 planning = import_module("statemaint.plan.planner")
-looking = import_module("statemaint.maintain.planning")
+looking = import_module("statemaint.planning")
 
 # -- S1: the only copy of a change is never deleted
 

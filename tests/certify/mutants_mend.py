@@ -3,18 +3,18 @@
 from importlib import import_module
 from typing import Any
 
+from statemaint.audit.rebuild import _Rebuild
 from statemaint.execute.manifest import Contents
 from statemaint.execute.trash import Trash, _Undo
-from statemaint.maintain.rebuild import _Rebuild
 from statemaint.plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from tests.certify.mutant import IDS, Mutant
 
 # Their packages have functions of the same names.
 restoring = import_module("statemaint.execute.trash")
-going_back = import_module("statemaint.maintain.rollback")
-repairing = import_module("statemaint.maintain.repair")
-verifying = import_module("statemaint.maintain.verify")
+going_back = import_module("statemaint.recover.rollback")
+repairing = import_module("statemaint.recover.repair")
+verifying = import_module("statemaint.audit.verify")
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from statemaint.audit import doctor, verify
 from statemaint.errors import NotACheckpointError
-from statemaint.maintain import doctor, verify
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.policy import Policy
 from tests.certify.alarms import may_be_true

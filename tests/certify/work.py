@@ -1,6 +1,7 @@
 """What each verb does, on a storage that can be stopped."""
 
-from statemaint.maintain import Holder, end_run, maintain, repair, rollback, undo
+from statemaint.maintain import Holder, end_run, maintain, undo
+from statemaint.recover import repair, rollback
 from statemaint.report import Report
 from tests.certify.world import Doer, Seat
 

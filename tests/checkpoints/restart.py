@@ -19,8 +19,9 @@ from pathlib import Path
 
 import click
 
+from statemaint.audit import verify
 from statemaint.errors import StatemaintError
-from statemaint.maintain import maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import open_storage
 from tests.checkpoints.archive import States, recorded

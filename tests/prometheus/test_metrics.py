@@ -9,9 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from statemaint import __version__
 from statemaint.demo.prometheus import Server
-from statemaint.maintain import maintain, plan_checkpoint
+from statemaint.maintain import maintain
 from statemaint.metrics import HELP, push, push_query, write_query_textfile, write_textfile
 from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint

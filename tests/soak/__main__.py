@@ -25,10 +25,12 @@ from typing import Self
 
 import click
 
+from statemaint.audit import verify
 from statemaint.errors import ConfigError, NotACheckpointError
-from statemaint.maintain import list_runs, maintain, repair, undo, verify
+from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
+from statemaint.recover import repair
 from statemaint.storage import LocalStorage
 from tests.soak import rewind
 from tests.soak.inputs import write_inputs

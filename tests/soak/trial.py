@@ -26,9 +26,10 @@ from typing import Any, Self
 
 import click
 
+from statemaint.audit import verify
 from statemaint.errors import NotACheckpointError
 from statemaint.listing import Entry
-from statemaint.maintain import maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage

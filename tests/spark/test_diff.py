@@ -11,8 +11,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.maintain import StateRow
-from statemaint.maintain.diff import ChangedRow, StateDiff, diff_state
+from statemaint.state import StateRow
+from statemaint.state.diff import ChangedRow, StateDiff, diff_state
 from tests.checkpoints import state_reader
 from tests.spark.test_show import EVERY, unpack
 from tests.support.state_rows import as_spark, store_of

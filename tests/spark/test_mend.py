@@ -18,12 +18,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from statemaint.audit import doctor, verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import StatemaintError
-from statemaint.maintain import doctor, maintain, repair, rollback, verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import RemoveReason, Request
+from statemaint.recover import repair, rollback
 from statemaint.storage import open_storage
 from tests.checkpoints import state_reader
 from tests.checkpoints.environments import packages

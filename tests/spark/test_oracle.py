@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from statemaint.audit import digest_stores, verify
 from statemaint.demo.oracle import StateDigest, read_all, retained_batches
 from statemaint.demo.pipeline import output_rows
-from statemaint.maintain import digest_stores, maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.chain import Versions
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from statemaint.audit import verify
 from statemaint.codec.metadata.schema import parse_schema
 from statemaint.codec.rows.murmur3 import hash_row, partition_of_row
 from statemaint.codec.rows.types import parse_struct
@@ -24,7 +25,6 @@ from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
 from statemaint.demo.oracle import retained_batches
 from statemaint.demo.pipeline import output_rows
 from statemaint.errors import UnsupportedError
-from statemaint.maintain import verify
 from statemaint.model.ids import StoreId
 from statemaint.provider import (
     Bootstrapped,

@@ -12,18 +12,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from statemaint.audit import doctor, verify
 from statemaint.errors import ConfigError
-from statemaint.maintain import (
-    diff_state,
-    doctor,
-    maintain,
-    plan_repair,
-    read_state,
-    rollback,
-    scan_checkpoint,
-    verify,
-)
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import plan_repair, rollback
+from statemaint.state import diff_state, read_state
 from statemaint.storage import LocalStorage
 from tests.support.summing import PROVIDERS, RETAINED, Job, States, rows
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from statemaint.audit import doctor, verify
 from statemaint.errors import StorageError
-from statemaint.maintain import doctor, list_runs, maintain, verify
+from statemaint.maintain import list_runs, maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
 from statemaint.storage.base import nothing

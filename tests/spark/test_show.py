@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from statemaint.maintain import read_state
+from statemaint.state import read_state
 from tests.checkpoints import state_reader
 from tests.checkpoints.archive import contents, recorded
 from tests.support.state_rows import as_spark, store_of

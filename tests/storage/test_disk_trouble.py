@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.maintain import maintain, verify
+from statemaint.audit import verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from statemaint.storage.local import storage as local

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.maintain import maintain, verify
+from statemaint.audit import verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.report import Report
 from statemaint.storage import HadoopStorage, LocalStorage, Storage

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from statemaint.maintain import doctor, repair, rollback, undo, verify
+from statemaint.audit import doctor, verify
+from statemaint.maintain import undo
+from statemaint.recover import repair, rollback
 from statemaint.storage import HadoopStorage, LocalStorage, Storage
 from statemaint.storage.hadoop.jvm import Jvm
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint

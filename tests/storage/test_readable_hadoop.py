@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.errors import UnreadableError
 from statemaint.listing import Access
-from statemaint.maintain import maintain, repair, undo, verify
+from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.recover import repair
 from statemaint.storage import HadoopStorage
 from statemaint.storage.hadoop.access import spec, with_entries
 from statemaint.storage.hadoop.files import PlainNames

@@ -10,11 +10,13 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
+from statemaint.audit import verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import UnreadableError
-from statemaint.maintain import maintain, repair, undo, verify
+from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.recover import repair
 from statemaint.report import Report
 from statemaint.storage import LocalStorage, MemoryStorage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint

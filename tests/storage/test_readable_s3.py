@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.errors import AlreadyExistsError, StorageError, UnreadableError
-from statemaint.maintain import maintain, undo, verify
+from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import S3Storage

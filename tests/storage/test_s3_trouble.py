@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.errors import StorageError
-from statemaint.maintain import maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint

@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 
+from statemaint.audit import digest_stores
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.maintain import digest_stores
 from statemaint.model.ids import StoreId
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents

@@ -8,8 +8,8 @@ from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, MERGE, Change, Header
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
-from statemaint.maintain import scan_checkpoint
 from statemaint.model.chain import Chain
+from statemaint.planning import scan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import COMMIT

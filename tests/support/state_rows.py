@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from statemaint.maintain import StateRow
+from statemaint.state import StateRow
 
 _TIMERS = "_keyToTimestamp"
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
 from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
-from statemaint.maintain import apply, maintain, parse_plan, plan_checkpoint, scan_checkpoint
+from statemaint.maintain import apply, maintain, parse_plan
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
+from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.report import Report
 from statemaint.report.to_json import digest_json, plan_json, report_json, scan_json, verify_json
 from statemaint.storage import MemoryStorage, Storage

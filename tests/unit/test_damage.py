@@ -13,23 +13,16 @@ from functools import cache
 
 import pytest
 
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.cli.doctor import lines
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import StatemaintError
-from statemaint.maintain import (
-    diff_state,
-    digest_stores,
-    doctor,
-    maintain,
-    plan_repair,
-    plan_rollback,
-    read_state,
-    scan_checkpoint,
-    state_stats,
-    verify,
-)
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import plan_repair, plan_rollback
+from statemaint.state import diff_state, read_state, state_stats
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 

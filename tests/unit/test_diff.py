@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemaint.errors import CodecError, ConfigError, DamagedError
-from statemaint.maintain import maintain, read_state, scan_checkpoint
-from statemaint.maintain.diff import ChangedRow, Counts, Fate, StateDiff, diff_state, pairs
+from statemaint.maintain import maintain
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import PRESETS
+from statemaint.planning import scan_checkpoint
+from statemaint.state import read_state
+from statemaint.state.diff import ChangedRow, Counts, Fate, StateDiff, diff_state, pairs
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes

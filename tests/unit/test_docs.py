@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from statemaint import errors
-from statemaint.maintain.stats import NoticeCode
 from statemaint.metrics import HELP
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import AttestReason, DeleteReason, KeepReason, SnapshotReason
+from statemaint.state.stats import NoticeCode
 
 ROOT = Path(__file__).parents[2]
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()

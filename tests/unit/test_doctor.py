@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from statemaint.audit import Diagnosis, doctor, verify
+from statemaint.audit.diagnosis import Reading
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import SstFile, parse_metadata
-from statemaint.maintain import Diagnosis, doctor, maintain, scan_checkpoint, verify
-from statemaint.maintain.diagnosis import Reading
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
+from statemaint.planning import scan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint

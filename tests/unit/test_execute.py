@@ -13,6 +13,7 @@ from typing import BinaryIO
 import google_crc32c
 import pytest
 
+from statemaint.audit import verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import AlreadyExistsError
 from statemaint.execute import execute, publish
@@ -20,13 +21,15 @@ from statemaint.execute.claims import SECONDS
 from statemaint.fold import ClearEngine, Engine
 from statemaint.fold.compiled.engine import FastEngine
 from statemaint.listing import Entry
-from statemaint.maintain import maintain, plan_checkpoint, repair, verify
+from statemaint.maintain import maintain
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, AttestReason, Delete, Request
+from statemaint.planning import plan_checkpoint
+from statemaint.recover import repair
 from statemaint.report import Deleted, Report, Skipped, StoreState
 from statemaint.report.to_json import report_json
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from statemaint.audit import doctor, verify
 from statemaint.errors import NotACheckpointError
-from statemaint.maintain import doctor, maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint

@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 import pytest
 
+from statemaint.audit import verify
+from statemaint.audit.headers import seems_whole
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression import lz4 as lz4_block
 from statemaint.codec.compression.lz4 import HEADER_SIZE
@@ -18,8 +20,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import PUT, Header
 from statemaint.listing import Entry
-from statemaint.maintain import maintain, verify
-from statemaint.maintain.headers import seems_whole
+from statemaint.maintain import maintain
 from statemaint.model.files import Delta
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy

@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
-from statemaint.maintain import maintain, plan_checkpoint, verify
+from statemaint.audit import verify
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage
 from tests.support.shapes import JOIN, OPAQUE, SUM, RocksShape, Shape, shape, write
 

@@ -5,6 +5,8 @@ from io import BytesIO
 
 import pytest
 
+from statemaint.audit import verify
+from statemaint.audit.row_rules import check_rows
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
@@ -12,11 +14,10 @@ from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, PUT
 from statemaint.fold import Source
 from statemaint.fold.state import opened_state
-from statemaint.maintain import scan_checkpoint, verify
-from statemaint.maintain.invariants import check_rows
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.planning import scan_checkpoint
 from statemaint.storage import MemoryStorage, Storage
 from tests.checkpoints.archive import contents
 

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from statemaint.maintain import maintain, verify
+from statemaint.audit import verify
+from statemaint.maintain import maintain
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.killed import HOLDER, TIGHT

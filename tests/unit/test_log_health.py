@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemaint.maintain import verify
+from statemaint.audit import verify
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.plan import diagnose_logs

@@ -5,11 +5,12 @@ from contextlib import suppress
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute import Holder
 from statemaint.execute.claims import SECONDS, newest_number
 from statemaint.execute.lease import Lease, acquire
-from statemaint.maintain import maintain, undo, verify
+from statemaint.maintain import maintain, undo
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.scan import attestation_path, parse_attestations

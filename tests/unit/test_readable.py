@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from statemaint.audit import doctor, verify
 from statemaint.errors import StorageError, Superseded, UnreadableError
 from statemaint.execute import Neighbours
 from statemaint.listing import Access, Entry
-from statemaint.maintain import doctor, maintain, plan_repair, rollback, undo, verify
+from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import diagnose
+from statemaint.recover import plan_repair, rollback
 from statemaint.scan import attestation_path, scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import COMMIT, NOW, STORE, files, store, write_checkpoint

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from statemaint.maintain import maintain, verify
+from statemaint.audit import verify
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents, recorded

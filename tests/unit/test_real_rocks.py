@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
-from statemaint.maintain import maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.report import Report

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from statemaint.maintain import read_state
+from statemaint.state import read_state
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import States, contents, recorded
 from tests.checkpoints.families import provable

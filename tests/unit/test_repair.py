@@ -8,26 +8,19 @@ from importlib import import_module
 import google_crc32c
 import pytest
 
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
-from statemaint.maintain import (
-    digest_stores,
-    doctor,
-    list_runs,
-    maintain,
-    plan_repair,
-    repair,
-    scan_checkpoint,
-    undo,
-    verify,
-)
+from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.checkpoint import Operator
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import Cure, Mend, Remove, RemoveReason, Request, has_families, rebuilt
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import plan_repair, repair
 from statemaint.report.mend_json import mend_fingerprint, mend_json
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
@@ -314,7 +307,7 @@ def test_a_lineage_that_lacks_its_zip_gets_one_from_the_log() -> None:
 
 
 def test_no_zip_is_written_from_a_log_that_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    repairing = import_module("statemaint.maintain.repair")  # the package has a function of it
+    repairing = import_module("statemaint.recover.repair")  # the package has a function of it
     monkeypatch.setattr(repairing, "was_replaced", lambda _: True)
     plan = plan_repair(without_its_base())
     assert plan.steps == ()

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from statemaint.maintain import doctor, maintain, scan_checkpoint, verify
+from statemaint.audit import doctor, verify
+from statemaint.maintain import maintain
 from statemaint.model.checkpoint import Operator
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
+from statemaint.planning import scan_checkpoint
 from statemaint.scan.attestations import store_of
 from statemaint.scan.required import (
     Evidence,

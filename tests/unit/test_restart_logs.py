@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from statemaint.audit import doctor, verify
 from statemaint.codec.metadata import logs
-from statemaint.maintain import doctor, verify
 from statemaint.model.findings import Finding
 from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import write_checkpoint

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from statemaint.audit import digest_stores, verify
 from statemaint.codec.integrity.digest import digest, digest_key
 from statemaint.codec.rocksdb import changelog
 from statemaint.errors import LeaseLostError
 from statemaint.execute import steps
 from statemaint.listing import Entry
-from statemaint.maintain import Holder, digest_stores, maintain, undo, verify
+from statemaint.maintain import Holder, maintain, undo
 from statemaint.model.chain import Chain
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.codec.rocksdb.snapshot_zip import SstFile, ZipMetadata
 from statemaint.listing import Entry
-from statemaint.maintain import plan_repair, verify
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.files import (
@@ -24,6 +24,7 @@ from statemaint.model.files import (
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan import diagnose
+from statemaint.recover import plan_repair
 from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID

@@ -5,23 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
 from statemaint.errors import ConfigError, DamagedError, LeaseHeldError, Superseded
 from statemaint.execute import Holder, leased
 from statemaint.listing import Entry
-from statemaint.maintain import (
-    digest_stores,
-    doctor,
-    list_runs,
-    maintain,
-    plan_rollback,
-    rollback,
-    undo,
-    verify,
-)
+from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.plan import RemoveReason, Request, rolled_back
+from statemaint.recover import plan_rollback, rollback
 from statemaint.report.mend_json import mend_fingerprint
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.audit import doctor
 from statemaint.cli.doctor import doctor_json, lines
-from statemaint.maintain import doctor, maintain
+from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint

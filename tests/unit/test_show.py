@@ -16,9 +16,9 @@ from statemaint.errors import (
     StatemaintError,
     UnsupportedError,
 )
-from statemaint.maintain import StateRow, read_state
-from statemaint.maintain.arrow import read_table
 from statemaint.model.ids import StoreId
+from statemaint.state import StateRow, read_state
+from statemaint.state.arrow import read_table
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import offsets_bytes

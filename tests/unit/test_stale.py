@@ -10,25 +10,18 @@ from itertools import count
 
 import pytest
 
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.codec.integrity.digest import digest, digest_key
 from statemaint.codec.rocksdb.changelog import PUT, Change
 from statemaint.errors import StatemaintError
-from statemaint.maintain import (
-    digest_stores,
-    doctor,
-    maintain,
-    plan_repair,
-    repair,
-    rollback,
-    undo,
-    verify,
-)
-from statemaint.maintain.planning import scan_checkpoint
+from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import plan_repair, repair, rollback
 from statemaint.storage import MemoryStorage
 from tests.certify.files import decode, encode
 from tests.support.checkpoints import COMMIT, offsets_bytes, state_at

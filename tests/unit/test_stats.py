@@ -13,9 +13,14 @@ from statemaint.codec.rocksdb.snapshot_zip import render
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.rocksdb.fetch import read_zip
-from statemaint.maintain import maintain, read_state, scan_checkpoint
-from statemaint.maintain.churn import Churn, Log
-from statemaint.maintain.stats import (
+from statemaint.maintain import maintain
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import PRESETS
+from statemaint.plan import Request
+from statemaint.planning import scan_checkpoint
+from statemaint.state import read_state
+from statemaint.state.churn import Churn, Log
+from statemaint.state.stats import (
     Figures,
     NoticeCode,
     StateStats,
@@ -23,9 +28,6 @@ from statemaint.maintain.stats import (
     never_removes,
     state_stats,
 )
-from statemaint.model.ids import StoreId
-from statemaint.model.policy import PRESETS
-from statemaint.plan import Request
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes

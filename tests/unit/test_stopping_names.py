@@ -2,10 +2,12 @@
 
 import pytest
 
-from statemaint.maintain import doctor, plan_repair, scan_checkpoint, verify
+from statemaint.audit import doctor, verify
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan import blocks_batch, blocks_load, name_findings, names_snapshot, unloadable
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import plan_repair
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.rocks import rocks_store, write_rocks_checkpoint

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.codec.integrity.checksum_file import hadoop
 from statemaint.errors import Superseded
 from statemaint.execute.manifest import (
@@ -15,9 +16,10 @@ from statemaint.execute.manifest import (
     manifest_path,
     render,
 )
-from statemaint.maintain import maintain, repair, rollback, undo, verify
+from statemaint.maintain import maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
+from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import UUID, delta_bytes, snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Clock, CopyingStorage, Crash, CrashingStorage, Ticking, survived

@@ -5,21 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.errors import ConfigError
 from statemaint.execute.deeds import Deeds
 from statemaint.execute.manifest import FOLDER
-from statemaint.maintain import (
-    digest_stores,
-    doctor,
-    list_runs,
-    maintain,
-    repair,
-    rollback,
-    scan_checkpoint,
-    undo,
-    verify,
-)
+from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage, Storage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import (

@@ -5,9 +5,10 @@ import json
 import google_crc32c
 import pytest
 
+from statemaint.audit import digest_stores, verify
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import ConfigError, DamagedError
-from statemaint.maintain import digest_stores, maintain, verify
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage

@@ -5,12 +5,13 @@ from contextlib import suppress
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute import Claim, Holder, Lease, end_earlier
 from statemaint.execute.claims import LAST, SECONDS, newest_number, path_of
 from statemaint.execute.lease import QUIET, TRUSTED, acquire
 from statemaint.listing import Entry
-from statemaint.maintain import end_run, maintain, verify
+from statemaint.maintain import end_run, maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint

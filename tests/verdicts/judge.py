@@ -9,21 +9,14 @@ from enum import StrEnum, unique
 from pathlib import Path
 from typing import Any
 
+from statemaint.audit import Diagnosis, doctor, verify
 from statemaint.errors import StatemaintError
-from statemaint.maintain import (
-    Diagnosis,
-    doctor,
-    maintain,
-    plan_checkpoint,
-    plan_repair,
-    plan_rollback,
-    repair,
-    rollback,
-    verify,
-)
+from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Delete
+from statemaint.planning import plan_checkpoint
+from statemaint.recover import plan_repair, plan_rollback, repair, rollback
 from statemaint.storage import Storage
 from tests.verdicts.kinds import History, Kind
 from tests.verdicts.place import Place, maintained, trimmed

@@ -1,4 +1,4 @@
-"""What might end a finding of damage, by the listing alone. Pure; `maintain.repair` proves it."""
+"""What might end a finding of damage, by the listing alone. Pure; `recover.repair` proves it."""
 
 from collections.abc import Iterable, Iterator
 

@@ -6,13 +6,12 @@ from functools import partial
 from io import BytesIO
 from itertools import pairwise
 
+from statemaint.audit.rebuild import Depth
+from statemaint.audit.verify import Verification, verify, verify_at
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
 from statemaint.listing import Entry
-from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
-from statemaint.maintain.rebuild import Depth
-from statemaint.maintain.verify import Verification, verify, verify_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
 from statemaint.model.files import SideFile
@@ -37,6 +36,7 @@ from statemaint.plan import (
     was_replaced,
     witness,
 )
+from statemaint.recover.mending import Mended, Proved, carry_out, log_entries
 from statemaint.scan import fingerprint
 from statemaint.storage import ReadOnly, Storage, Without
 

@@ -16,8 +16,8 @@ from statemaint.codec.rows.state_row import (
 from statemaint.codec.rows.types import StructType, must_be_writable, parse_struct
 from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import CodecError
-from statemaint.maintain.layouts import Stored
 from statemaint.model.checkpoint import Operator
+from statemaint.state.layouts import Stored
 
 _INT, _MOMENT = struct.Struct("<i"), 8
 _SESSION_START = "sessionStartTime"

@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from statemaint.audit.diagnosis import Diagnosis, is_doubt
+from statemaint.audit.doctor import doctor
+from statemaint.audit.suspects import check_suspects
 from statemaint.codec.metadata import logs
 from statemaint.errors import (
     CodecError,
@@ -13,15 +16,12 @@ from statemaint.errors import (
 )
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
-from statemaint.maintain.diagnosis import Diagnosis, is_doubt
-from statemaint.maintain.doctor import doctor
-from statemaint.maintain.mending import Mended, Proved, carry_out, log_entries
-from statemaint.maintain.planning import scan_checkpoint
-from statemaint.maintain.suspects import check_suspects
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
 from statemaint.plan import Mend, MendVerb, Remove, rolled_back
+from statemaint.planning import scan_checkpoint
+from statemaint.recover.mending import Mended, Proved, carry_out, log_entries
 from statemaint.scan import partition_counts
 from statemaint.storage import ReadOnly, Storage, Without
 

@@ -6,10 +6,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError
-from statemaint.maintain.mending import Mended
-from statemaint.maintain.repair import repair
-from statemaint.maintain.rollback import rollback
 from statemaint.plan import MendVerb
+from statemaint.recover.mending import Mended
+from statemaint.recover.repair import repair
+from statemaint.recover.rollback import rollback
 from statemaint.storage import Storage
 
 

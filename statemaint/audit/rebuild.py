@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
 
+from statemaint.audit.headers import seems_whole
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.changelog import Header, Lineage
 from statemaint.errors import (
@@ -17,7 +18,6 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, digest_of, must_equal
-from statemaint.maintain.headers import seems_whole
 from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot

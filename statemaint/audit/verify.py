@@ -4,6 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 
+from statemaint.audit.rebuild import Depth, finding_of, rebuild, spoiled
+from statemaint.audit.restart_logs import restart_logs
+from statemaint.audit.row_rules import check_rows
+from statemaint.audit.suspects import check_suspects
 from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import (
@@ -15,18 +19,14 @@ from statemaint.errors import (
 )
 from statemaint.fold import Engine, Source, digest_of, engine_for
 from statemaint.listing import Entry
-from statemaint.maintain.invariants import check_rows
-from statemaint.maintain.planning import scan_checkpoint
-from statemaint.maintain.rebuild import Depth, finding_of, rebuild, spoiled
-from statemaint.maintain.restart_logs import restart_logs
-from statemaint.maintain.suspects import check_suspects
-from statemaint.maintain.versions import chain_of, committed_version
 from statemaint.model.chain import Chain, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
+from statemaint.planning import scan_checkpoint
+from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import ReadOnly, Storage
 
 

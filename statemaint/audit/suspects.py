@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
+from statemaint.audit.rebuild import finding_of, spoiled
 from statemaint.errors import CheckpointError, SnapshotMismatchError, UnsupportedError
 from statemaint.fold import Engine, Source, digest_of, must_equal
-from statemaint.maintain.rebuild import finding_of, spoiled
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of

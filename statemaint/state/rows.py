@@ -11,12 +11,12 @@ from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, opened_state
-from statemaint.maintain.layouts import Layouts, layouts_of
-from statemaint.maintain.planning import scan_checkpoint
-from statemaint.maintain.versions import chain_of, committed_version, stores_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
+from statemaint.planning import scan_checkpoint
+from statemaint.state.layouts import Layouts, layouts_of
+from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import ReadOnly, Storage, open_storage
 
 _FAMILY = struct.Struct("<h")

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Iterable, Iterator
 
+from statemaint.audit.diagnosis import OF_LOGS, OF_ROWS, Diagnosis, Reading, is_doubt
+from statemaint.audit.rebuild import Depth
+from statemaint.audit.row_rules import newest_right
+from statemaint.audit.verify import Verification, verify_at
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
 from statemaint.fold import Source, digest_of, engine_for
-from statemaint.maintain.diagnosis import OF_LOGS, OF_ROWS, Diagnosis, Reading, is_doubt
-from statemaint.maintain.invariants import newest_right
-from statemaint.maintain.rebuild import Depth
-from statemaint.maintain.verify import Verification, verify_at
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import SideFile, Snapshot

@@ -15,7 +15,7 @@ from statemaint.codec.rows.types import (
 )
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError
-from statemaint.maintain.show import DecodedRow, StateSelection, select_state
+from statemaint.state.rows import DecodedRow, StateSelection, select_state
 from statemaint.storage import Storage
 
 # Months, days and nanoseconds, which is as long as Arrow's calendar intervals go.

@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from statemaint.audit.shuffle_key import ShuffleKey, shuffle_key
 from statemaint.codec.metadata import logs
 from statemaint.codec.rows.state_row import Wrapping, key_reader, value_reader
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CheckpointError, CodecError, ConfigError, NotFoundError, Superseded
 from statemaint.fold import Source
 from statemaint.fold.state import State, opened_state
-from statemaint.maintain.keys import ShuffleKey, shuffle_key
-from statemaint.maintain.layouts import Stored, schemas_of
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId, batch_of
+from statemaint.state.layouts import Stored, schemas_of
 from statemaint.storage import Storage
 
 _STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"

@@ -20,12 +20,12 @@ from statemaint.execute import (
     newest,
 )
 from statemaint.maintain.history import note_run
-from statemaint.maintain.planning import plan_checkpoint
 from statemaint.maintain.tidy import tidy
 from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
+from statemaint.planning import plan_checkpoint
 from statemaint.report import Outcome, Report, summarize
 from statemaint.storage import Storage
 

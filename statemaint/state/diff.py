@@ -24,7 +24,9 @@ from statemaint.codec.rocksdb.changelog import MERGE, PUT
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, logged, opened_pair
-from statemaint.maintain.show import (
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.ids import StoreId
+from statemaint.state.rows import (
     DecodedRow,
     Family,
     Part,
@@ -35,9 +37,7 @@ from statemaint.maintain.show import (
     parts_at,
     scan_stores,
 )
-from statemaint.maintain.versions import committed_version
-from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.ids import StoreId
+from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
 
 Row = tuple[bytes, bytes]

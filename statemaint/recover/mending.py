@@ -7,7 +7,7 @@ from statemaint.errors import Superseded
 from statemaint.execute import Holder, leased, mend, newest
 from statemaint.listing import Entry
 from statemaint.maintain.history import note_mend
-from statemaint.maintain.maintain import alone_since, new_run_id
+from statemaint.maintain.run import alone_since, new_run_id
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.plan import Mend, Remove
 from statemaint.report import SnapshotWritten

@@ -19,8 +19,11 @@ from typing import Any
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, watched_state
-from statemaint.maintain.churn import Churn, Log
-from statemaint.maintain.show import (
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.ids import StoreId
+from statemaint.state.churn import Churn, Log
+from statemaint.state.rows import (
     Family,
     Part,
     Readable,
@@ -30,10 +33,7 @@ from statemaint.maintain.show import (
     of_the_query,
     scan_stores,
 )
-from statemaint.maintain.versions import chain_of, committed_version, stores_at
-from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.ids import StoreId
+from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import Storage
 
 # Fewer versions may simply not have reached the time at which the first keys go.

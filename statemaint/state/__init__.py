@@ -1,0 +1,17 @@
+"""The rows of any version: shown, compared and counted. Nothing here can write."""
+
+from statemaint.state.diff import DiffSelection, StateDiff, diff_state
+from statemaint.state.rows import StateRow, StateSelection, read_state, select_state
+from statemaint.state.stats import StateStats, state_stats
+
+__all__ = [
+    "DiffSelection",
+    "StateDiff",
+    "StateRow",
+    "StateSelection",
+    "StateStats",
+    "diff_state",
+    "read_state",
+    "select_state",
+    "state_stats",
+]
