@@ -5,7 +5,7 @@
             | "ZV" 0x01 length(>H) payloadLength(>H) packed         length counts `packed`
     packed  = (literal | copy)*
     literal = 000nnnnn  bytes                     n + 1 bytes
-    copy    = nnndddddd dddddddd, n from 1 to 6   n + 2 bytes that lie d + 1 bytes back
+    copy    = nnnddddd dddddddd, n from 1 to 6   n + 2 bytes that lie d + 1 bytes back
             | 111ddddd  n  dddddddd               n + 9 bytes that lie d + 1 bytes back
 
 where d has 13 bits, the high ones first. A chunk holds 65535 bytes at most, and Spark fills it up.

@@ -21,7 +21,7 @@ among them. Keys and values are RocksDB's own: with the bytes that Spark puts ar
 Mirrors `StateStoreChangelogWriter` and `StateStoreChangelogReader`, V1 to V4: any negative value
 length deletes in formats 1 and 3, only -1 in the others; and a first key of 161,328 to 161,337
 bytes in format 1 looks like the header of another format, to Spark too. What row checksums add is
-`rocks_checksum`'s grammar.
+`row_checksum`'s grammar.
 """
 
 import json

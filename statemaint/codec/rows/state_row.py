@@ -23,7 +23,7 @@ RocksDB:
     entry   = size(<i) 0 row
 
 The 0 in front is the version of the encoding. With row checksums every value is entries whose size
-has a checksum(<I) in front (`rocks_checksum`). Mirrors `RocksDBStateEncoder.scala`.
+has a checksum(<I) in front (`codec.rocksdb.row_checksum`). Mirrors `RocksDBStateEncoder.scala`.
 """
 
 import json
