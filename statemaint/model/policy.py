@@ -34,8 +34,8 @@ class Policy:
     """When to snapshot, and what must be kept.
 
     Attributes:
-        min_deltas_for_snapshot: a snapshot is written once a chain has MORE deltas than this.
-            Mirrors `spark.sql.streaming.stateStore.minDeltasForSnapshot`.
+        min_deltas_for_snapshot: a snapshot is written once a chain has MORE deltas than this; for
+            RocksDB once it has as many changelogs. Spark's two providers differ by one. Mirrors `spark.sql.streaming.stateStore.minDeltasForSnapshot`.
         min_batches_to_retain: how many versions below the target stay loadable, so that the query
             can be rewound. Mirrors `spark.sql.streaming.minBatchesToRetain`. What is still in the
             commit log stays loadable whatever this says (S3).
