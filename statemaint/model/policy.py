@@ -35,7 +35,8 @@ class Policy:
 
     Attributes:
         min_deltas_for_snapshot: a snapshot is written once a chain has MORE deltas than this; for
-            RocksDB once it has as many changelogs. Spark's two providers differ by one. Mirrors `spark.sql.streaming.stateStore.minDeltasForSnapshot`.
+            RocksDB once it has as many changelogs. Spark's two providers differ by one. Mirrors
+            `spark.sql.streaming.stateStore.minDeltasForSnapshot`.
         min_batches_to_retain: how many versions below the target stay loadable, so that the query
             can be rewound. Mirrors `spark.sql.streaming.minBatchesToRetain`. What is still in the
             commit log stays loadable whatever this says (S3).
