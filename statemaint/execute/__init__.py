@@ -1,4 +1,4 @@
-"""Carrying a plan out: snapshots, deletions, trash, ledger and lease. It chooses no file itself.
+"""Carrying a plan out: snapshots, deletions, trash, ledger and lease. It chooses no state file.
 
 Maintenance, repair, rollback and undo write through it alone, but for the notes of runs, which
 `maintain.history` keeps. One other package writes to a checkpoint: `provider`, for a stopped query.
