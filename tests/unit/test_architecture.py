@@ -30,6 +30,7 @@ def quoted(document: str) -> list[str]:
     text = re.sub(
         r"^ *```.*?^ *```$", "", (ROOT / document).read_text(), flags=re.MULTILINE | re.DOTALL
     )
+    assert all(line.count("`") % 2 == 0 for line in text.splitlines()), "code across two lines"
     return re.findall(r"`([^`\n]+)`", text)
 
 
