@@ -1,4 +1,7 @@
-"""Whether a restart would load what it should: verify and doctor. Nothing here can write."""
+"""Whether a restart would load the right state: verify, digest and doctor.
+
+They read storages through `ReadOnly` and cannot import `execute`: nothing here can write.
+"""
 
 from statemaint.audit.diagnosis import Diagnosis
 from statemaint.audit.doctor import doctor

@@ -1,4 +1,4 @@
-"""The command line: a face without decisions."""
+"""The command line: flags, tables, JSON and exit codes. It decides nothing about files."""
 
 from statemaint.cli.main import main
 

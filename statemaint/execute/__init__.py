@@ -1,4 +1,8 @@
-"""Carrying a plan out: the only code that writes or deletes."""
+"""Carrying a plan out: snapshots, deletions, trash, ledger and lease. It chooses no state file.
+
+Maintenance, repair, rollback and undo write through it alone, but for the notes of runs, which
+`maintain.history` keeps. One other package writes to a checkpoint: `provider`, for a stopped query.
+"""
 
 from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit

@@ -279,9 +279,13 @@ class Lease(Fence):
     def _write(self, claim: Claim, *, overwrite: bool) -> None:
         """Writes the lease's file, and makes sure that its number is still the newest.
 
-        A run that was paused just before could bring a number back that was cleared away.
+        A run that was paused just before could bring a number back that was cleared away. Whoever
+        clears it away again may do so before the write has ended, which then misses its file.
         """
-        entry = self._storage.write(claim.path, [claim.content], overwrite=overwrite)
+        try:
+            entry = self._storage.write(claim.path, [claim.content], overwrite=overwrite)
+        except NotFoundError:
+            raise self._lost() from None
         now = self._storage.now()
         if entry.modified is not None:
             self.skew = entry.modified - now

@@ -2,7 +2,7 @@
 
 For HDFS-backed stores two engines do the same: `reference` in plain Python, which also serves small
 states, and `compiled`, whose memory does not grow with the state. Stores of RocksDB are folded by
-RocksDB itself (`rocksdb`).
+RocksDB itself (`rocksdb`). A fold reads a storage and never writes to one.
 """
 
 from statemaint.codec.integrity.digest import StateDigest

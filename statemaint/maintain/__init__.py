@@ -1,4 +1,8 @@
-"""A run of maintenance, a plan applied, the history of runs, and their undo."""
+"""A run of maintenance, a plan applied, the history of runs, and their undo.
+
+These are use cases: each puts `planning`, `execute` and `report` together. What only reads belongs
+in `audit` or `state`, repair and rollback in `recover`.
+"""
 
 from statemaint.execute import Holder, Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan

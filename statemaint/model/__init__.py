@@ -1,1 +1,4 @@
-"""What a checkpoint is made of: ids, file names, chains, commits, findings, policy. Pure."""
+"""What a checkpoint is made of: ids, file names, chains, commits, proofs, findings, policy. Pure.
+
+No bytes are parsed here (`codec`), and nothing is decided (`plan`).
+"""

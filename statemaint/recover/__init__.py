@@ -1,4 +1,7 @@
-"""Repair and rollback: planned, proved and carried out."""
+"""Repair and rollback: planned, proved on a view without the bad files, and carried out.
+
+The rules of what may go are in `plan.recovery`.
+"""
 
 from statemaint.recover.mend_file import MendFile, apply_mend, parse_mend
 from statemaint.recover.mending import Mended

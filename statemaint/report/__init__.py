@@ -1,4 +1,4 @@
-"""What happened: outcomes, reports, and their JSON. Pure."""
+"""What happened: outcomes, reports, and their JSON. Pure. Tables for people belong in `cli`."""
 
 from statemaint.report.outcome import (
     Attested,

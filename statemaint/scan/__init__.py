@@ -1,4 +1,7 @@
-"""Reading: from a storage to a `Checkpoint`. Nothing here decides or writes."""
+"""Reading: from a storage to a `Checkpoint`. Nothing here decides or writes.
+
+After it no raw string names a file of a store: names are parsed here, by `model.files`.
+"""
 
 from statemaint.scan.attestations import (
     ATTESTATIONS,

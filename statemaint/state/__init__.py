@@ -1,4 +1,7 @@
-"""The rows of any version: shown, compared and counted. Nothing here can write."""
+"""The rows of any version: shown, compared and counted. Nothing here can write.
+
+Whether these rows are the right ones is for `audit` to say.
+"""
 
 from statemaint.state.diff import DiffSelection, StateDiff, diff_state
 from statemaint.state.rows import StateRow, StateSelection, read_state, select_state

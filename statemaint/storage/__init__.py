@@ -1,4 +1,7 @@
-"""The places where a checkpoint's bytes live, behind one small contract."""
+"""The places where a checkpoint's bytes live, behind one small contract (`base.Storage`).
+
+A storage knows paths and bytes, but neither versions nor which file may be deleted.
+"""
 
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret

@@ -4,7 +4,9 @@ import json
 import logging
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from statemaint.execute import Claim, Holder, Lease, claims, leased, newest
 from statemaint.execute import lease as leases
 from statemaint.execute.claims import FOLDER, SECONDS, newest_number, path_of
 from statemaint.execute.lease import QUIET, acquire
+from statemaint.listing import Entry
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, MemoryStorage, Storage
 from tests.support.checkpoints import NOW
@@ -147,6 +150,29 @@ def test_a_run_that_comes_back_after_its_deadline_has_not_been_taken_over(
     assert caplog.messages == []
     first.must_hold()  # a task of the same run goes on under the new number
     assert first.number == 2
+
+
+class Cleared(MemoryStorage):
+    """Another run clears the first file away before its write has ended."""
+
+    cleared = False
+
+    def write(
+        self, path: str, chunks: Iterable[bytes], *, overwrite: bool = False, **how: Any
+    ) -> Entry:
+        entry = super().write(path, chunks, overwrite=overwrite, **how)
+        if not self.cleared:
+            self.cleared = True
+            self.delete(path)
+            raise NotFoundError(path, "no such file")
+        return entry
+
+
+def test_a_claim_that_is_cleared_away_while_it_is_written_is_made_again() -> None:
+    """A local disk looks at the file once more after it has its name."""
+    storage = Cleared()
+    assert acquire(storage, Holder("a")).number == 1
+    assert lease_files(storage) == ["_statemaint/lease/0000000001.json"]
 
 
 @pytest.mark.parametrize("kind", ["local", "memory"])

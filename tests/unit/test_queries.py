@@ -62,6 +62,12 @@ def test_a_preset_of_a_query_replaces_the_defaults(tmp_path: Path) -> None:
     assert file.policy_of("b") == PRESETS["spark"].override(min_deltas_for_snapshot=3)
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_file_may_name_every_preset(tmp_path: Path, preset: str) -> None:
+    file = load(tmp_path, f"queries: {{}}\ndefaults: {{preset: {preset}}}")
+    assert file.defaults.on_top_of(Policy()) == PRESETS[preset]
+
+
 def test_null_takes_a_time_limit_of_the_defaults_away(tmp_path: Path) -> None:
     file = load(
         tmp_path,

@@ -2,11 +2,16 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from statemaint.audit import verify
 from statemaint.codec.rocksdb.snapshot_zip import parse_metadata
+from statemaint.fold.rocksdb.options import load
 from statemaint.maintain import maintain
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
@@ -108,6 +113,33 @@ def test_runs_come_to_an_end_and_every_zip_has_its_tables(storage: MemoryStorage
     assert (report.snapshots_written, report.files_deleted) == (0, {})
     assert storage.files == before
     assert missing_tables(before) == set()
+
+
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_our_tables_are_set_up_as_sparks_are(archive: str, tmp_path: Path) -> None:
+    load(tmp_path, None, create=True)
+    ours = _table_options((tmp_path / "OPTIONS-000001").read_text())
+    sparks = {
+        tuple(sorted(_table_options(text).items()))
+        for files in contents(archive).values()
+        for path, content in files.items()
+        if path.endswith(".zip")
+        for text in _options_in(content)
+    }
+    snappy = {"compression": "kSnappyCompression"} if archive.endswith("3.5.9") else {}
+    assert sparks == {tuple(sorted((ours | snappy).items()))}
+
+
+def _options_in(content: bytes) -> Iterator[str]:
+    with ZipFile(BytesIO(content)) as found:
+        yield from (found.read(name).decode() for name in found.namelist() if "OPTIONS-" in name)
+
+
+def _table_options(text: str) -> dict[str, str]:
+    """Returns what is set of tables, of what we set too."""
+    ours = ("compression", "format_version", "block_size", "filter_policy")
+    found = re.findall(rf"^\s*({'|'.join(ours)})=(.*?)\s*$", text, re.MULTILINE)
+    return dict(found)
 
 
 def run(storage: MemoryStorage) -> Report:

@@ -1,1 +1,1 @@
-"""Checksum files and digests: what tells that bytes, or rows, are still the same."""
+"""Checksum files, and digests of a whole state. Checksums inside a format stay with the format."""

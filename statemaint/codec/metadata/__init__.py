@@ -1,1 +1,1 @@
-"""The query's own files: metadata, offsets, commits, operators and schemas."""
+"""The query's own files: metadata, offsets, commits, operator metadata, schemas and unique ids."""

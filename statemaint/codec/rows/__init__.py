@@ -1,1 +1,1 @@
-"""Spark's rows: column types, `UnsafeRow` read and written, its hash, and what people see of it."""
+"""Spark's rows: column types, `UnsafeRow` read and written, its hash, and its text form."""

@@ -5,8 +5,9 @@ file: the very class that Spark uses. So every database is opened with a file th
 store was written with is read from the options file that lies in each zip: the text that stands
 between the operands of a merge (`mergeOperatorVersion` 1: a comma, 2: nothing) is nowhere else.
 
-Mirrors the options of `RocksDB` (Spark): LZ4, blocks of 4 KiB, a Bloom filter of 10 bits, table
-format 5, which every rocksdbjni from 8.3.2 (Spark 3.5) on reads.
+Mirrors the options in zips of Spark 4.0.5 and 4.3.0: LZ4, blocks of 4 KiB, a Bloom filter of 10
+bits, table format 5, which every rocksdbjni from 8.3.2 (Spark 3.5) on reads. Zips of Spark 3.5.9
+say Snappy. Tables of both kinds mix in one store: each block of a table names its compression.
 """
 
 import re

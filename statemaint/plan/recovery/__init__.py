@@ -1,1 +1,1 @@
-"""What repair and rollback would do. Pure."""
+"""Which steps a repair or a rollback would take. Pure; they are proved in `recover`."""
