@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from statemaint.execute.lease import Fence
+from statemaint.execute.publish import and_then
 from statemaint.execute.segments import UNDO, add_segment, ledger_of, page_of
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
@@ -115,10 +116,10 @@ class Ledger:
             LeaseLostError: when it has.
             StorageError: when the storage fails.
         """
-        self.fence.check()
         proofs = {**known.former, **known.proofs}.values()
         content = render_attestations(proofs, known.written, known.since, known.uploads)
-        self.storage.write(attestation_path(store), [content], overwrite=True)
+        chunks = and_then([content], self.fence.check)
+        self.storage.write(attestation_path(store), chunks, overwrite=True)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
         stamped = {

@@ -72,16 +72,17 @@ def publish(
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(chunks, first.version, spool)
-        yield _published(storage, first, _and_then(fold, before), fold)
+        yield _published(storage, first, and_then(fold, before), fold)
         for action in later:
             spool.seek(0)
             pieces = iter(lambda: spool.read(_PIECE), b"")
-            yield _published(storage, action, _and_then(pieces, before), fold)
+            yield _published(storage, action, and_then(pieces, before), fold)
 
 
-def _and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
+def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
+    """Yields chunks, then calls `before`: a storage makes a file appear once its chunks ended."""
     yield from chunks
-    before()  # a storage makes the file appear once its chunks have ended
+    before()
 
 
 class _Split:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
-from statemaint.execute.publish import Published, Summed, write_checksum, write_like
+from statemaint.execute.publish import Published, Summed, and_then, write_checksum, write_like
 from statemaint.fold import Source
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
@@ -57,20 +57,25 @@ def publish_zip(
         storage: where the checkpoint lives.
         action: what is written.
         made: the database.
-        before: is called ahead of the first table and of the zip; whatever it raises ends the work.
+        before: is called before each table and the zip appear; what it raises keeps them away.
 
     Raises:
         StorageError: when the storage fails.
     """
     directory = action.store.directory
-    before()
+    before()  # reading a table takes its time
     parts = tuple(
-        write_like(storage, action, f"{directory}/SSTs/{one.stored}", _pieces(one.local))
+        write_like(
+            storage,
+            action,
+            f"{directory}/SSTs/{one.stored}",
+            and_then(_pieces(one.local), before),
+        )
         for one in made.new
     )
     refers = shared_paths(directory, made.metadata)
-    before()
-    summed = Summed([snapshot_zip.render(made.members, made.metadata, mark=True)])
+    content = snapshot_zip.render(made.members, made.metadata, mark=True)
+    summed = Summed(and_then([content], before))
     try:
         entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal

@@ -75,6 +75,8 @@ def _garbled(stage: "Stage", directory: str, base: str) -> bool:
     live, one = stage.world.index.live[directory].values(), spot(base)
     if one is None or stage.world.files[base].content not in stage.certificate.garbled:
         return False
+    if base in stage.deeds.forgotten:
+        return False  # a frozen run replaced the note that the snapshot is ours with its own view
     changes = {each.version for each in live if each.kind == "delta"}
     starts = {0, *(each.version for each in live if each.kind == "snapshot")}
     if any(one.version < start <= stage.query.target for start in starts):

@@ -61,6 +61,7 @@ class Deeds:
     proved: dict[str, tuple[int, set[tuple[int, int | None]]]] = field(default_factory=dict)
     mine: set[tuple[str, str]] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
     gone: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
     removed: int = 0
     written: int = 0
@@ -88,7 +89,7 @@ class Deeds:
     def _deed(self, path: str, before: File | None, doer: Doer) -> None:
         after = self.world.files.get(path)
         if path.startswith("_statemaint/"):
-            self._record(path, before, after)
+            self._record(path, before, after, doer)
         elif not path.startswith(("state/", *_LOGS.get(doer.verb, ()))):
             raise Loss(f"S18: {doer.run} touched {path}")
         elif after is None and before:
@@ -96,8 +97,10 @@ class Deeds:
         elif after:
             self._put(path, after, doer)
 
-    def _record(self, path: str, before: File | None, after: File | None) -> None:
+    def _record(self, path: str, before: File | None, after: File | None, doer: Doer) -> None:
         parts = path.split("/", 3)
+        if parts[1] == "attestations" and id(doer) in self.world.frozen:
+            self.forgotten |= {*self.certificate.made}
         if after and parts[1] == "trash" and not parts[3].startswith("manifest/"):
             self.gone.setdefault(parts[3], {})[after.content] = self._now
         elif path.endswith(".jsonl") and after:

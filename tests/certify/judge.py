@@ -197,6 +197,8 @@ class Certificate:
             self.broken[directory].add(version)  # between the old snapshot and the new one
             if version in self.loads[directory]:
                 self.torn.add((directory, version))
+        if self._frozen(read, doer):
+            self.broken[directory].add(version)
         if version in self.broken[directory] and read.state is None:
             return
         if was:
@@ -212,6 +214,20 @@ class Certificate:
     def _apart(doer: Doer, version: int) -> bool:
         """Returns whether a version may be in pieces: a rollback, or its undoing, is at work."""
         return doer.verb in ("rollback", "undo") and version > doer.back
+
+    def _frozen(self, read: Read, doer: Doer) -> bool:
+        """Returns whether a zip was put after its tables had gone as orphans.
+
+        The upload stood still for longer than the lease and the orphan age together.
+        """
+        if id(doer) not in self.world.frozen or doer.verb != "maintain" or read.state is not None:
+            return False
+        zipped = (
+            self.world.files.get(read.base or "") if (read.base or "").endswith(".zip") else None
+        )
+        folder = (read.base or "").rpartition("/")[0]
+        names = tables_of(zipped.content) if zipped else ()
+        return any(f"{folder}/SSTs/{name}" not in self.world.files for name in names)
 
     def _spoiled(self, read: Read) -> bool:
         return any(self._is_bad(path) for path in read.files)

@@ -269,8 +269,7 @@ class Stage:
             self.paused.append(maintainer)
         self.query.held = any(work.stops(one.doer) for one in self.paused)
         if not maintainer.done:
-            if maintainer.at in RELYING:
-                self.world.late.add(id(maintainer.doer))
+            self._frozen(maintainer)
             return
         self.tally["runs"] += 1
         self.tally["points"] += maintainer.points
@@ -284,6 +283,12 @@ class Stage:
             self._whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
+
+    def _frozen(self, maintainer: Maintainer) -> None:
+        if maintainer.at in RELYING:
+            self.world.late.add(id(maintainer.doer))
+        elif maintainer.at == "publish":
+            self.world.frozen.add(id(maintainer.doer))
 
     def _noted(self, maintainer: Maintainer) -> None:
         self.sound &= maintainer.error is None or maintainer.doer.run != self.shared

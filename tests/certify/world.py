@@ -92,6 +92,7 @@ class World:
         temps: counts the temp files.
         garble: the next snapshot that maintenance writes is stored with this content.
         late: who was paused after the last look at the lease, by id; one request is theirs.
+        frozen: who was paused between a file's last byte and its name, by id.
         judge: looks at every change.
         blind: the zips that maintenance wrote where it had never seen one of an executor, by path:
             what they are as long as nobody else changes them.
@@ -112,6 +113,7 @@ class World:
     temps: int = 0
     garble: bytes | None = None
     late: set[int] = field(default_factory=set)
+    frozen: set[int] = field(default_factory=set)
     judge: Judge | None = None
     blind: dict[str, bytes] = field(default_factory=dict)
     lost: BaseException | None = None
@@ -224,6 +226,7 @@ class Seat:
     def _point(self, verb: str, path: str) -> None:
         self._requests[verb] += 1
         self._world.late.discard(id(self._doer))
+        self._world.frozen.discard(id(self._doer))
         self._gate(verb, path)
 
     def list(self, prefix: str) -> Iterator[Entry]:

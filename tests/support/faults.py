@@ -178,6 +178,21 @@ class PausingStorage(MemoryStorage):
             pause(self.beside)
 
 
+class SlowStorage(PausingStorage):
+    """Is paused while it takes a file's first bytes, and not after its last."""
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        self._point("write", path)
+        return MemoryStorage.write(self, path, chunks, overwrite=overwrite, like=like)
+
+
 class RefusingStorage(MemoryStorage):
     """Refuses one kind of change below one folder."""
 
