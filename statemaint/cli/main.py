@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from statemaint import __version__
 from statemaint.audit import digest_stores, doctor, verify
-from statemaint.cli import mend, tables
+from statemaint.cli import recovery, tables
 from statemaint.cli import rows as state_rows
 from statemaint.cli.compare import diff_verb, stats_verb
 from statemaint.cli.doctor import doctor_json, lines
@@ -106,7 +106,7 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
     """
     content = plan_file.read()
     if found := parse_mend(plan_file.name, content):
-        mend.end(apply_mend(open_storage(at or found.checkpoint), found), as_json=as_json)
+        recovery.end(apply_mend(open_storage(at or found.checkpoint), found), as_json=as_json)
     asked = parse_plan(plan_file.name, content)
     with _progress() as progress:
         storage = open_storage(at or asked.checkpoint)
@@ -267,8 +267,8 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     _show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))
 
 
-program.add_command(mend.repair_verb)
-program.add_command(mend.rollback_verb)
+program.add_command(recovery.repair_verb)
+program.add_command(recovery.rollback_verb)
 
 
 def undo_json(undone: Undone) -> dict[str, Any]:
