@@ -1,12 +1,11 @@
 """The program `statemaint`. Results go to stdout, everything else to stderr."""
 
-import json
 import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import islice
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -20,9 +19,9 @@ from statemaint.cli import rows as state_rows
 from statemaint.cli.compare import diff_verb, stats_verb
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.cli.options import Share, as_json, policy_flags, scope_flags, uri
-from statemaint.errors import ConfigError, StatemaintError, Superseded
+from statemaint.cli.output import DAMAGE, MOST_LINES, complain, end, show
+from statemaint.errors import ConfigError, StatemaintError
 from statemaint.maintain import Run, Undone, apply, list_runs, maintain, parse_plan, undo
-from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request, diagnose
 from statemaint.planning import plan_checkpoint, scan_checkpoint
@@ -33,9 +32,7 @@ from statemaint.report.to_json import digest_json, plan_json, report_json, scan_
 from statemaint.state import select_state
 from statemaint.storage import open_storage
 
-_DAMAGE = 3
 _NUMBER = click.IntRange(min=0)
-_MOST_LINES = 20
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,9 +55,9 @@ def program() -> None:
 def scan_verb(uri: str, *, as_json: bool) -> None:
     """Show what is there: operators, partitions, stores, chains, sizes."""
     checkpoint = scan_checkpoint(open_storage(uri))
-    _show(scan_json(checkpoint), as_json=as_json, table=lambda: tables.scan(checkpoint))
+    show(scan_json(checkpoint), as_json=as_json, table=lambda: tables.scan(checkpoint))
     stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    _end((*checkpoint.findings, *stores))
+    end((*checkpoint.findings, *stores))
 
 
 @program.command("plan")
@@ -71,8 +68,8 @@ def scan_verb(uri: str, *, as_json: bool) -> None:
 def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
     """Show what would be written, kept and deleted, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request)
-    _show(plan_json(checkpoint, plan), as_json=as_json, table=lambda: tables.plan(plan))
-    _end(plan.all_findings)
+    show(plan_json(checkpoint, plan), as_json=as_json, table=lambda: tables.plan(plan))
+    end(plan.all_findings)
 
 
 @program.command("maintain")
@@ -90,8 +87,8 @@ def maintain_verb(
         report = maintain(
             storage, policy, request=request, dry_run=dry_run, on_outcome=_Bar(progress).advance
         )
-    _show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
-    _complain(report.findings)
+    show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
+    complain(report.findings)
     sys.exit(report.exit_code)
 
 
@@ -111,8 +108,8 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
     with _progress() as progress:
         storage = open_storage(at or asked.checkpoint)
         report = apply(storage, asked, on_outcome=_Bar(progress).advance)
-    _show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
-    _complain(report.findings)
+    show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
+    complain(report.findings)
     sys.exit(report.exit_code)
 
 
@@ -130,13 +127,13 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     The next `maintain` deletes the same files again unless it is told to retain more.
     """
     found = undo(open_storage(uri), run)
-    _show(undo_json(found), as_json=as_json, table=lambda: tables.undone(found))
-    shown = list(found.left.items())[:_MOST_LINES]
+    show(undo_json(found), as_json=as_json, table=lambda: tables.undone(found))
+    shown = list(found.left.items())[:MOST_LINES]
     for path, reason in shown:
         click.echo(f"{path} stays in the trash: {reason}", err=True)
     if more := len(found.left) - len(shown):
         click.echo(f"and {more} more; --json lists them", err=True)
-    sys.exit(_DAMAGE if found.left else 0)
+    sys.exit(DAMAGE if found.left else 0)
 
 
 @program.command("runs")
@@ -150,7 +147,7 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     the table say when a run was undone, and by which run.
     """
     found = list_runs(open_storage(uri))
-    _show(runs_json(found), as_json=as_json, table=lambda: tables.runs(found))
+    show(runs_json(found), as_json=as_json, table=lambda: tables.runs(found))
 
 
 @program.command("verify")
@@ -175,8 +172,8 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
     """
     found = verify(open_storage(uri), deep=deep, sample=sample)
     shown = verify_json(found.versions_checked, found.findings)
-    _show(shown, as_json=as_json, table=lambda: tables.verification(found))
-    _end(found.findings)
+    show(shown, as_json=as_json, table=lambda: tables.verification(found))
+    end(found.findings)
 
 
 @program.command("doctor")
@@ -196,8 +193,8 @@ def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> No
     """
     found = doctor(open_storage(uri), deep=deep, slots=slots or os.cpu_count() or 1)
     text = "\n".join(lines(found))
-    _show(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
-    sys.exit(_DAMAGE if found.counts else 0)
+    show(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
+    sys.exit(DAMAGE if found.counts else 0)
 
 
 @program.command("digest")
@@ -212,7 +209,7 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
     """
     at, digests = digest_stores(open_storage(uri), version=version)
     shown = digest_json(at, digests)
-    _show(shown, as_json=as_json, table=lambda: tables.digests(at, digests))
+    show(shown, as_json=as_json, table=lambda: tables.digests(at, digests))
 
 
 @program.command("show")
@@ -248,7 +245,7 @@ def show_verb(
         return
     shown = list(rows)
     document = {"version": found.version, "rows": [state_rows.row_json(one) for one in shown]}
-    _show(document, as_json=as_json, table=lambda: tables.state(found.version, shown))
+    show(document, as_json=as_json, table=lambda: tables.state(found.version, shown))
 
 
 program.add_command(diff_verb)
@@ -264,7 +261,7 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     queries = load_queries(config).queries
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
     shown = {"valid": True, "queries": listed}
-    _show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))
+    show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))
 
 
 program.add_command(recovery.repair_verb)
@@ -303,35 +300,6 @@ class _Bar:
 
 def _progress() -> Progress:
     return Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-
-
-def _show(document: dict[str, Any], *, as_json: bool, table: Any) -> None:
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        table()
-
-
-def _complain(findings: tuple[Finding, ...]) -> None:
-    """Says what was found, a line each; a storage that fails says it once for all its stores."""
-    by_code: dict[FindingCode, list[str]] = {}
-    for finding in findings:
-        if finding.code is not FindingCode.ORPHAN_FILE:
-            by_code.setdefault(finding.code, []).append(finding.detail)
-    for code, details in by_code.items():
-        shown = details[: 1 if code is FindingCode.STORAGE_FAILED else _MOST_LINES]
-        if more := len(details) - len(shown):
-            shown[-1] += f" (and {more} more; --json lists them)"
-        for detail in shown:
-            click.echo(f"{code}: {detail}", err=True)
-
-
-def _end(findings: tuple[Finding, ...]) -> NoReturn:
-    _complain(findings)
-    if damaged(findings):
-        sys.exit(_DAMAGE)
-    moved_on = any(finding.code is FindingCode.SUPERSEDED for finding in findings)
-    sys.exit(Superseded.exit_code if moved_on else 0)
 
 
 def main() -> None:

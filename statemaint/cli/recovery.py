@@ -8,14 +8,13 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli.options import Duration, as_json, uri
+from statemaint.cli.output import DAMAGE, MOST_LINES
 from statemaint.model.findings import damaged
 from statemaint.plan import Mend, Remove
 from statemaint.recover import Mended, plan_repair, plan_rollback, repair, rollback
 from statemaint.report.mend_json import mend_json, mended_json
 from statemaint.storage import open_storage
 
-_DAMAGE = 3
-_MOST_LINES = 20
 _MONTH = 30 * 24 * 3600.0
 
 _apply = click.option("--apply", is_flag=True, help="Do it; without this nothing is written.")
@@ -102,11 +101,11 @@ def end(done: Mended, *, as_json: bool) -> None:
 
 
 def _end(plan: Mend) -> None:
-    for one in plan.unmended[:_MOST_LINES]:
+    for one in plan.unmended[:MOST_LINES]:
         click.echo(one, err=True)
-    for finding in [one for one in plan.findings if one.damage][:_MOST_LINES]:
+    for finding in [one for one in plan.findings if one.damage][:MOST_LINES]:
         click.echo(f"{finding.code}: {finding.detail}", err=True)
-    sys.exit(_DAMAGE if damaged(plan.findings) else 0)
+    sys.exit(DAMAGE if damaged(plan.findings) else 0)
 
 
 def _lines(plan: Mend) -> Iterator[str]:
