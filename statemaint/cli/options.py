@@ -181,3 +181,12 @@ _SCOPE = [
         "--force-snapshot", is_flag=True, help="Snapshot the target however short its chain is."
     ),
 ]
+
+_MONTH = 30 * 24 * 3600.0
+apply_flag = click.option("--apply", is_flag=True, help="Do it; without this nothing is written.")
+trash_flag = click.option(
+    "--trash-for",
+    type=Duration(),
+    default=_MONTH,
+    help="Keep what is moved away this long, for `statemaint undo`.  [default: 30d]",
+)

@@ -7,70 +7,11 @@ from collections.abc import Iterator
 import click
 from rich.filesize import decimal
 
-from statemaint.cli.options import Duration, as_json, uri
 from statemaint.cli.output import DAMAGE, MOST_LINES
 from statemaint.model.findings import damaged
 from statemaint.plan import Mend, Remove
-from statemaint.recover import Mended, plan_repair, plan_rollback, repair, rollback
+from statemaint.recover import Mended
 from statemaint.report.mend_json import mend_json, mended_json
-from statemaint.storage import open_storage
-
-_MONTH = 30 * 24 * 3600.0
-
-_apply = click.option("--apply", is_flag=True, help="Do it; without this nothing is written.")
-_trash_for = click.option(
-    "--trash-for",
-    type=Duration(),
-    default=_MONTH,
-    help="Keep what is moved away this long, for `statemaint undo`.  [default: 30d]",
-)
-
-
-@click.command("repair")
-@uri
-@_apply
-@_trash_for
-@as_json
-def repair_verb(uri: str, *, apply: bool, trash_for: float, as_json: bool) -> None:
-    """Show how damage can be mended, each with its proof, or mend it (--apply).
-
-    A bad snapshot is made anew from the log, or dropped where no retained version is loaded from
-    it; so goes a checksum that does not fit a sound file, and a snapshot above the commit log.
-    Stop the query first. The bad files go to the trash.
-
-    Exit code 3 where damage stays that cannot be mended here: see `statemaint doctor`.
-    """
-    storage = open_storage(uri)
-    if apply:
-        end(repair(storage, trash_for=trash_for), as_json=as_json)
-    show(plan_repair(storage), trash_for, as_json=as_json)
-
-
-@click.command("rollback")
-@uri
-@click.option(
-    "--to-batch",
-    "batch",
-    type=click.IntRange(min=0),
-    required=True,
-    help="The newest batch that stays committed; `statemaint doctor` names those that load.",
-)
-@_apply
-@_trash_for
-@as_json
-def rollback_verb(uri: str, *, batch: int, apply: bool, trash_for: float, as_json: bool) -> None:
-    """Show what must go so that the query restarts behind a batch, or move it away (--apply).
-
-    Refused where the batch's state does not load in every store. Stop the query first. The offsets
-    of the next batch stay, so that it reads the same input again. Sinks that remember batches
-    (files, Delta) skip those that they have: see the runbook.
-
-    Exit code 3 where damage stays all the same, such as older batches that do not load.
-    """
-    storage = open_storage(uri)
-    if apply:
-        end(rollback(storage, batch, trash_for=trash_for), as_json=as_json)
-    show(plan_rollback(storage, batch), trash_for, as_json=as_json)
 
 
 def show(plan: Mend, trash_for: float, *, as_json: bool) -> None:

@@ -1,0 +1,20 @@
+"""`queries`: the file that the DAGs of Airflow are made of."""
+
+import click
+
+from statemaint.cli import tables
+from statemaint.cli.options import as_json
+from statemaint.cli.output import show
+from statemaint.queries import load_queries
+
+
+@click.command("queries")
+@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("what", type=click.Choice(["validate", "list"]))
+@as_json
+def queries_verb(config: str, what: str, *, as_json: bool) -> None:
+    """Validate the file of queries that Airflow's DAGs are made of, or list them."""
+    queries = load_queries(config).queries
+    listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
+    shown = {"valid": True, "queries": listed}
+    show(shown, as_json=as_json, table=lambda: tables.queries(config, listed, full=what == "list"))

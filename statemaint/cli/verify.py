@@ -1,0 +1,36 @@
+"""`verify`: a look over every file that a retained version needs."""
+
+import click
+
+from statemaint.audit import verify
+from statemaint.cli import tables
+from statemaint.cli.options import Share, as_json, uri
+from statemaint.cli.output import end, show
+from statemaint.report.to_json import verify_json
+from statemaint.storage import open_storage
+
+
+@click.command("verify")
+@uri
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Decode every file, compare every snapshot, look at every row of the newest version.",
+)
+@click.option(
+    "--sample",
+    type=Share(),
+    metavar="N/T",
+    help="Only the N-th of T shares of the partitions; T runs see them all.",
+)
+@as_json
+def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json: bool) -> None:
+    """Look over every file that a retained version of any store needs.
+
+    Of each file only the beginning and the end are read, and snapshots are believed that an
+    attestation covers. What changed inside a file is found by --deep.
+    """
+    found = verify(open_storage(uri), deep=deep, sample=sample)
+    shown = verify_json(found.versions_checked, found.findings)
+    show(shown, as_json=as_json, table=lambda: tables.verification(found))
+    end(found.findings)
