@@ -5,8 +5,8 @@ from typing import IO
 
 import click
 
-from statemaint.cli import recovery, tables
-from statemaint.cli.maintain import Bar, progress_bar
+from statemaint.cli import recovery
+from statemaint.cli.maintain import Bar, print_report, progress_bar
 from statemaint.cli.options import as_json
 from statemaint.cli.output import complain, show
 from statemaint.maintain import apply, parse_plan
@@ -31,6 +31,6 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
     with progress_bar() as progress:
         storage = open_storage(at or asked.checkpoint)
         report = apply(storage, asked, on_outcome=Bar(progress).advance)
-    show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
+    show(report_json(report), as_json=as_json, table=lambda: print_report(report))
     complain(report.findings)
     sys.exit(report.exit_code)

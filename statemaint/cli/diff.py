@@ -9,7 +9,7 @@ import click
 from statemaint.cli import rows, tables
 from statemaint.cli.options import as_json, uri
 from statemaint.report.to_json import id_json
-from statemaint.state.diff import ChangedRow, StateDiff, diff_state
+from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
 
 _NUMBER = click.IntRange(min=0)
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def diff_verb(
     if as_json:
         click.echo(json.dumps(diff_json(found), indent=2))
     else:
-        tables.diff(found)
+        _print_table(found)
 
 
 def diff_json(found: StateDiff) -> Json:
@@ -75,3 +75,29 @@ def _changed_json(row: ChangedRow) -> Json:
         "before": row.before,
         "after": row.after,
     }
+
+
+def _print_table(found: StateDiff) -> None:
+    """Prints what became of rows: first how many, then each."""
+    console = tables.new_console()
+    console.print(f"from version {found.older} to version {found.newer}")
+    table = tables.new_table("store", "added", "changed", "removed", "rewritten")
+    for one in found.stores:
+        table.add_row(tables.place(one.store, one.family), *_counted(one.counts))
+    table.add_row("total", *_counted(found.total))
+    console.print(table)
+    when = f"between versions {found.older} and {found.newer}"
+    rows.print_rows(((row, _columns(row)) for row in found.rows), when)
+
+
+def _counted(counts: Counts) -> tuple[str, ...]:
+    found = (counts.added, counts.changed, counts.removed, counts.rewritten)
+    return tuple(tables.known(one) for one in found)
+
+
+def _columns(row: ChangedRow) -> dict[str, Any]:
+    """Returns a row of a diff in columns: its partition, `key.NAME`, both values whole."""
+    key = {f"key.{name}": value for name, value in row.key.items()}
+    values = {"before": row.before, "after": row.after}
+    shown = {name: "" if value is None else value for name, value in values.items()}
+    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}

@@ -1,11 +1,16 @@
 """`digest`: rows and an order-free digest of every store."""
 
+from collections.abc import Iterable
+
 import click
+from rich.markup import escape
 
 from statemaint.audit import digest_stores
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
 from statemaint.cli.output import show
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.model.ids import StoreId
 from statemaint.report.to_json import digest_json
 from statemaint.storage import open_storage
 
@@ -22,4 +27,12 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
     """
     at, digests = digest_stores(open_storage(uri), version=version)
     shown = digest_json(at, digests)
-    show(shown, as_json=as_json, table=lambda: tables.digests(at, digests))
+    show(shown, as_json=as_json, table=lambda: _print_table(at, digests))
+
+
+def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
+    """Prints the digest of each store."""
+    table = tables.new_table("store", "version", "rows", "digest")
+    for store, one in digests:
+        table.add_row(escape(str(store)), str(version), str(one.rows), one.digest)
+    tables.new_console().print(table)

@@ -1,19 +1,23 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
+from collections.abc import Iterable
 
 import click
 from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
 from rich.progress import Progress
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
 from statemaint.cli.output import complain, show
+from statemaint.cli.plan import print_plan
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
-from statemaint.report import Outcome
-from statemaint.report.to_json import report_json
+from statemaint.report import Outcome, Report, StoreReport
+from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
 
 
@@ -32,7 +36,7 @@ def maintain_verb(
         report = maintain(
             storage, policy, request=request, dry_run=dry_run, on_outcome=Bar(progress).advance
         )
-    show(report_json(report), as_json=as_json, table=lambda: tables.report(report))
+    show(report_json(report), as_json=as_json, table=lambda: print_report(report))
     complain(report.findings)
     sys.exit(report.exit_code)
 
@@ -54,3 +58,45 @@ class Bar:
             self._progress.add_task("maintaining", total=len(plan.actions))
         task = self._progress.tasks[0]
         self._progress.update(task.id, advance=1, description=str(outcome.store))
+
+
+def print_report(report: Report) -> None:
+    """Prints what a run did."""
+    console = tables.new_console()
+    head = "dry run, nothing was done" if report.dry_run else f"run {report.run}"
+    console.print(f"{head}: {escape(report.plan.root)}")
+    if report.dry_run:
+        print_plan(report.plan)
+        return
+    table = tables.new_table("store", "outcome", "chain", "files", "bytes", "reclaimable", "digest")
+    for store in report.stores:
+        table.add_row(*_report_cells(store))
+    console.print(table)
+    console.print(
+        f"{report.snapshots_written} snapshots written ({decimal(report.bytes_written)}), "
+        f"{report.files_deleted.total()} files deleted ({decimal(report.bytes_deleted)}) "
+        f"in {report.seconds:.1f} s"
+    )
+    requests = ", ".join(f"{verb} {count}" for verb, count in sorted(report.requests.items()))
+    console.print(f"storage requests: {requests}")
+
+
+def _report_cells(store: StoreReport) -> tuple[str, ...]:
+    lengths = [chain_length(one, store.target) for one in (store.before, store.after)]
+    chain, files = _change(lengths), _change([len(store.before.files), len(store.after.files)])
+    sizes = [sum(file.entry.size for file in one.files) for one in (store.before, store.after)]
+    proof = store.attestation
+    return (
+        escape(str(store.before.id)),
+        store.state.value,
+        chain,
+        files,
+        _change([decimal(size) for size in sizes]),
+        decimal(store.reclaimable),
+        f"{proof.digest[:12]} at {proof.version}" if proof else "",
+    )
+
+
+def _change(pair: Iterable[object]) -> str:
+    before, after = ("broken" if one is None else str(one) for one in pair)
+    return before if before == after else f"{before} -> {after}"

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import click
+from rich.filesize import decimal
+from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
@@ -24,9 +27,51 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     the table say when a run was undone, and by which run.
     """
     found = list_runs(open_storage(uri))
-    show(runs_json(found), as_json=as_json, table=lambda: tables.runs(found))
+    show(runs_json(found), as_json=as_json, table=lambda: _print_table(found))
 
 
 def runs_json(runs: Iterable[Run]) -> dict[str, Any]:
     """Returns what `runs --json` prints."""
     return {"runs": [asdict(run) for run in runs]}
+
+
+def _print_table(found: Iterable[Run]) -> None:
+    """Prints runs, a line each, and below them what was undone by which."""
+    console, listed = tables.new_console(), tuple(found)
+    table = tables.new_table(
+        "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
+    )
+    for run in listed:
+        table.add_row(*_run_cells(run))
+    console.print(table)
+    for run in listed:
+        for one in reversed(run.undone):
+            files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
+            said = f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
+            console.print(escape(said), soft_wrap=True)
+
+
+def _run_cells(run: Run) -> tuple[str, ...]:
+    return (
+        escape(run.run),
+        _time(run.started),
+        f"{run.seconds:.1f}",
+        str(run.snapshots_written),
+        str(run.files_deleted),
+        decimal(run.bytes_deleted),
+        str(run.exit_code),
+        _undo_cell(run),
+    )
+
+
+def _undo_cell(run: Run) -> str:
+    """Returns whether a run can be undone, was undone, or is an undo itself."""
+    if run.undo_of is not None:
+        return "is one"
+    if run.undone:
+        return "partly" if run.in_trash else "done"
+    return "yes" if run.in_trash else "no"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,10 +1,13 @@
 """`stats`: what state is made of, over the whole log."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 import click
+from rich.filesize import decimal
+from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
@@ -33,7 +36,7 @@ def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
     if as_json:
         click.echo(json.dumps(stats_json(found), indent=2))
     else:
-        tables.stats(found)
+        _print_table(found)
 
 
 def stats_json(found: StateStats) -> Json:
@@ -94,3 +97,51 @@ def _churn_json(found: Figures) -> Json | None:
 
 def _large_json(key: LargeKey) -> Json:
     return {**id_json(key.store), "family": key.family, "key": key.key, "bytes": key.bytes}
+
+
+def _print_table(found: StateStats) -> None:
+    """Prints what state is made of: operators, stores, the largest keys, what is worth a look."""
+    console = tables.new_console()
+    versions = max(one.figures.versions for one in found.operators)
+    console.print(f"version {found.version}; untouched: since version {tables.known(found.since)}")
+    console.print(f"changes: records of a version, in the mean of the last {versions}")
+    measures = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
+    table = tables.new_table("operator", *measures, "largest partition")
+    for one in found.operators:
+        ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
+        skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
+        table.add_row(f"op {one.operator}", *_measures(one.figures), skew)
+    console.print(table)
+    table = tables.new_table("store", *measures)
+    for store in found.stores:
+        table.add_row(tables.place(store.store, store.family), *_measures(store.figures))
+    console.print(table)
+    _largest(key for one in found.operators for key in one.largest)
+    for notice in found.notices:
+        console.print(f"{notice.code}: {escape(tables.printable(notice.detail))}", soft_wrap=True)
+
+
+def _measures(found: Figures) -> tuple[str, ...]:
+    each, churn = found.changes_per_version, found.churn
+    return (
+        str(found.rows),
+        decimal(found.bytes),
+        "?" if each is None else f"{each:.1f}",
+        _share(churn.removes_share if churn else None),
+        _share(churn.rewritten_share if churn else None),
+        _share(found.untouched_share),
+    )
+
+
+def _largest(keys: Iterable[LargeKey]) -> None:
+    table = tables.new_table("largest keys", "bytes", "key")
+    for one in keys:
+        table.add_row(
+            tables.place(one.store, one.family), str(one.bytes), escape(tables.cell(one.key))
+        )
+    if table.row_count:
+        tables.new_console().print(table)
+
+
+def _share(share: float | None) -> str:
+    return "?" if share is None else f"{share:.1%}"

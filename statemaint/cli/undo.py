@@ -4,6 +4,8 @@ import sys
 from typing import Any
 
 import click
+from rich.filesize import decimal
+from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
@@ -26,7 +28,7 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     The next `maintain` deletes the same files again unless it is told to retain more.
     """
     found = undo(open_storage(uri), run)
-    show(undo_json(found), as_json=as_json, table=lambda: tables.undone(found))
+    show(undo_json(found), as_json=as_json, table=lambda: _print_table(found))
     shown = list(found.left.items())[:MOST_LINES]
     for path, reason in shown:
         click.echo(f"{path} stays in the trash: {reason}", err=True)
@@ -45,3 +47,15 @@ def undo_json(undone: Undone) -> dict[str, Any]:
         "left": list(undone.left),
         "reasons": dict(undone.left),
     }
+
+
+def _print_table(found: Undone) -> None:
+    """Prints what an undo brought back."""
+    files = "file" if found.files == 1 else "files"
+    console = tables.new_console()
+    console.print(f"brought back {found.files} {files} of run {escape(found.run)}")
+    console.print(f"             {decimal(found.bytes)}; the next maintain deletes them again")
+    console.print("             unless it is told to retain more")
+    if found.left:
+        stay = "1 file stays" if len(found.left) == 1 else f"{len(found.left)} files stay"
+        console.print(f"{stay} in the trash")

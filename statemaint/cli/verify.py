@@ -2,7 +2,7 @@
 
 import click
 
-from statemaint.audit import verify
+from statemaint.audit import Verification, verify
 from statemaint.cli import tables
 from statemaint.cli.options import Share, as_json, uri
 from statemaint.cli.output import end, show
@@ -32,5 +32,14 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
     """
     found = verify(open_storage(uri), deep=deep, sample=sample)
     shown = verify_json(found.versions_checked, found.findings)
-    show(shown, as_json=as_json, table=lambda: tables.verification(found))
+    show(shown, as_json=as_json, table=lambda: _print_table(found))
     end(found.findings)
+
+
+def _print_table(found: Verification) -> None:
+    """Prints a verification in one line; the findings follow on stderr."""
+    stores = len(found.checkpoint.stores)
+    word = "healthy" if found.healthy else "DAMAGED"
+    tables.new_console().print(
+        f"{word}: {found.versions_checked} versions of {stores} stores checked"
+    )
