@@ -1,6 +1,7 @@
 """`digest`: rows and an order-free digest of every store."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import click
 from rich.markup import escape
@@ -11,7 +12,7 @@ from statemaint.cli.options import as_json, uri
 from statemaint.cli.output import show
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
-from statemaint.report.to_json import digest_json
+from statemaint.report.to_json import id_json
 from statemaint.storage import open_storage
 
 
@@ -28,6 +29,12 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
     at, digests = digest_stores(open_storage(uri), version=version)
     shown = digest_json(at, digests)
     show(shown, as_json=as_json, table=lambda: _print_table(at, digests))
+
+
+def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> dict[str, Any]:
+    """Returns what `digest --json` prints."""
+    stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
+    return {"version": version, "stores": stores}
 
 
 def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:

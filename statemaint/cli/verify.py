@@ -1,12 +1,15 @@
 """`verify`: a look over every file that a retained version needs."""
 
+from typing import Any
+
 import click
 
 from statemaint.audit import Verification, verify
 from statemaint.cli import tables
 from statemaint.cli.options import Share, as_json, uri
 from statemaint.cli.output import end, show
-from statemaint.report.to_json import verify_json
+from statemaint.model.findings import Finding, damaged
+from statemaint.report.to_json import findings_json
 from statemaint.storage import open_storage
 
 
@@ -34,6 +37,15 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
     shown = verify_json(found.versions_checked, found.findings)
     show(shown, as_json=as_json, table=lambda: _print_table(found))
     end(found.findings)
+
+
+def verify_json(checked: int, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    """Returns what `verify --json` prints."""
+    return {
+        "healthy": not damaged(findings),
+        "versions_checked": checked,
+        "findings": findings_json(findings),
+    }
 
 
 def _print_table(found: Verification) -> None:
