@@ -9,7 +9,7 @@ from rich.markup import escape
 from statemaint.audit import digest_stores
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import show
+from statemaint.cli.output import print_result
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
 from statemaint.report.to_json import id_json
@@ -28,7 +28,7 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
     """
     at, digests = digest_stores(open_storage(uri), version=version)
     shown = digest_json(at, digests)
-    show(shown, as_json=as_json, table=lambda: _print_table(at, digests))
+    print_result(shown, as_json=as_json, table=lambda: _print_table(at, digests))
 
 
 def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
-from statemaint.cli.output import complain, show
+from statemaint.cli.output import print_findings, print_result
 from statemaint.cli.plan import print_plan
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
@@ -36,8 +36,8 @@ def maintain_verb(
         report = maintain(
             storage, policy, request=request, dry_run=dry_run, on_outcome=Bar(progress).advance
         )
-    show(report_json(report), as_json=as_json, table=lambda: print_report(report))
-    complain(report.findings)
+    print_result(report_json(report), as_json=as_json, table=lambda: print_report(report))
+    print_findings(report.findings)
     sys.exit(report.exit_code)
 
 

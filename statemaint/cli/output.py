@@ -14,7 +14,7 @@ DAMAGE = 3
 MOST_LINES = 20
 
 
-def show(document: dict[str, Any], *, as_json: bool, table: Callable[[], None]) -> None:
+def print_result(document: dict[str, Any], *, as_json: bool, table: Callable[[], None]) -> None:
     """Prints a result, as one JSON document or as a table."""
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -22,7 +22,7 @@ def show(document: dict[str, Any], *, as_json: bool, table: Callable[[], None]) 
         table()
 
 
-def complain(findings: tuple[Finding, ...]) -> None:
+def print_findings(findings: tuple[Finding, ...]) -> None:
     """Says what was found, a line each; a storage that fails says it once for all its stores."""
     by_code: dict[FindingCode, list[str]] = {}
     for finding in findings:
@@ -36,9 +36,9 @@ def complain(findings: tuple[Finding, ...]) -> None:
             click.echo(f"{code}: {detail}", err=True)
 
 
-def end(findings: tuple[Finding, ...]) -> NoReturn:
+def end_with(findings: tuple[Finding, ...]) -> NoReturn:
     """Prints findings, and ends the program with the exit code that they call for."""
-    complain(findings)
+    print_findings(findings)
     if damaged(findings):
         sys.exit(DAMAGE)
     moved_on = any(finding.code is FindingCode.SUPERSEDED for finding in findings)

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
-from statemaint.cli.output import end, show
+from statemaint.cli.output import end_with, print_result
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot
 from statemaint.planning import plan_checkpoint
@@ -25,8 +25,8 @@ from statemaint.storage import open_storage
 def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
     """Show what would be written, kept and deleted, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request)
-    show(plan_json(checkpoint, plan), as_json=as_json, table=lambda: print_plan(plan))
-    end(plan.all_findings)
+    print_result(plan_json(checkpoint, plan), as_json=as_json, table=lambda: print_plan(plan))
+    end_with(plan.all_findings)
 
 
 def print_plan(plan: Plan) -> None:

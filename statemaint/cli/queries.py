@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json
-from statemaint.cli.output import show
+from statemaint.cli.output import print_result
 from statemaint.queries import load_queries
 
 
@@ -20,7 +20,9 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     queries = load_queries(config).queries
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
     shown = {"valid": True, "queries": listed}
-    show(shown, as_json=as_json, table=lambda: _print_table(config, listed, full=what == "list"))
+    print_result(
+        shown, as_json=as_json, table=lambda: _print_table(config, listed, full=what == "list")
+    )
 
 
 def _print_table(config: str, listed: Mapping[str, str], *, full: bool) -> None:

@@ -14,7 +14,7 @@ from statemaint.recover import Mended
 from statemaint.report.mend_json import mend_json, mended_json
 
 
-def show(plan: Mend, trash_for: float, *, as_json: bool) -> None:
+def end_with_plan(plan: Mend, trash_for: float, *, as_json: bool) -> None:
     """Prints a plan, and ends the program."""
     if as_json:
         click.echo(json.dumps({**mend_json(plan), "trash_for": trash_for}, indent=2))
@@ -22,10 +22,10 @@ def show(plan: Mend, trash_for: float, *, as_json: bool) -> None:
         click.echo("\n".join(_lines(plan)))
         if plan.steps:
             click.echo("nothing was written; give --apply to do it", err=True)
-    _end(plan)
+    _end_with(plan)
 
 
-def end(done: Mended, *, as_json: bool) -> None:
+def end_with_result(done: Mended, *, as_json: bool) -> None:
     """Prints what was done, and ends the program."""
     if as_json:
         click.echo(
@@ -38,10 +38,10 @@ def end(done: Mended, *, as_json: bool) -> None:
         click.echo(f"undo      statemaint undo {done.plan.root} {done.run}")
     else:
         click.echo("\n".join(_lines(done.plan)))
-    _end(done.plan)
+    _end_with(done.plan)
 
 
-def _end(plan: Mend) -> None:
+def _end_with(plan: Mend) -> None:
     for one in plan.unmended[:MOST_LINES]:
         click.echo(one, err=True)
     for finding in [one for one in plan.findings if one.damage][:MOST_LINES]:

@@ -24,5 +24,5 @@ def repair_verb(uri: str, *, apply: bool, trash_for: float, as_json: bool) -> No
     """
     storage = open_storage(uri)
     if apply:
-        recovery.end(repair(storage, trash_for=trash_for), as_json=as_json)
-    recovery.show(plan_repair(storage), trash_for, as_json=as_json)
+        recovery.end_with_result(repair(storage, trash_for=trash_for), as_json=as_json)
+    recovery.end_with_plan(plan_repair(storage), trash_for, as_json=as_json)

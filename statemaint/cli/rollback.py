@@ -31,5 +31,5 @@ def rollback_verb(uri: str, *, batch: int, apply: bool, trash_for: float, as_jso
     """
     storage = open_storage(uri)
     if apply:
-        recovery.end(rollback(storage, batch, trash_for=trash_for), as_json=as_json)
-    recovery.show(plan_rollback(storage, batch), trash_for, as_json=as_json)
+        recovery.end_with_result(rollback(storage, batch, trash_for=trash_for), as_json=as_json)
+    recovery.end_with_plan(plan_rollback(storage, batch), trash_for, as_json=as_json)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import show
+from statemaint.cli.output import print_result
 from statemaint.maintain import Run, list_runs
 from statemaint.storage import open_storage
 
@@ -27,7 +27,7 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     the table say when a run was undone, and by which run.
     """
     found = list_runs(open_storage(uri))
-    show(runs_json(found), as_json=as_json, table=lambda: _print_table(found))
+    print_result(runs_json(found), as_json=as_json, table=lambda: _print_table(found))
 
 
 def runs_json(runs: Iterable[Run]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import end, show
+from statemaint.cli.output import end_with, print_result
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.plan import diagnose
@@ -23,9 +23,9 @@ from statemaint.storage import open_storage
 def scan_verb(uri: str, *, as_json: bool) -> None:
     """Show what is there: operators, partitions, stores, chains, sizes."""
     checkpoint = scan_checkpoint(open_storage(uri))
-    show(scan_json(checkpoint), as_json=as_json, table=lambda: _print_table(checkpoint))
+    print_result(scan_json(checkpoint), as_json=as_json, table=lambda: _print_table(checkpoint))
     stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    end((*checkpoint.findings, *stores))
+    end_with((*checkpoint.findings, *stores))
 
 
 def _print_table(checkpoint: Checkpoint) -> None:

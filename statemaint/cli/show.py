@@ -11,7 +11,7 @@ import click
 
 from statemaint.cli import rows
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import show
+from statemaint.cli.output import print_result
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, select_state
 
@@ -51,7 +51,7 @@ def show_verb(
         return
     shown = list(selected)
     document = {"version": found.version, "rows": [row_json(one) for one in shown]}
-    show(document, as_json=as_json, table=lambda: _print_table(found.version, shown))
+    print_result(document, as_json=as_json, table=lambda: _print_table(found.version, shown))
 
 
 def row_json(row: StateRow) -> dict[str, Any]:

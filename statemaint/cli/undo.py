@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import DAMAGE, MOST_LINES, show
+from statemaint.cli.output import DAMAGE, MOST_LINES, print_result
 from statemaint.maintain import Undone, undo
 from statemaint.storage import open_storage
 
@@ -28,7 +28,7 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     The next `maintain` deletes the same files again unless it is told to retain more.
     """
     found = undo(open_storage(uri), run)
-    show(undo_json(found), as_json=as_json, table=lambda: _print_table(found))
+    print_result(undo_json(found), as_json=as_json, table=lambda: _print_table(found))
     shown = list(found.left.items())[:MOST_LINES]
     for path, reason in shown:
         click.echo(f"{path} stays in the trash: {reason}", err=True)

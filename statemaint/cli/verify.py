@@ -7,7 +7,7 @@ import click
 from statemaint.audit import Verification, verify
 from statemaint.cli import tables
 from statemaint.cli.options import Share, as_json, uri
-from statemaint.cli.output import end, show
+from statemaint.cli.output import end_with, print_result
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
 from statemaint.storage import open_storage
@@ -35,8 +35,8 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
     """
     found = verify(open_storage(uri), deep=deep, sample=sample)
     shown = verify_json(found.versions_checked, found.findings)
-    show(shown, as_json=as_json, table=lambda: _print_table(found))
-    end(found.findings)
+    print_result(shown, as_json=as_json, table=lambda: _print_table(found))
+    end_with(found.findings)
 
 
 def verify_json(checked: int, findings: tuple[Finding, ...]) -> dict[str, Any]:
