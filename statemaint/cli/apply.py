@@ -1,17 +1,14 @@
 """`apply`: exactly what `plan`, `repair` or `rollback` printed."""
 
-import sys
 from typing import IO
 
 import click
 
 from statemaint.cli import recovery
-from statemaint.cli.maintain import Bar, print_report, progress_bar
+from statemaint.cli.maintain import end_with_report, progress_bar
 from statemaint.cli.options import as_json
-from statemaint.cli.output import print_findings, print_result
 from statemaint.maintain import apply, parse_plan
 from statemaint.recover import apply_mend, parse_mend
-from statemaint.report.to_json import report_json
 from statemaint.storage import open_storage
 
 
@@ -25,14 +22,10 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
     It is refused, with exit code 6, where the files that it is about have changed.
     """
     content = plan_file.read()
-    if found := parse_mend(plan_file.name, content):
-        recovery.end_with_result(
-            apply_mend(open_storage(at or found.checkpoint), found), as_json=as_json
-        )
-    asked = parse_plan(plan_file.name, content)
-    with progress_bar() as progress:
-        storage = open_storage(at or asked.checkpoint)
-        report = apply(storage, asked, on_outcome=Bar(progress).advance)
-    print_result(report_json(report), as_json=as_json, table=lambda: print_report(report))
-    print_findings(report.findings)
-    sys.exit(report.exit_code)
+    if recovery_plan := parse_mend(plan_file.name, content):
+        storage = open_storage(at or recovery_plan.checkpoint)
+        recovery.end_with_result(apply_mend(storage, recovery_plan), as_json=as_json)
+    plan = parse_plan(plan_file.name, content)
+    with progress_bar() as advance:
+        report = apply(open_storage(at or plan.checkpoint), plan, on_outcome=advance)
+    end_with_report(report, as_json=as_json)

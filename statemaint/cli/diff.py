@@ -1,30 +1,24 @@
 """`diff`: the rows of state at two versions, compared."""
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from statemaint.cli import rows, tables
-from statemaint.cli.options import as_json, uri
+from statemaint.cli.options import NUMBER, as_json, family_flags, key_flag, uri
+from statemaint.cli.output import Json, print_result
 from statemaint.report.to_json import id_json
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
-
-_NUMBER = click.IntRange(min=0)
-Json = dict[str, Any]
 
 
 @click.command("diff")
 @uri
-@click.option("--operator", type=_NUMBER, default=0, help="Default: 0.")
-@click.option("--partition", type=_NUMBER, help="Default: all of them.")
-@click.option("--store", metavar="NAME", help="Default: all of them.")
-@click.option("--family", metavar="NAME", help="Column family; Spark's own only when named.")
-@click.option("--from", "older", type=_NUMBER, help="Version; default: the one before --to.")
+@family_flags
+@click.option("--from", "older", type=NUMBER, help="Version; default: the one before --to.")
 @click.option("--to", "newer", type=click.IntRange(min=1), help="Version; default: the newest.")
-@click.option("--key", metavar="TEXT", help="Only rows with a key column that reads TEXT.")
-@click.option("--limit", type=_NUMBER, help="At most so many rows; the counts are of all.")
+@key_flag
+@click.option("--limit", type=NUMBER, help="At most so many rows; the counts are of all.")
 @as_json
 def diff_verb(
     uri: str,
@@ -42,27 +36,24 @@ def diff_verb(
     state.
     """
 
-    def asked(row: ChangedRow) -> bool:
+    def selected(row: ChangedRow) -> bool:
         return key is None or rows.reads(row.key, key)
 
-    found = diff_state(uri, (older, newer), **where).compare(asked, limit)
-    if as_json:
-        click.echo(json.dumps(diff_json(found), indent=2))
-    else:
-        _print_table(found)
+    diff = diff_state(uri, (older, newer), **where).compare(selected, limit)
+    print_result(diff_json(diff), as_json=as_json, table=lambda: _print_table(diff))
 
 
-def diff_json(found: StateDiff) -> Json:
+def diff_json(diff: StateDiff) -> Json:
     """Returns what `diff --json` prints."""
     stores = [
-        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in found.stores
+        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
     ]
     return {
-        "from": found.older,
-        "to": found.newer,
-        "total": asdict(found.total),
+        "from": diff.older,
+        "to": diff.newer,
+        "total": asdict(diff.total),
         "stores": stores,
-        "rows": [_changed_json(one) for one in found.rows],
+        "rows": [_changed_json(one) for one in diff.rows],
     }
 
 
@@ -77,22 +68,22 @@ def _changed_json(row: ChangedRow) -> Json:
     }
 
 
-def _print_table(found: StateDiff) -> None:
+def _print_table(diff: StateDiff) -> None:
     """Prints what became of rows: first how many, then each."""
     console = tables.new_console()
-    console.print(f"from version {found.older} to version {found.newer}")
+    console.print(f"from version {diff.older} to version {diff.newer}")
     table = tables.new_table("store", "added", "changed", "removed", "rewritten")
-    for one in found.stores:
+    for one in diff.stores:
         table.add_row(tables.place(one.store, one.family), *_counted(one.counts))
-    table.add_row("total", *_counted(found.total))
+    table.add_row("total", *_counted(diff.total))
     console.print(table)
-    when = f"between versions {found.older} and {found.newer}"
-    rows.print_rows(((row, _columns(row)) for row in found.rows), when)
+    when = f"between versions {diff.older} and {diff.newer}"
+    rows.print_rows(((row, _columns(row)) for row in diff.rows), when)
 
 
 def _counted(counts: Counts) -> tuple[str, ...]:
-    found = (counts.added, counts.changed, counts.removed, counts.rewritten)
-    return tuple(tables.known(one) for one in found)
+    measured = (counts.added, counts.changed, counts.removed, counts.rewritten)
+    return tuple(tables.known(one) for one in measured)
 
 
 def _columns(row: ChangedRow) -> dict[str, Any]:

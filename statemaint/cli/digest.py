@@ -1,7 +1,6 @@
 """`digest`: rows and an order-free digest of every store."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import click
 from rich.markup import escape
@@ -9,7 +8,7 @@ from rich.markup import escape
 from statemaint.audit import digest_stores
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import print_result
+from statemaint.cli.output import Json, print_result
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
 from statemaint.report.to_json import id_json
@@ -31,14 +30,13 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
     print_result(shown, as_json=as_json, table=lambda: _print_table(at, digests))
 
 
-def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> dict[str, Any]:
+def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
     """Returns what `digest --json` prints."""
     stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
     return {"version": version, "stores": stores}
 
 
 def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
-    """Prints the digest of each store."""
     table = tables.new_table("store", "version", "rows", "digest")
     for store, one in digests:
         table.add_row(escape(str(store)), str(version), str(one.rows), one.digest)

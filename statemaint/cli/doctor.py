@@ -10,7 +10,8 @@ from rich.filesize import decimal
 
 from statemaint.audit import Diagnosis, doctor
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import DAMAGE, print_result
+from statemaint.cli.output import print_result
+from statemaint.errors import CheckpointError
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
@@ -37,7 +38,7 @@ def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> No
     found = doctor(open_storage(uri), deep=deep, slots=slots or os.cpu_count() or 1)
     text = "\n".join(lines(found))
     print_result(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
-    sys.exit(DAMAGE if found.counts else 0)
+    sys.exit(CheckpointError.exit_code if found.counts else 0)
 
 
 def doctor_json(found: Diagnosis) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -32,42 +34,43 @@ def maintain_verb(
 ) -> None:
     """Snapshot long chains, delete what no retained version needs, and report."""
     storage = open_storage(uri)
-    with progress_bar() as progress:
-        report = maintain(
-            storage, policy, request=request, dry_run=dry_run, on_outcome=Bar(progress).advance
-        )
-    print_result(report_json(report), as_json=as_json, table=lambda: print_report(report))
+    with progress_bar() as advance:
+        report = maintain(storage, policy, request=request, dry_run=dry_run, on_outcome=advance)
+    end_with_report(report, as_json=as_json)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[Outcome, Plan], None]]:
+    """Yields what advances a bar on stderr by an outcome of a plan; no bar without a terminal."""
+    console, hidden = Console(stderr=True), not sys.stderr.isatty()
+    with Progress(console=console, transient=True, disable=hidden) as progress:
+
+        def advance(outcome: Outcome, plan: Plan) -> None:
+            if not progress.tasks:
+                progress.add_task("maintaining", total=len(plan.actions))
+            progress.update(progress.tasks[0].id, advance=1, description=str(outcome.store))
+
+        yield advance
+
+
+def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
+    """Prints a run's report and its findings, and ends the program with its exit code."""
+    print_result(report_json(report), as_json=as_json, table=lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)
 
 
-def progress_bar() -> Progress:
-    """Returns a display on stderr, which shows nothing where stderr is no terminal."""
-    return Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-
-
-class Bar:
-    """A progress bar over the plan's actions, made when the first of them has happened."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def advance(self, outcome: Outcome, plan: Plan) -> None:
-        """Counts one outcome of a plan."""
-        if not self._progress.tasks:
-            self._progress.add_task("maintaining", total=len(plan.actions))
-        task = self._progress.tasks[0]
-        self._progress.update(task.id, advance=1, description=str(outcome.store))
-
-
-def print_report(report: Report) -> None:
-    """Prints what a run did."""
-    console = tables.new_console()
-    head = "dry run, nothing was done" if report.dry_run else f"run {report.run}"
-    console.print(f"{head}: {escape(report.plan.root)}")
+def _print_table(report: Report) -> None:
     if report.dry_run:
+        tables.new_console().print(f"dry run, nothing was done: {escape(report.plan.root)}")
         print_plan(report.plan)
-        return
+    else:
+        tables.new_console().print(f"run {report.run}: {escape(report.plan.root)}")
+        _print_run(report)
+
+
+def _print_run(report: Report) -> None:
+    console = tables.new_console()
     table = tables.new_table("store", "outcome", "chain", "files", "bytes", "reclaimable", "digest")
     for store in report.stores:
         table.add_row(*_report_cells(store))

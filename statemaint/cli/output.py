@@ -7,14 +7,15 @@ from typing import Any, NoReturn
 
 import click
 
-from statemaint.errors import Superseded
+from statemaint.errors import CheckpointError, Superseded
 from statemaint.model.findings import Finding, FindingCode, damaged
 
-DAMAGE = 3
+Json = dict[str, Any]
+
 MOST_LINES = 20
 
 
-def print_result(document: dict[str, Any], *, as_json: bool, table: Callable[[], None]) -> None:
+def print_result(document: Json, *, as_json: bool, table: Callable[[], None]) -> None:
     """Prints a result, as one JSON document or as a table."""
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -23,7 +24,7 @@ def print_result(document: dict[str, Any], *, as_json: bool, table: Callable[[],
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
-    """Says what was found, a line each; a storage that fails says it once for all its stores."""
+    """Prints findings on stderr, a line each; a storage that fails has one for all its stores."""
     by_code: dict[FindingCode, list[str]] = {}
     for finding in findings:
         if finding.code is not FindingCode.ORPHAN_FILE:
@@ -40,6 +41,6 @@ def end_with(findings: tuple[Finding, ...]) -> NoReturn:
     """Prints findings, and ends the program with the exit code that they call for."""
     print_findings(findings)
     if damaged(findings):
-        sys.exit(DAMAGE)
+        sys.exit(CheckpointError.exit_code)
     moved_on = any(finding.code is FindingCode.SUPERSEDED for finding in findings)
     sys.exit(Superseded.exit_code if moved_on else 0)

@@ -1,9 +1,8 @@
 """`runs`: the runs that changed a checkpoint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 from rich.filesize import decimal
@@ -11,7 +10,7 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import print_result
+from statemaint.cli.output import Json, print_result
 from statemaint.maintain import Run, list_runs
 from statemaint.storage import open_storage
 
@@ -26,29 +25,33 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     undone (done, or partly where files stay in the trash), or is an undo itself. The lines below
     the table say when a run was undone, and by which run.
     """
-    found = list_runs(open_storage(uri))
-    print_result(runs_json(found), as_json=as_json, table=lambda: _print_table(found))
+    runs = list_runs(open_storage(uri))
+    print_result(runs_json(runs), as_json=as_json, table=lambda: _print_table(runs))
 
 
-def runs_json(runs: Iterable[Run]) -> dict[str, Any]:
+def runs_json(runs: Iterable[Run]) -> Json:
     """Returns what `runs --json` prints."""
     return {"runs": [asdict(run) for run in runs]}
 
 
-def _print_table(found: Iterable[Run]) -> None:
-    """Prints runs, a line each, and below them what was undone by which."""
-    console, listed = tables.new_console(), tuple(found)
+def _print_table(runs: Sequence[Run]) -> None:
+    """Prints runs, a line each, and below them when each was undone by which."""
+    console = tables.new_console()
     table = tables.new_table(
         "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
     )
-    for run in listed:
+    for run in runs:
         table.add_row(*_run_cells(run))
     console.print(table)
-    for run in listed:
-        for one in reversed(run.undone):
-            files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
-            said = f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
-            console.print(escape(said), soft_wrap=True)
+    for run in runs:
+        for line in _undone_lines(run):
+            console.print(escape(line), soft_wrap=True)
+
+
+def _undone_lines(run: Run) -> Iterator[str]:
+    for one in reversed(run.undone):
+        files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
+        yield f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
 
 
 def _run_cells(run: Run) -> tuple[str, ...]:

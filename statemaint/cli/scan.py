@@ -1,6 +1,6 @@
 """`scan`: what is in a checkpoint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 from rich.filesize import decimal
@@ -29,21 +29,24 @@ def scan_verb(uri: str, *, as_json: bool) -> None:
 
 
 def _print_table(checkpoint: Checkpoint) -> None:
-    """Prints a checkpoint, a line for each store."""
     console = tables.new_console()
-    console.print(f"checkpoint  {escape(checkpoint.root)}")
-    console.print(f"query       {escape(checkpoint.query_id) or '(unknown)'}")
-    console.print(f"provider    {checkpoint.provider}, {checkpoint.codec}")
-    console.print(f"committed   {tables.committed(checkpoint.committed, checkpoint.target)}")
-    console.print(f"required    version {checkpoint.required} is the oldest in the commit log")
-    for operator in checkpoint.operators:
-        console.print(f"operator    {operator.id}: {escape(operator.name)}")
-    table = tables.new_table(
-        "store", "versions", "snapshots", "chain", "files", "bytes", "findings"
-    )
+    for line in _heading(checkpoint):
+        console.print(line)
+    columns = ("store", "versions", "snapshots", "chain", "files", "bytes", "findings")
+    table = tables.new_table(*columns)
     for store in checkpoint.stores:
         table.add_row(*_store_cells(store, checkpoint.target, diagnose(store, checkpoint)))
     console.print(table)
+
+
+def _heading(checkpoint: Checkpoint) -> Iterator[str]:
+    yield f"checkpoint  {escape(checkpoint.root)}"
+    yield f"query       {escape(checkpoint.query_id) or '(unknown)'}"
+    yield f"provider    {checkpoint.provider}, {checkpoint.codec}"
+    yield f"committed   {tables.committed(checkpoint.committed, checkpoint.target)}"
+    yield f"required    version {checkpoint.required} is the oldest in the commit log"
+    for operator in checkpoint.operators:
+        yield f"operator    {operator.id}: {escape(operator.name)}"
 
 
 def _store_cells(store: Store, target: int | None, findings: Iterable[Finding]) -> tuple[str, ...]:

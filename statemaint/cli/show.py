@@ -10,22 +10,17 @@ from typing import Any
 import click
 
 from statemaint.cli import rows
-from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import print_result
+from statemaint.cli.options import as_json, family_flags, key_flag, uri
+from statemaint.cli.output import Json, print_result
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, select_state
-
-_NUMBER = click.IntRange(min=0)
 
 
 @click.command("show")
 @uri
-@click.option("--operator", type=_NUMBER, default=0, help="Default: 0.")
-@click.option("--partition", type=_NUMBER, help="Default: all of them.")
-@click.option("--store", metavar="NAME", help="Default: all of them.")
-@click.option("--family", metavar="NAME", help="Column family; Spark's own only when named.")
+@family_flags
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
-@click.option("--key", metavar="TEXT", help="Only rows with a key column that reads TEXT.")
+@key_flag
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @as_json
@@ -54,7 +49,7 @@ def show_verb(
     print_result(document, as_json=as_json, table=lambda: _print_table(found.version, shown))
 
 
-def row_json(row: StateRow) -> dict[str, Any]:
+def row_json(row: StateRow) -> Json:
     """Returns one of the rows that `show --json` prints."""
     return {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
 

@@ -1,7 +1,8 @@
 """`undo`: what a run deleted comes back from its trash."""
 
 import sys
-from typing import Any
+from collections.abc import Mapping
+from itertools import islice
 
 import click
 from rich.filesize import decimal
@@ -9,7 +10,8 @@ from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
-from statemaint.cli.output import DAMAGE, MOST_LINES, print_result
+from statemaint.cli.output import MOST_LINES, Json, print_result
+from statemaint.errors import CheckpointError
 from statemaint.maintain import Undone, undo
 from statemaint.storage import open_storage
 
@@ -27,17 +29,13 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     is 3. A rollback comes back as a whole, and is refused (exit code 2) once the query has gone on.
     The next `maintain` deletes the same files again unless it is told to retain more.
     """
-    found = undo(open_storage(uri), run)
-    print_result(undo_json(found), as_json=as_json, table=lambda: _print_table(found))
-    shown = list(found.left.items())[:MOST_LINES]
-    for path, reason in shown:
-        click.echo(f"{path} stays in the trash: {reason}", err=True)
-    if more := len(found.left) - len(shown):
-        click.echo(f"and {more} more; --json lists them", err=True)
-    sys.exit(DAMAGE if found.left else 0)
+    undone = undo(open_storage(uri), run)
+    print_result(undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
+    _print_reasons(undone.left)
+    sys.exit(CheckpointError.exit_code if undone.left else 0)
 
 
-def undo_json(undone: Undone) -> dict[str, Any]:
+def undo_json(undone: Undone) -> Json:
     """Returns what `undo --json` prints."""
     return {
         "run": undone.run,
@@ -49,13 +47,20 @@ def undo_json(undone: Undone) -> dict[str, Any]:
     }
 
 
-def _print_table(found: Undone) -> None:
-    """Prints what an undo brought back."""
-    files = "file" if found.files == 1 else "files"
+def _print_reasons(left: Mapping[str, str]) -> None:
+    """Prints on stderr why files stay in the trash."""
+    for path, reason in islice(left.items(), MOST_LINES):
+        click.echo(f"{path} stays in the trash: {reason}", err=True)
+    if len(left) > MOST_LINES:
+        click.echo(f"and {len(left) - MOST_LINES} more; --json lists them", err=True)
+
+
+def _print_table(undone: Undone) -> None:
+    files = "file" if undone.files == 1 else "files"
     console = tables.new_console()
-    console.print(f"brought back {found.files} {files} of run {escape(found.run)}")
-    console.print(f"             {decimal(found.bytes)}; the next maintain deletes them again")
+    console.print(f"brought back {undone.files} {files} of run {escape(undone.run)}")
+    console.print(f"             {decimal(undone.bytes)}; the next maintain deletes them again")
     console.print("             unless it is told to retain more")
-    if found.left:
-        stay = "1 file stays" if len(found.left) == 1 else f"{len(found.left)} files stay"
+    if undone.left:
+        stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
         console.print(f"{stay} in the trash")

@@ -1,13 +1,11 @@
 """`verify`: a look over every file that a retained version needs."""
 
-from typing import Any
-
 import click
 
 from statemaint.audit import Verification, verify
 from statemaint.cli import tables
 from statemaint.cli.options import Share, as_json, uri
-from statemaint.cli.output import end_with, print_result
+from statemaint.cli.output import Json, end_with, print_result
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
 from statemaint.storage import open_storage
@@ -39,7 +37,7 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
     end_with(found.findings)
 
 
-def verify_json(checked: int, findings: tuple[Finding, ...]) -> dict[str, Any]:
+def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
     """Returns what `verify --json` prints."""
     return {
         "healthy": not damaged(findings),
