@@ -1,16 +1,44 @@
-"""A diagnosis as the program prints it: a dozen lines, or JSON."""
+"""`doctor`: whether the query can restart, in a dozen lines."""
 
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import click
 from rich.filesize import decimal
 
-from statemaint.audit import Diagnosis
+from statemaint.audit import Diagnosis, doctor
+from statemaint.cli.options import as_json, uri
+from statemaint.cli.output import print_result
+from statemaint.errors import CheckpointError
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
+from statemaint.storage import open_storage
 
 _SHOWN = 3
+
+
+@click.command("doctor")
+@uri
+@click.option("--deep", is_flag=True, help="Look as deep as `verify --deep` does.")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1),
+    help="Task slots that the executors have together.  [default: the cores of this machine]",
+)
+@as_json
+def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> None:
+    """Say in a dozen lines whether the query can restart, from where, and what to do.
+
+    Every file of a retained version is decoded. Exit code 3 where anything is damaged, as `verify`
+    has it.
+    """
+    found = doctor(open_storage(uri), deep=deep, slots=slots or os.cpu_count() or 1)
+    text = "\n".join(lines(found))
+    print_result(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
+    sys.exit(CheckpointError.exit_code if found.counts else 0)
 
 
 def doctor_json(found: Diagnosis) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from statemaint.plan import Request
 
 _SAFE = PRESETS["safe"]
 Command = Callable[..., None]
+NUMBER = click.IntRange(min=0)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -166,10 +167,9 @@ def scope_flags(command: Command) -> Command:
     return found
 
 
-_NUMBER = click.IntRange(min=0)
 _SCOPE = [
-    click.option("--operator", type=_NUMBER, multiple=True, help="Only this operator."),
-    click.option("--partition", type=_NUMBER, multiple=True, help="Only this partition."),
+    click.option("--operator", type=NUMBER, multiple=True, help="Only this operator."),
+    click.option("--partition", type=NUMBER, multiple=True, help="Only this partition."),
     click.option("--store", multiple=True, metavar="NAME", help="Only stores of this name."),
     click.option(
         "--target-version",
@@ -181,3 +181,39 @@ _SCOPE = [
         "--force-snapshot", is_flag=True, help="Snapshot the target however short its chain is."
     ),
 ]
+
+
+def family_flags(command: Command) -> Command:
+    """Adds which operator, partition, store and column family to read."""
+    for option in reversed(_FAMILY):
+        command = option(command)
+    return command
+
+
+_FAMILY = [
+    click.option("--operator", type=NUMBER, default=0, help="Default: 0."),
+    click.option("--partition", type=NUMBER, help="Default: all of them."),
+    click.option("--store", metavar="NAME", help="Default: all of them."),
+    click.option("--family", metavar="NAME", help="Column family; Spark's own only when named."),
+]
+
+
+def key_flag(command: Command) -> Command:
+    """Adds `--key`, which selects rows."""
+    shown = "Only rows with a key column that reads TEXT."
+    return click.option("--key", metavar="TEXT", help=shown)(command)
+
+
+def apply_flag(command: Command) -> Command:
+    """Adds `--apply`, without which a recovery is only planned."""
+    shown = "Do it; without this nothing is written."
+    return click.option("--apply", is_flag=True, help=shown)(command)
+
+
+_MONTH = 30 * 24 * 3600.0
+
+
+def trash_flag(command: Command) -> Command:
+    """Adds `--trash-for` with the default of a recovery, for which `undo` matters most."""
+    shown = "Keep what is moved away this long, for `statemaint undo`.  [default: 30d]"
+    return click.option("--trash-for", type=Duration(), default=_MONTH, help=shown)(command)

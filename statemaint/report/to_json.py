@@ -1,4 +1,4 @@
-"""The JSON of every verb (`docs/json.md`): plain dictionaries, in a stable order."""
+"""The JSON of checkpoints, plans and runs (`docs/json.md`): dictionaries in a stable order."""
 
 import json
 from collections import Counter
@@ -7,11 +7,10 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from statemaint.codec.integrity.digest import StateDigest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.findings import Finding, damaged
+from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot, diagnose
@@ -170,21 +169,6 @@ def attestation_json(attestation: Attestation) -> Json:
         "files": attestation.files,
         "start": attestation.start,
     }
-
-
-def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
-    """Returns what `verify --json` prints."""
-    return {
-        "healthy": not damaged(findings),
-        "versions_checked": checked,
-        "findings": findings_json(findings),
-    }
-
-
-def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
-    """Returns what `digest --json` prints."""
-    stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
-    return {"version": version, "stores": stores}
 
 
 def id_json(store: StoreId) -> Json:

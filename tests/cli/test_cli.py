@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from statemaint.cli.main import program
 from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
@@ -443,6 +444,11 @@ def test_every_verb_explains_itself(verb: str) -> None:
     done = run(verb, "--help")
     assert done.returncode == 0
     assert "--json" in done.stdout
+
+
+def test_every_verb_is_in_the_file_of_its_name() -> None:
+    files = {verb: command.callback.__module__ for verb, command in program.commands.items()}
+    assert files == {verb: f"statemaint.cli.{verb}" for verb in VERBS}
 
 
 def test_without_a_verb_it_explains_itself() -> None:

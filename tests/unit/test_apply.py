@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from statemaint.cli.digest import digest_json
+from statemaint.cli.verify import verify_json
 from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError, Superseded
 from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
@@ -16,7 +18,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
 from statemaint.report import Report
-from statemaint.report.to_json import digest_json, plan_json, report_json, scan_json, verify_json
+from statemaint.report.to_json import plan_json, report_json, scan_json
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
 from tests.support.faults import Clock

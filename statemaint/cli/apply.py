@@ -1,0 +1,31 @@
+"""`apply`: exactly what `plan`, `repair` or `rollback` printed."""
+
+from typing import IO
+
+import click
+
+from statemaint.cli import recovery
+from statemaint.cli.maintain import end_with_report, progress_bar
+from statemaint.cli.options import as_json
+from statemaint.maintain import apply, parse_plan
+from statemaint.recover import apply_mend, parse_mend
+from statemaint.storage import open_storage
+
+
+@click.command("apply")
+@click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
+@click.option("--at", metavar="URI", help="Where the checkpoint is; by default where it was.")
+@as_json
+def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
+    """Carry out exactly what `plan`, `repair` or `rollback --json` printed, or refuse.
+
+    It is refused, with exit code 6, where the files that it is about have changed.
+    """
+    content = plan_file.read()
+    if recovery_plan := parse_mend(plan_file.name, content):
+        storage = open_storage(at or recovery_plan.checkpoint)
+        recovery.end_with_result(apply_mend(storage, recovery_plan), as_json=as_json)
+    plan = parse_plan(plan_file.name, content)
+    with progress_bar() as advance:
+        report = apply(open_storage(at or plan.checkpoint), plan, on_outcome=advance)
+    end_with_report(report, as_json=as_json)

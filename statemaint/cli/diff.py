@@ -1,0 +1,94 @@
+"""`diff`: the rows of state at two versions, compared."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from statemaint.cli import rows, tables
+from statemaint.cli.options import NUMBER, as_json, family_flags, key_flag, uri
+from statemaint.cli.output import Json, print_result
+from statemaint.report.to_json import id_json
+from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
+
+
+@click.command("diff")
+@uri
+@family_flags
+@click.option("--from", "older", type=NUMBER, help="Version; default: the one before --to.")
+@click.option("--to", "newer", type=click.IntRange(min=1), help="Version; default: the newest.")
+@key_flag
+@click.option("--limit", type=NUMBER, help="At most so many rows; the counts are of all.")
+@as_json
+def diff_verb(
+    uri: str,
+    *,
+    older: int | None,
+    newer: int | None,
+    key: str | None,
+    limit: int | None,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    """Compare the rows of state at two versions: what was added, changed and removed.
+
+    Counts come first, of all rows; then the rows, decoded as `show` does. Version 0 is the empty
+    state.
+    """
+
+    def selected(row: ChangedRow) -> bool:
+        return key is None or rows.reads(row.key, key)
+
+    diff = diff_state(uri, (older, newer), **where).compare(selected, limit)
+    print_result(diff_json(diff), as_json=as_json, table=lambda: _print_table(diff))
+
+
+def diff_json(diff: StateDiff) -> Json:
+    """Returns what `diff --json` prints."""
+    stores = [
+        {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
+    ]
+    return {
+        "from": diff.older,
+        "to": diff.newer,
+        "total": asdict(diff.total),
+        "stores": stores,
+        "rows": [_changed_json(one) for one in diff.rows],
+    }
+
+
+def _changed_json(row: ChangedRow) -> Json:
+    return {
+        **id_json(row.store),
+        "family": row.family,
+        "change": row.fate.value,
+        "key": row.key,
+        "before": row.before,
+        "after": row.after,
+    }
+
+
+def _print_table(diff: StateDiff) -> None:
+    """Prints what became of rows: first how many, then each."""
+    console = tables.new_console()
+    console.print(f"from version {diff.older} to version {diff.newer}")
+    table = tables.new_table("store", "added", "changed", "removed", "rewritten")
+    for one in diff.stores:
+        table.add_row(tables.place(one.store, one.family), *_counted(one.counts))
+    table.add_row("total", *_counted(diff.total))
+    console.print(table)
+    when = f"between versions {diff.older} and {diff.newer}"
+    rows.print_rows(((row, _columns(row)) for row in diff.rows), when)
+
+
+def _counted(counts: Counts) -> tuple[str, ...]:
+    measured = (counts.added, counts.changed, counts.removed, counts.rewritten)
+    return tuple(tables.known(one) for one in measured)
+
+
+def _columns(row: ChangedRow) -> dict[str, Any]:
+    """Returns a row of a diff in columns: its partition, `key.NAME`, both values whole."""
+    key = {f"key.{name}": value for name, value in row.key.items()}
+    values = {"before": row.before, "after": row.after}
+    shown = {name: "" if value is None else value for name, value in values.items()}
+    return {"partition": row.store.partition, "change": row.fate.value, **key, **shown}

@@ -1,0 +1,43 @@
+"""`digest`: rows and an order-free digest of every store."""
+
+from collections.abc import Iterable
+
+import click
+from rich.markup import escape
+
+from statemaint.audit import digest_stores
+from statemaint.cli import tables
+from statemaint.cli.options import as_json, uri
+from statemaint.cli.output import Json, print_result
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.model.ids import StoreId
+from statemaint.report.to_json import id_json
+from statemaint.storage import open_storage
+
+
+@click.command("digest")
+@uri
+@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@as_json
+def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
+    """Print row count and order-free digest of each store's state at a version.
+
+    Digests are keyed by the query's id: compare those of copies of one checkpoint, not of two
+    queries.
+    """
+    at, digests = digest_stores(open_storage(uri), version=version)
+    shown = digest_json(at, digests)
+    print_result(shown, as_json=as_json, table=lambda: _print_table(at, digests))
+
+
+def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
+    """Returns what `digest --json` prints."""
+    stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
+    return {"version": version, "stores": stores}
+
+
+def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
+    table = tables.new_table("store", "version", "rows", "digest")
+    for store, one in digests:
+        table.add_row(escape(str(store)), str(version), str(one.rows), one.digest)
+    tables.new_console().print(table)

@@ -1,0 +1,46 @@
+"""How a verb prints its result and ends: results on stdout, findings on stderr, an exit code."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from statemaint.errors import CheckpointError, Superseded
+from statemaint.model.findings import Finding, FindingCode, damaged
+
+Json = dict[str, Any]
+
+MOST_LINES = 20
+
+
+def print_result(document: Json, *, as_json: bool, table: Callable[[], None]) -> None:
+    """Prints a result, as one JSON document or as a table."""
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        table()
+
+
+def print_findings(findings: tuple[Finding, ...]) -> None:
+    """Prints findings on stderr, a line each; a storage that fails has one for all its stores."""
+    by_code: dict[FindingCode, list[str]] = {}
+    for finding in findings:
+        if finding.code is not FindingCode.ORPHAN_FILE:
+            by_code.setdefault(finding.code, []).append(finding.detail)
+    for code, details in by_code.items():
+        shown = details[: 1 if code is FindingCode.STORAGE_FAILED else MOST_LINES]
+        if more := len(details) - len(shown):
+            shown[-1] += f" (and {more} more; --json lists them)"
+        for detail in shown:
+            click.echo(f"{code}: {detail}", err=True)
+
+
+def end_with(findings: tuple[Finding, ...]) -> NoReturn:
+    """Prints findings, and ends the program with the exit code that they call for."""
+    print_findings(findings)
+    if damaged(findings):
+        sys.exit(CheckpointError.exit_code)
+    moved_on = any(finding.code is FindingCode.SUPERSEDED for finding in findings)
+    sys.exit(Superseded.exit_code if moved_on else 0)

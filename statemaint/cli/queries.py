@@ -1,0 +1,37 @@
+"""`queries`: the file that the DAGs of Airflow are made of."""
+
+from collections.abc import Mapping
+
+import click
+from rich.markup import escape
+
+from statemaint.cli import tables
+from statemaint.cli.options import as_json
+from statemaint.cli.output import print_result
+from statemaint.queries import load_queries
+
+
+@click.command("queries")
+@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("what", type=click.Choice(["validate", "list"]))
+@as_json
+def queries_verb(config: str, what: str, *, as_json: bool) -> None:
+    """Validate the file of queries that Airflow's DAGs are made of, or list them."""
+    queries = load_queries(config).queries
+    listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
+    shown = {"valid": True, "queries": listed}
+    print_result(
+        shown, as_json=as_json, table=lambda: _print_table(config, listed, full=what == "list")
+    )
+
+
+def _print_table(config: str, listed: Mapping[str, str], *, full: bool) -> None:
+    """Prints a valid file of queries: how many, or each."""
+    console = tables.new_console()
+    if not full:
+        console.print(f"{escape(config)}: valid, {len(listed)} queries")
+        return
+    table = tables.new_table("query", "checkpoint")
+    for name, checkpoint in listed.items():
+        table.add_row(escape(name), escape(checkpoint))
+    console.print(table)

@@ -1,0 +1,76 @@
+"""How a plan of `repair` or `rollback` is printed, and what came of it; `apply` does so too."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import NoReturn
+
+import click
+from rich.filesize import decimal
+
+from statemaint.cli.output import MOST_LINES
+from statemaint.errors import CheckpointError
+from statemaint.model.findings import damaged
+from statemaint.plan import Cure, Mend, Proof, Remove, WriteSnapshot
+from statemaint.recover import Mended
+from statemaint.report.mend_json import mend_json, mended_json
+
+
+def end_with_plan(plan: Mend, trash_for: float, *, as_json: bool) -> NoReturn:
+    """Prints a plan that was not carried out, and ends the program."""
+    if as_json:
+        click.echo(json.dumps({**mend_json(plan), "trash_for": trash_for}, indent=2))
+    else:
+        click.echo("\n".join(_lines(plan)))
+        if plan.steps:
+            click.echo("nothing was written; give --apply to do it", err=True)
+    _end_with(plan)
+
+
+def end_with_result(done: Mended, *, as_json: bool) -> NoReturn:
+    """Prints what was carried out, and ends the program."""
+    if as_json:
+        document = mended_json(done.run, done.plan, done.removed, done.written)
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan)))
+    _end_with(done.plan)
+
+
+def _end_with(plan: Mend) -> NoReturn:
+    for reason in plan.unmended[:MOST_LINES]:
+        click.echo(reason, err=True)
+    for finding in [one for one in plan.findings if one.damage][:MOST_LINES]:
+        click.echo(f"{finding.code}: {finding.detail}", err=True)
+    sys.exit(CheckpointError.exit_code if damaged(plan.findings) else 0)
+
+
+def _result_lines(done: Mended) -> Iterator[str]:
+    size = decimal(sum(one.entry.size for one in done.removed))
+    yield f"moved     {len(done.removed)} files ({size}) to the trash of run {done.run}"
+    yield f"written   {len(done.written)} snapshots, each read back and equal"
+    yield f"undo      statemaint undo {done.plan.root} {done.run}"
+
+
+def _lines(plan: Mend) -> Iterator[str]:
+    if not plan.steps:
+        yield f"{plan.verb}: nothing to do"
+        return
+    yield from (_step_line(step) for step in plan.steps)
+    yield from (_proof_line(cure, cure.proof) for cure in plan.cures if cure.proof)
+    yield f"checked   {plan.versions_checked} versions of stores, read without what goes"
+
+
+def _step_line(step: Remove | WriteSnapshot) -> str:
+    if isinstance(step, Remove):
+        return f"remove    {step.path}  ({step.reason}, {decimal(step.entry.size)})"
+    files = len(step.chain.paths)
+    return f"write     {step.path}  (version {step.version} from {files} files)"
+
+
+def _proof_line(cure: Cure, proof: Proof) -> str:
+    without = "without them" if cure.removes else "by the log"
+    return (
+        f"proof     {cure.store}: version {cure.version} {without} has {proof.rows} rows, "
+        f"digest {proof.digest}"
+    )

@@ -1,0 +1,80 @@
+"""`runs`: the runs that changed a checkpoint."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+from rich.filesize import decimal
+from rich.markup import escape
+
+from statemaint.cli import tables
+from statemaint.cli.options import as_json, uri
+from statemaint.cli.output import Json, print_result
+from statemaint.maintain import Run, list_runs
+from statemaint.storage import open_storage
+
+
+@click.command("runs")
+@uri
+@as_json
+def runs_verb(uri: str, *, as_json: bool) -> None:
+    """List the runs that changed a checkpoint, the newest first, and which were undone.
+
+    An undo is a run as well. The column `undo` says whether a run can be undone (yes or no), was
+    undone (done, or partly where files stay in the trash), or is an undo itself. The lines below
+    the table say when a run was undone, and by which run.
+    """
+    runs = list_runs(open_storage(uri))
+    print_result(runs_json(runs), as_json=as_json, table=lambda: _print_table(runs))
+
+
+def runs_json(runs: Iterable[Run]) -> Json:
+    """Returns what `runs --json` prints."""
+    return {"runs": [asdict(run) for run in runs]}
+
+
+def _print_table(runs: Sequence[Run]) -> None:
+    """Prints runs, a line each, and below them when each was undone by which."""
+    console = tables.new_console()
+    table = tables.new_table(
+        "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
+    )
+    for run in runs:
+        table.add_row(*_run_cells(run))
+    console.print(table)
+    for run in runs:
+        for line in _undone_lines(run):
+            console.print(escape(line), soft_wrap=True)
+
+
+def _undone_lines(run: Run) -> Iterator[str]:
+    for one in reversed(run.undone):
+        files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
+        yield f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
+
+
+def _run_cells(run: Run) -> tuple[str, ...]:
+    return (
+        escape(run.run),
+        _time(run.started),
+        f"{run.seconds:.1f}",
+        str(run.snapshots_written),
+        str(run.files_deleted),
+        decimal(run.bytes_deleted),
+        str(run.exit_code),
+        _undo_cell(run),
+    )
+
+
+def _undo_cell(run: Run) -> str:
+    """Returns whether a run can be undone, was undone, or is an undo itself."""
+    if run.undo_of is not None:
+        return "is one"
+    if run.undone:
+        return "partly" if run.in_trash else "done"
+    return "yes" if run.in_trash else "no"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,96 @@
+"""`show`: rows of state at a version."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import click
+
+from statemaint.cli import rows
+from statemaint.cli.options import as_json, family_flags, key_flag, uri
+from statemaint.cli.output import Json, print_result
+from statemaint.report.to_json import id_json
+from statemaint.state import StateRow, select_state
+
+
+@click.command("show")
+@uri
+@family_flags
+@click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@key_flag
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many rows.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@as_json
+def show_verb(
+    uri: str,
+    *,
+    key: str | None,
+    limit: int | None,
+    as_csv: bool,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    """Print the rows of state at a version, decoded with the schema that the query wrote.
+
+    Key and value come apart, under the names that the state is stored with. Times are UTC.
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json cannot be had at once")
+    found = select_state(uri, **where)
+    selected = islice(_with_key(found.rows(), key), limit)
+    if as_csv:
+        _print_csv(selected)
+        return
+    shown = list(selected)
+    document = {"version": found.version, "rows": [row_json(one) for one in shown]}
+    print_result(document, as_json=as_json, table=lambda: _print_table(found.version, shown))
+
+
+def row_json(row: StateRow) -> Json:
+    """Returns one of the rows that `show --json` prints."""
+    return {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
+
+
+def _with_key(found: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
+    """Yields the rows that have a column in their key, at any depth, that reads like the text."""
+    return (row for row in found if text is None or rows.reads(row.key, text))
+
+
+def _print_table(version: int, found: Iterable[StateRow]) -> None:
+    """Prints rows of state, a table for each kind of row."""
+    rows.print_rows(((row, _columns(row)) for row in found), f"at version {version}")
+
+
+def _columns(row: StateRow) -> dict[str, Any]:
+    """Returns a row in columns: its partition, `key.NAME`, and `value.NAME` or all of a list."""
+    key = {f"key.{name}": value for name, value in row.key.items()}
+    if isinstance(row.value, list):
+        return {"partition": row.store.partition, **key, "value": row.value}
+    value = {f"value.{name}": value for name, value in row.value.items()}
+    return {"partition": row.store.partition, **key, **value}
+
+
+def _print_csv(found: Iterable[StateRow]) -> None:
+    """Prints rows with a heading; what is nested is JSON, and null is nothing.
+
+    Columns that only some of the rows have are empty in the others.
+    """
+    lines = [
+        {"operator": row.store.operator, "store": row.store.store, "family": row.family,
+         **{name: _plain(value) for name, value in _columns(row).items()}}
+        for row in found
+    ]  # fmt: skip
+    names = dict.fromkeys(name for line in lines for name in line)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
+    if lines:
+        writer.writeheader()
+    writer.writerows(lines)
+    click.echo(text.getvalue(), nl=False)
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list | bool) else value

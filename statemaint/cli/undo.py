@@ -1,0 +1,66 @@
+"""`undo`: what a run deleted comes back from its trash."""
+
+import sys
+from collections.abc import Mapping
+from itertools import islice
+
+import click
+from rich.filesize import decimal
+from rich.markup import escape
+
+from statemaint.cli import tables
+from statemaint.cli.options import as_json, uri
+from statemaint.cli.output import MOST_LINES, Json, print_result
+from statemaint.errors import CheckpointError
+from statemaint.maintain import Undone, undo
+from statemaint.storage import open_storage
+
+
+@click.command("undo")
+@uri
+@click.argument("run", metavar="RUN")
+@as_json
+def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
+    """Bring back what a run moved to the trash, as far as it still fits.
+
+    RUN is an id that `statemaint runs` lists. Runs of `maintain` can be undone only with
+    --trash-for. A file stays in the trash when its store's log was written again at or below its
+    version, or another file is in its place; each is reported with the reason, and the exit code
+    is 3. A rollback comes back as a whole, and is refused (exit code 2) once the query has gone on.
+    The next `maintain` deletes the same files again unless it is told to retain more.
+    """
+    undone = undo(open_storage(uri), run)
+    print_result(undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
+    _print_reasons(undone.left)
+    sys.exit(CheckpointError.exit_code if undone.left else 0)
+
+
+def undo_json(undone: Undone) -> Json:
+    """Returns what `undo --json` prints."""
+    return {
+        "run": undone.run,
+        "undo": undone.undo,
+        "files": undone.files,
+        "bytes": undone.bytes,
+        "left": list(undone.left),
+        "reasons": dict(undone.left),
+    }
+
+
+def _print_reasons(left: Mapping[str, str]) -> None:
+    """Prints on stderr why files stay in the trash."""
+    for path, reason in islice(left.items(), MOST_LINES):
+        click.echo(f"{path} stays in the trash: {reason}", err=True)
+    if len(left) > MOST_LINES:
+        click.echo(f"and {len(left) - MOST_LINES} more; --json lists them", err=True)
+
+
+def _print_table(undone: Undone) -> None:
+    files = "file" if undone.files == 1 else "files"
+    console = tables.new_console()
+    console.print(f"brought back {undone.files} {files} of run {escape(undone.run)}")
+    console.print(f"             {decimal(undone.bytes)}; the next maintain deletes them again")
+    console.print("             unless it is told to retain more")
+    if undone.left:
+        stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
+        console.print(f"{stay} in the trash")

@@ -1,0 +1,55 @@
+"""`verify`: a look over every file that a retained version needs."""
+
+import click
+
+from statemaint.audit import Verification, verify
+from statemaint.cli import tables
+from statemaint.cli.options import Share, as_json, uri
+from statemaint.cli.output import Json, end_with, print_result
+from statemaint.model.findings import Finding, damaged
+from statemaint.report.to_json import findings_json
+from statemaint.storage import open_storage
+
+
+@click.command("verify")
+@uri
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Decode every file, compare every snapshot, look at every row of the newest version.",
+)
+@click.option(
+    "--sample",
+    type=Share(),
+    metavar="N/T",
+    help="Only the N-th of T shares of the partitions; T runs see them all.",
+)
+@as_json
+def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json: bool) -> None:
+    """Look over every file that a retained version of any store needs.
+
+    Of each file only the beginning and the end are read, and snapshots are believed that an
+    attestation covers. What changed inside a file is found by --deep.
+    """
+    found = verify(open_storage(uri), deep=deep, sample=sample)
+    shown = verify_json(found.versions_checked, found.findings)
+    print_result(shown, as_json=as_json, table=lambda: _print_table(found))
+    end_with(found.findings)
+
+
+def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
+    """Returns what `verify --json` prints."""
+    return {
+        "healthy": not damaged(findings),
+        "versions_checked": checked,
+        "findings": findings_json(findings),
+    }
+
+
+def _print_table(found: Verification) -> None:
+    """Prints a verification in one line; the findings follow on stderr."""
+    stores = len(found.checkpoint.stores)
+    word = "healthy" if found.healthy else "DAMAGED"
+    tables.new_console().print(
+        f"{word}: {found.versions_checked} versions of {stores} stores checked"
+    )
