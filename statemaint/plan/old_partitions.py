@@ -6,7 +6,8 @@ from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFi
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import version_of
 from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, StorePlan
-from statemaint.plan.store import Window, halt
+from statemaint.plan.store import halt
+from statemaint.plan.window import Window
 
 Versioned = Delta | Snapshot | SharedFile | SideFile | TempFile
 
