@@ -6,6 +6,7 @@ store whose partition is in use.
 
 from dataclasses import dataclass
 from enum import Enum, unique
+from typing import assert_never
 
 from statemaint.plan.actions import DeleteReason, KeepReason
 
@@ -189,6 +190,8 @@ def fate(file: Traits) -> Fate:
             return _of_temp(file)
         case UnknownTraits():
             return KeepReason.UNKNOWN
+        case _:
+            assert_never(file)
 
 
 def _of_state(file: StateTraits) -> Fate:
@@ -244,6 +247,8 @@ def _of_checksum(file: ChecksumTraits) -> Fate:
             return DeleteReason.ORPHAN_SIDE
         case Owner.MISSING:
             return file.guard or DeleteReason.ORPHAN_SIDE
+        case _:
+            assert_never(file.owner)
 
 
 def _of_temp(file: TempTraits) -> Fate:

@@ -1,6 +1,5 @@
 """What becomes of partitions that a repartition has left behind. Pure."""
 
-from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
 from statemaint.model.findings import Finding, damaged
@@ -31,7 +30,7 @@ def decide_old(
     for file in store.files:
         if isinstance(file, UnknownFile):
             kept.append(Kept(file.entry, KeepReason.UNKNOWN))
-        elif keeps or not _old(file.entry, window):
+        elif keeps or not window.is_older(file.entry, window.policy.orphan_age):
             kept.append(Kept(file.entry, keeps or KeepReason.YOUNG))
         else:
             deletes.append(_delete(store, file))
@@ -46,10 +45,6 @@ def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReaso
     asked = any(checkpoint.asks(store.id, version_of(one)) for one in checkpoint.batches)
     needed = asked or newest >= window.floor or not window.policy.verify
     return KeepReason.OLD_PARTITION if needed else None
-
-
-def _old(entry: Entry, window: Window) -> bool:
-    return entry.modified is not None and window.now - entry.modified >= window.policy.orphan_age
 
 
 def _delete(store: Store, file: Versioned) -> Delete:

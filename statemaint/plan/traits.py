@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Rocks
@@ -53,6 +54,8 @@ def traits_of(facts: Facts, boundary: Boundary, file: OwnFile) -> Traits:
             return TempTraits(above, facts.window.guard(file.entry))
         case Delta() | Snapshot():
             return _state_traits(facts, boundary, file)
+        case _:
+            assert_never(file)
 
 
 # -- what versions are loaded from
