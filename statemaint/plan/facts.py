@@ -30,7 +30,7 @@ class Facts:
             attempts count.
         uploading: whether an executor may hold a snapshot that it has not uploaded yet.
         loaded_from: the version from which on an executor may have begun with a zip; `None` where
-            no executor reads zips again after it began.
+            none holds tables back: the store has no zips, or every batch uploads its own.
     """
 
     store: Store

@@ -1,7 +1,7 @@
 """The truth table of deletion: from a few traits of a file to the reason why it stays or goes.
 
-`statemaint.plan.traits` finds the traits of each file. Nothing else decides what is deleted from a
-store whose partition is in use.
+`statemaint.plan.traits` finds the traits of each file. A file that the table keeps is never
+deleted. A file that it deletes may still have to wait: a run has a limit.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What becomes of partitions that a repartition has left behind. Pure."""
+"""The decision for a partition that a repartition has left behind. Pure."""
 
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
@@ -19,9 +19,10 @@ def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
 def decide_old(
     store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
 ) -> StorePlan:
-    """Returns what happens in such a partition: all of it stays until nobody can ask for it.
+    """Returns what happens in such a partition: all of it stays while a restart may ask for it.
 
-    That is once no batch in the commit log has it, and its newest version lies below the floor.
+    None does once no batch in the commit log has the partition, and its newest version lies below
+    the floor.
     """
     if damaged(findings):
         return halt(store, findings)
