@@ -1,85 +1,91 @@
-"""What has to be compared before anything else happens in a store, and what is in doubt. Pure."""
+"""Which snapshots are read and compared with the log before a store relies on them (S6). Pure."""
 
 from collections.abc import Collection, Iterator
 
-from statemaint.model.chain import Versions
-from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.plan.actions import Attest, AttestReason, WriteSnapshot
-from statemaint.plan.staleness import Judgement, doubts_of
+from statemaint.plan.boundary import Boundary
+from statemaint.plan.facts import Facts
+from statemaint.plan.staleness import Suspect
 
 
-def in_doubt(store: Store, judgement: Judgement) -> Iterator[int]:
-    """Yields the versions of which nothing tells whether the log gives what they were.
+def comparisons(facts: Facts, writes: Collection[WriteSnapshot]) -> Iterator[Attest]:
+    """Yields the comparisons that come before every other action.
 
-    Nothing is made of them, and nothing below them goes, before the log has moved past them.
+    First those of snapshots whose log was replaced: either of the two may be wrong. Then those of
+    snapshots of ours that a run left without a proof, where a new snapshot would be folded past
+    them or a restart would begin with them.
     """
-    for proof, replaced in doubts_of(store):
-        if proof.files:
-            yield from range(replaced[0].version, proof.version)
-    for one in judgement.disputed:
-        if one.doubts:
-            yield from range(one.doubts[0], one.snapshot.version)
+    yield from (_of_disputed(facts, one) for one in facts.judgement.disputed)
+    disputed = {one.path for one in facts.judgement.disputed}
+    for snapshot in _unproved(facts):
+        if snapshot.entry.path not in disputed:
+            yield from _of_unproved(facts, snapshot, writes)
 
 
-def comparisons(
-    store: Store,
-    judgement: Judgement,
-    versions: Versions,
-    writes: Collection[WriteSnapshot],
-    proved: Collection[int],
-    retained: tuple[int, int] | None,
-) -> Iterator[Attest]:
-    """Yields the comparisons that come first: the log is in doubt, or a snapshot of ours may be.
+def _of_disputed(facts: Facts, one: Suspect) -> Attest:
+    doubts = tuple(facts.versions.deltas[version].entry for version in one.doubts)
+    reason = AttestReason.LOG_REPLACED
+    return Attest(facts.store.id, one.snapshot, one.instead, reason, doubts, one.why)
 
-    Args:
-        store: what is there.
-        judgement: what became of its proofs.
-        versions: its files without stale snapshots.
-        writes: the snapshots that are to be written.
-        proved: the versions of snapshots whose proofs count.
-        retained: the first and the last version that a restart could ask for, where what it would
-            begin with is to be compared once.
+
+def _unproved(facts: Facts) -> Iterator[Snapshot]:
+    """Yields the snapshots of ours without a proof, the lowest first.
+
+    The run that wrote them was killed, or found that what it had written is wrong.
     """
-    for one in judgement.disputed:
-        doubts = tuple(versions.deltas[version].entry for version in one.doubts)
-        reason = AttestReason.LOG_REPLACED
-        yield Attest(store.id, one.snapshot, one.instead, reason, doubts, one.why)
-    disputed = {one.path for one in judgement.disputed}
-    for snapshot in _unproved(store, versions, proved):
-        over = _passed_over(snapshot, writes)
-        asked = retained is not None and _is_asked_for(store, versions, snapshot, *retained)
-        if snapshot.entry.path not in disputed and (over or asked):
-            against = versions.from_log(snapshot.version, proved=proved)
-            if over or against:
-                yield Attest(store.id, snapshot, against, AttestReason.NEVER_PROVED)
-
-
-def _unproved(store: Store, versions: Versions, proved: Collection[int]) -> Iterator[Snapshot]:
-    """Yields the snapshots of ours that a run has left without a proof.
-
-    It was killed, or found that what it had written is wrong.
-    """
-    ours = store.rocks.ours if store.rocks else store.written
-    for version, snapshot in sorted(versions.snapshots.items()):
-        if version not in proved and snapshot.entry.path in ours:
+    rocks = facts.store.rocks
+    ours = rocks.ours if rocks else facts.store.written
+    for version, snapshot in sorted(facts.versions.snapshots.items()):
+        if version not in facts.proved and snapshot.entry.path in ours:
             yield snapshot
 
 
-def _is_asked_for(
-    store: Store, versions: Versions, snapshot: Snapshot, required: int, target: int
-) -> bool:
-    """Returns whether a restart may begin with a snapshot; only those that are surely ours count.
+def _of_unproved(
+    facts: Facts, snapshot: Snapshot, writes: Collection[WriteSnapshot]
+) -> Iterator[Attest]:
+    """Yields the comparison of an unproved snapshot of ours where one is due.
 
-    What lay there when we first wrote counts as ours as well, and may be a dozen of an executor's;
-    of these it is the newest alone.
+    Where nothing is left to compare it with, only a fold that leads past it makes it worth reading.
     """
-    lowest, newest = versions.base(required), versions.base(target)
-    first = lowest.version if lowest else 0
-    sure = snapshot == newest or store.rocks is not None or snapshot.version >= (store.since or 0)
-    return sure and first <= snapshot.version <= target
+    over = _passed_over(snapshot, writes)
+    if over or _begins_restart(facts, snapshot):
+        against = facts.versions.from_log(snapshot.version, proved=facts.proved)
+        if over or against:
+            yield Attest(facts.store.id, snapshot, against, AttestReason.NEVER_PROVED)
 
 
 def _passed_over(snapshot: Snapshot, writes: Collection[WriteSnapshot]) -> bool:
-    """Returns whether a fold leads past a snapshot: the last that tells if the log was changed."""
+    """Returns whether a fold leads past a snapshot: the last witness of a change to the log."""
     return any(one.chain.start < snapshot.version < one.version for one in writes)
+
+
+def _begins_restart(facts: Facts, snapshot: Snapshot) -> bool:
+    """Returns whether a restart may begin with a snapshot that is certainly ours.
+
+    What lay in an HDFS-backed store when we first wrote there counts as ours as well, and may be
+    a dozen snapshots by executors. Of these only the newest is compared.
+    """
+    window, versions, store = facts.window, facts.versions, facts.store
+    if not window.policy.verify:
+        return False
+    lowest, newest = versions.base(window.required), versions.base(window.target)
+    first = lowest.version if lowest else 0
+    certain = store.rocks is not None or snapshot.version >= (store.since or 0)
+    return (certain or snapshot == newest) and first <= snapshot.version <= window.target
+
+
+def base_proof(
+    facts: Facts, boundary: Boundary, planned: Collection[WriteSnapshot | Attest]
+) -> tuple[Attest, ...]:
+    """Returns the comparison of the base that deletions rely on.
+
+    There is none where the base is proved, or where one of the planned actions proves it.
+    """
+    base = boundary.base
+    paths = {one.path for one in planned}
+    if base is None or base.entry.path in paths or base.version in facts.proved:
+        return ()
+    against = facts.versions.from_log(base.version, proved=facts.proved)
+    edited = {one.path: one.replaced for one in facts.judgement.edited}
+    return (Attest(facts.store.id, base, against, doubts=edited.get(base.entry.path, ())),)

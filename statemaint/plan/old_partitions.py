@@ -1,12 +1,12 @@
-"""What becomes of partitions that a repartition has left behind. Pure."""
+"""The decision for a partition that a repartition has left behind. Pure."""
 
-from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import version_of
 from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, StorePlan
-from statemaint.plan.store import Window, halt
+from statemaint.plan.store import halt
+from statemaint.plan.window import Window
 
 Versioned = Delta | Snapshot | SharedFile | SideFile | TempFile
 
@@ -19,9 +19,10 @@ def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
 def decide_old(
     store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
 ) -> StorePlan:
-    """Returns what happens in such a partition: all of it stays until nobody can ask for it.
+    """Returns what happens in such a partition: all of it stays while a restart may ask for it.
 
-    That is once no batch in the commit log has it, and its newest version lies below the floor.
+    None does once no batch in the commit log has the partition, and its newest version lies below
+    the floor.
     """
     if damaged(findings):
         return halt(store, findings)
@@ -30,7 +31,7 @@ def decide_old(
     for file in store.files:
         if isinstance(file, UnknownFile):
             kept.append(Kept(file.entry, KeepReason.UNKNOWN))
-        elif keeps or not _old(file.entry, window):
+        elif keeps or not window.is_older(file.entry, window.policy.orphan_age):
             kept.append(Kept(file.entry, keeps or KeepReason.YOUNG))
         else:
             deletes.append(_delete(store, file))
@@ -45,10 +46,6 @@ def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReaso
     asked = any(checkpoint.asks(store.id, version_of(one)) for one in checkpoint.batches)
     needed = asked or newest >= window.floor or not window.policy.verify
     return KeepReason.OLD_PARTITION if needed else None
-
-
-def _old(entry: Entry, window: Window) -> bool:
-    return entry.modified is not None and window.now - entry.modified >= window.policy.orphan_age
 
 
 def _delete(store: Store, file: Versioned) -> Delete:

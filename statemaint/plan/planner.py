@@ -26,7 +26,8 @@ from statemaint.plan.findings.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
 from statemaint.plan.recovery.cures import has_families
 from statemaint.plan.staleness import judge
-from statemaint.plan.store import Window, decide, halt
+from statemaint.plan.store import decide, halt
+from statemaint.plan.window import Window
 
 _STATE = "spark.sql.streaming.stateStore"
 # Clocks that are further apart make ages meaningless (S19).
@@ -128,7 +129,15 @@ def _window(
         return None
     forced = frozenset(one.id for one in checkpoint.operators if has_families(one))
     return Window(
-        floor, required, target, now, request.force_snapshot, policy, newest, skewed, forced
+        floor=floor,
+        required=required,
+        target=target,
+        newest=newest,
+        now=now,
+        policy=policy,
+        force_snapshot=request.force_snapshot,
+        skewed=skewed,
+        forced=forced,
     )
 
 

@@ -1,34 +1,39 @@
-"""What may go of the files that snapshots of RocksDB share, and when executors forbid it (S9).
+"""What executors may still need of the files that snapshots of RocksDB share (S9).
 
-An executor keeps its database on local disk and uploads a snapshot of it now and then: what is new
-since the last one, and a zip that also names tables which it had loaded or uploaded before. Until
-then nobody else knows that it needs those. Whoever deletes them meanwhile spoils the zip that is
-about to come (SPARK-55892 was that, among executors). So while executors upload snapshots, neither
-a zip nor a table goes, whatever refers to it; they clean up after themselves.
+An executor keeps its database on local disk and uploads a snapshot of it now and then: the tables
+that are new since its last one, and a zip that also names tables which it had loaded or uploaded
+before. Until that zip is in storage, nothing in the checkpoint shows that it needs those. If they
+are deleted meanwhile, the zip cannot be loaded (SPARK-55892 was that, among executors). So while
+executors upload snapshots, no zip and no table is deleted, whichever snapshots refer to it;
+executors clean up after themselves.
 """
 
-from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Rocks, Store
+from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.uploads import Uploads
-from statemaint.plan.actions import DeleteReason, KeepReason, WriteSnapshot
 from statemaint.plan.uploads import observed
 
-# Executors snapshot every ten versions unless they are told otherwise; twice that without one is
-# silence. Where their own zips lie further apart, so must the silence be longer.
+# Executors snapshot every ten versions by default; twice that without a zip of theirs is silence.
+# Where their zips lie further apart, the silence has to be longer.
 _LEAST_QUIET = 20
-
-Fate = KeepReason | DeleteReason
 
 
 def executors_upload(store: Store, required: int, target: int) -> bool:
-    """Tells whether an executor may hold a snapshot that it has not uploaded yet.
+    """Returns whether an executor may hold a snapshot that it has not uploaded yet.
 
-    Nothing is known of executors before we have seen them for a while. Without changelogs there is
-    no such snapshot: each batch uploads its own before it ends.
+        version     30       40       50                              70
+        theirs      30.zip   40.zip   50.zip
+                             |- gap -||------- quiet window ---------|
+        the answer  yes ........................................ yes | no
+
+    The quiet window is 20 versions, or twice the widest gap that executors ever left between two
+    of their zips. It begins again with each zip of theirs, and with our first look at the store:
+    what they did before is unknown.
+
+    Where every batch uploads its own zip before it ends, no executor holds one back.
     """
     if store.rocks is None or store.snapshot_per_batch(required, target):
         return False
@@ -40,42 +45,78 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
 
 
 def settled(store: Store, target: int) -> int:
-    """Returns the version below which no executor has begun with any zip, if it has not ended.
+    """Returns the version below which no running executor has begun with any zip; 0 if unknown.
 
-    Silence is no proof: a query that is restarted may begin to upload. What it uploads first names
-    tables of the newest zip that it found, and that is never older than one that we had proved
-    before so many versions.
+        version     10       40     45                              65
+        zips        10.zip   40.zip
+                                    a run proves 40.zip             target
+                                    |------- quiet window ---------|
+
+        executor A  began with 10.zip before 45: by 65 it has uploaded a zip, or ended
+        executor B  began after 45: with 40.zip, or a newer one
+
+    Here the answer is 40: no zip that is still to come names tables of a zip below it. Silence
+    alone does not tell this. A query that is restarted may upload again, and its first zip names
+    tables of the newest zip that it found, however long executors were silent before.
     """
-    quiet, listed = _quiet(observed(store)), {file.entry.path: file.entry for file in store.files}
-    proved = (one for one in store.attestations if one.path in listed)
+    quiet = _quiet(observed(store))
+    listed = {file.entry.path: file.entry for file in store.files}
     return max(
         (
-            one.version
-            for one in proved
-            if one.covers(listed[one.path])
-            and one.target is not None
-            and target - one.target >= quiet
+            proof.version
+            for proof in store.attestations
+            if proof.path in listed
+            and proof.covers(listed[proof.path])
+            and proof.target is not None
+            and target - proof.target >= quiet
         ),
         default=0,
     )
 
 
 def _quiet(uploads: Uploads) -> int:
-    # The time since their last one is no gap yet: silence would have to last longer than itself.
+    """Returns for how many versions executors must be silent before they count as silent.
+
+    The versions since their newest zip are no gap: the silence would have to last longer than
+    itself.
+    """
     return max(_LEAST_QUIET, 2 * uploads.widest_gap)
 
 
 def may_share(store: Store, chain: Chain) -> bool:
     """Returns whether a new zip may name tables of its base, whatever executors clean up.
 
-    `RocksDBFileManager.deleteOldVersions` lists the zips, and deletes tables that only zips below
-    the oldest one that it keeps refer to, however long after. It never saw the new zip. It keeps
-    the newest one that it saw; so the tables of that one, whichever it was, are safe, and what a
-    later newest zip shares with it.
+        version      40           50            60
+        zips         40.zip       50.zip        60.zip, ours
+                     a clean-up lists 40 and 50
+                     it keeps the newest that it listed, 50, with its tables
+                     it deletes tables of 40.zip, however long after, and never saw 60.zip
+
+    So 60.zip may name tables of 50.zip, the newest when it is written, and of no other. Mirrors
+    `RocksDBFileManager.deleteOldVersions`.
     """
     zips = (file.version for file in store.files if isinstance(file, Snapshot))
     newest = max(zips, default=0)
     return store.rocks is not None and chain.base is not None and chain.start == newest
+
+
+@dataclass(frozen=True, slots=True)
+class _Zips:
+    """The zips of a store by version, and how many versions Spark's clean-up retains of them."""
+
+    all: frozenset[int]
+    theirs: frozenset[int]
+    retained: int
+
+    @property
+    def kept(self) -> int:
+        """Returns the version of a zip that Spark does not delete as long as we write nothing.
+
+        It is the oldest that a clean-up of now keeps, or, where it is newer, the one that their
+        newest was made on.
+        """
+        oldest = _oldest_kept(self.all, max(self.all), self.retained)
+        return max(_begun(self.all, max(self.theirs)), oldest)
 
 
 def overtakes(
@@ -88,16 +129,19 @@ def overtakes(
 ) -> bool:
     """Returns whether a new zip could make Spark delete what an executor's next one refers to.
 
-    `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. It keeps the newest
-    one that lies as far below the newest of all as versions are retained, and deletes those below,
-    with their tables. An executor's next zip refers to tables of the one it last loaded or
-    uploaded, and before SPARK-55892 was fixed nothing checks that they are still there. Until it
-    comes, a new executor of the same partition may upload as well, and move the window on; where
-    many versions are retained the late one comes long before that matters.
+    `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. Of those that lie as
+    far below the newest zip as versions are retained it keeps the newest, and deletes the others,
+    with their tables. With five retained versions, once an executor has uploaded 64.zip:
 
-    Where there is any zip to delete, tables go as well that no zip names and that are older than
-    all that one names: those of an executor whose zip another one uploaded again. So the lowest zip
-    is never ours.
+        version        50        57        60        64        64 - 5 + 1 = 60
+        theirs         50.zip    57.zip              64.zip
+        without ours   deleted   kept                kept
+        with 60.zip    deleted   deleted   kept      kept
+
+    The executor that uploaded 57.zip goes on from it: its next zip names tables of 57.zip, and
+    before SPARK-55892 was fixed nothing checks that these are still there. Until that zip comes,
+    another executor of the partition may upload 64.zip. Where many versions are retained the late
+    zip comes long before that matters.
 
     Args:
         store: the store.
@@ -109,28 +153,59 @@ def overtakes(
     """
     if store.rocks is None or store.snapshot_per_batch(required, newest):
         return False
-    found = [one for one in store.files if isinstance(one, Snapshot)]
-    zips = {one.version for one in found}
-    theirs = {one.version for one in found if one.entry.path not in store.rocks.ours}
-    quiet, retained = _quiet(observed(store)), newest - required
-    if not theirs or newest - max(theirs) >= quiet:
+    zips, quiet = _zips_of(store, newest - required), _quiet(observed(store))
+    if not zips.theirs or newest - max(zips.theirs) >= quiet:
         return False
-    kept = max(_begun(zips, max(theirs)), _kept(zips, max(zips), retained))
-    if version < kept and not any(one < kept for one in zips):
-        return True
-    later = {*zips, version, target, newest}  # the target and the newest may get a zip as well
-    if _kept(later, max(later), retained) > kept:
-        return True
-    return any(
-        _kept(theirs, now, retained) <= held < _kept({*zips, version}, now, retained)
-        for now in range(newest, newest + _LEAST_QUIET)
-        for one in theirs
-        for held in (one, _begun(zips, one))
-        if now - one < quiet and not (one == 1 and store.id.operator in forced)
+    planned = zips.all | {version, target, newest}  # the last two may get a zip as well
+    return (
+        _is_lowest(zips, version)
+        or _oldest_kept(planned, max(planned), zips.retained) > zips.kept
+        or any(
+            _takes_the_place(zips, version, now, _last_uploads(store, zips, now - quiet, forced))
+            for now in range(newest, newest + _LEAST_QUIET)
+        )
     )
 
 
-def _begun(zips: set[int], uploaded: int) -> int:
+def _zips_of(store: Store, retained: int) -> _Zips:
+    ours = store.rocks.ours if store.rocks else frozenset()
+    found = [one for one in store.files if isinstance(one, Snapshot)]
+    theirs = (one.version for one in found if one.entry.path not in ours)
+    return _Zips(frozenset(one.version for one in found), frozenset(theirs), retained)
+
+
+def _is_lowest(zips: _Zips, version: int) -> bool:
+    """Returns whether a new zip would be the only one that a clean-up has to delete.
+
+    With any zip it also deletes the tables that no zip names and that are older than all that one
+    names: those of an executor whose zip another one uploaded again. So the lowest zip is never
+    ours.
+    """
+    return version < zips.kept and not any(one < zips.kept for one in zips.all)
+
+
+def _last_uploads(store: Store, zips: _Zips, silent: int, forced: frozenset[int]) -> frozenset[int]:
+    """Returns the versions of their zips that are no silence yet, and not forced by a batch."""
+    not_counted = {1} if store.id.operator in forced else set()
+    return frozenset(one for one in zips.theirs - not_counted if one > silent)
+
+
+def _takes_the_place(zips: _Zips, version: int, now: int, uploaded: frozenset[int]) -> bool:
+    """Returns whether a clean-up keeps ours, and not the zip that an executor goes on from.
+
+    Args:
+        zips: of the store.
+        version: of the zip that would be written.
+        now: the version of the newest zip when the clean-up happens.
+        uploaded: the zips whose executors may upload another one.
+    """
+    before = _oldest_kept(zips.theirs, now, zips.retained)
+    after = _oldest_kept(zips.all | {version}, now, zips.retained)
+    held = (base for one in uploaded for base in (one, _begun(zips.all, one)))
+    return any(before <= base < after for base in held)
+
+
+def _begun(zips: frozenset[int], uploaded: int) -> int:
     """Returns the version that an executor has begun with which uploaded a zip.
 
     It may have uploaded it for a batch that failed, and begun again at the one below.
@@ -138,34 +213,6 @@ def _begun(zips: set[int], uploaded: int) -> int:
     return max((one for one in zips if one < uploaded), default=uploaded)
 
 
-def _kept(zips: set[int], newest: int, retained: int) -> int:
+def _oldest_kept(zips: frozenset[int], newest: int, retained: int) -> int:
     """Returns the version of the oldest zip that Spark's clean-up keeps; 0 where it keeps all."""
     return max((one for one in zips if one <= newest - retained + 1), default=0)
-
-
-def shared_fate(
-    rocks: Rocks, path: str, snapshots: Mapping[str, Fate], writes: Iterable[WriteSnapshot]
-) -> KeepReason | None:
-    """Returns why a shared file is needed, given what becomes of every snapshot of its store.
-
-    A zip that is about to be written may refer to whatever its base refers to. What it leaves out
-    the next run finds.
-    """
-    kept = [one for one, fate in snapshots.items() if isinstance(fate, KeepReason)]
-    bases = [one.chain.base.entry.path for one in writes if one.reuse and one.chain.base]
-    if any(path in rocks.parts.get(one, ()) for one in (*kept, *bases)):
-        return KeepReason.USED
-    # It may be the very one that needs it.
-    return KeepReason.UNREADABLE if rocks.unreadable & set(kept) else None
-
-
-def last_user(rocks: Rocks, path: str, snapshots: Mapping[str, Fate]) -> DeleteReason:
-    """Returns why a shared file that no kept snapshot needs is there at all."""
-    users = (one for one, fate in snapshots.items() if fate is DeleteReason.BELOW_BASE)
-    used = any(path in rocks.parts.get(one, ()) for one in users)
-    return DeleteReason.UNUSED_SST if used else DeleteReason.ORPHAN_SST
-
-
-def snapshots_of(fates: Mapping[Entry, Fate], files: Iterable[object]) -> dict[str, Fate]:
-    """Returns what becomes of each snapshot among some files, by path."""
-    return {file.entry.path: fates[file.entry] for file in files if isinstance(file, Snapshot)}

@@ -3,7 +3,6 @@
 A mutant is a change of the code in memory, for as long as its context lasts.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -17,8 +16,14 @@ from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation
-from statemaint.plan import Attest, Delete, DeleteReason, KeepReason, StorePlan
-from statemaint.plan.store import _Decision
+from statemaint.plan import Action, Attest, Delete, DeleteReason, KeepReason, fates, traits
+from statemaint.plan import boundary as boundaries
+from statemaint.plan import store as deciding
+from statemaint.plan.boundary import Boundary
+from statemaint.plan.comparisons import base_proof
+from statemaint.plan.facts import Facts
+from statemaint.plan.fates import ChecksumTraits, Fate, Owner, Place, TempTraits
+from statemaint.plan.window import Window
 from statemaint.scan import scan
 from tests.certify.mutant import SHARED, Mutant
 from tests.certify.mutants_mend import MEND_MUTANTS
@@ -31,23 +36,28 @@ looking = import_module("statemaint.planning")
 
 # -- S1: the only copy of a change is never deleted
 
-_by_version = _Decision._by_version
-_fate = _Decision._fate
+_place_of = traits.place_of
 
 
-def _base_goes_too(self: Any, version: int) -> Any:
+def _base_goes_too(facts: Facts, boundary: Boundary, version: int) -> Place:
     """Deletes the base together with what lies below it."""
-    found = _by_version(self, version)
-    stays = found is None and self.base and version == self.base.version <= self.window.floor
-    return DeleteReason.BELOW_BASE if stays and len(self.versions.all) > 1 else found
+    found = _place_of(facts, boundary, version)
+    goes = found is Place.AT_BASE and version <= facts.window.floor and facts.versions.all[1:]
+    return Place.BELOW_BASE if goes else found
 
 
-def _below_the_newest_snapshot(self: Any) -> Snapshot | None:
+def _below_the_newest_snapshot(facts: Facts, _: Any) -> Snapshot | None:
     """Takes the newest snapshot for the base, whatever versions are retained."""
     found: Snapshot | None = max(
-        self.versions.snapshots.values(), key=lambda one: one.version, default=None
+        facts.versions.snapshots.values(), key=lambda one: one.version, default=None
     )
     return found
+
+
+def _all_below_the_base(facts: Facts, boundary: Boundary, version: int) -> Place:
+    """Does not ask whether a version below the base is retained."""
+    found = _place_of(facts, replace(boundary, cut=0, eventual=0), version)
+    return Place.BELOW_BASE if found is Place.FLOOR_TO_BASE else found
 
 
 # -- S2: plan from the commit log
@@ -65,11 +75,12 @@ def _target_of_the_running_batch(self: Checkpoint) -> int | None:
     return (after if running else after - 1) or None
 
 
-def _above_target_goes(self: Any, file: Any) -> Any:
+_of_temp = fates._of_temp
+
+
+def _above_target_goes(file: TempTraits) -> Fate:
     """Takes what an attempt of the running batch has not renamed yet for nobody's."""
-    if file.entry.name.endswith(".tmp"):
-        return self._orphan(file.entry, DeleteReason.ORPHAN_TEMP)
-    return _fate(self, file)
+    return _of_temp(replace(file, above_target=False))
 
 
 # -- S3: the floor
@@ -93,45 +104,37 @@ def _floor_off_by_one(checkpoint: Checkpoint, policy: Any, target: int | None) -
 
 # -- S4: a young snapshot protects nothing
 
-_base = _Decision._base
+_base = boundaries._base
 
 
-def _young_base(self: Any) -> Snapshot | None:
-    found: Snapshot | None = _with_policy(self, _base, grace=0.0)
-    return found
+def _young_base(facts: Facts, writes: Any) -> Snapshot | None:
+    window = facts.window
+    hasty = replace(window, policy=window.policy.override(grace=0.0))
+    return _base(replace(facts, window=hasty), writes)
 
 
-def _planned_base(self: Any) -> Snapshot | None:
+def _planned_base(facts: Facts, writes: Any) -> Snapshot | None:
     """Trusts what this very run is about to write."""
     planned = [
         Snapshot(one.version, Entry(one.path, 0, None))
-        for one in self.writes
-        if one.version <= self.floor
+        for one in writes
+        if one.version <= facts.floor
     ]
-    found = [one for one in (_base(self), *planned) if one]
+    found = [one for one in (_base(facts, writes), *planned) if one]
     return max(found, key=lambda one: one.version, default=None)
-
-
-def _with_policy(self: Any, method: Callable[[Any], Any], **changes: Any) -> Any:
-    window = self.window
-    try:
-        self.window = replace(window, policy=window.policy.override(**changes))
-        return method(self)
-    finally:
-        self.window = window
 
 
 # -- S5: the age guard
 
 
-def _no_age(_: Any, __: Any, reason: DeleteReason = DeleteReason.ORPHAN_SIDE) -> DeleteReason:
-    return reason
+def _no_age(self: Window, _: Entry) -> KeepReason | None:
+    return self.hold
 
 
 # -- S6: verify before delete
 
 
-def _no_attest(_: Any) -> tuple[Attest, ...]:
+def _no_attest(*_: Any) -> tuple[Attest, ...]:
     return ()
 
 
@@ -139,11 +142,8 @@ def _trusting(*_: Any) -> None:
     return None
 
 
-_attest = _Decision._attest
-
-
-def _attest_alone(self: Any) -> tuple[Attest, ...]:
-    return tuple(replace(one, against=None) for one in _attest(self))
+def _attest_alone(*of: Any) -> tuple[Attest, ...]:
+    return tuple(replace(one, against=None) for one in base_proof(*of))
 
 
 def _equal(_: str, __: StateDigest, ___: StateDigest) -> None:
@@ -178,18 +178,19 @@ def _fold_unguarded(self: Any, source: Any, chain: Chain, versions: Any, *, writ
 
 # -- S7: order
 
-_decided = _Decision.plan
+_in_order = deciding._in_order
 
 
-def _deletes_first(self: Any, findings: Any) -> StorePlan:
-    found = _decided(self, findings)
-    first = [one for one in found.actions if isinstance(one, Delete)]
-    rest = [one for one in found.actions if not isinstance(one, Delete)]
-    return replace(found, actions=(*first, *rest))
+def _deletes_first(*steps: Any) -> tuple[Action, ...]:
+    found = _in_order(*steps)
+    first = [one for one in found if isinstance(one, Delete)]
+    return (*first, *(one for one in found if not isinstance(one, Delete)))
 
 
-def _sides_stay(self: Any, side: Any, _: Any) -> Any:
-    return self._orphan(side.entry) if side.entry.path in self.lone else KeepReason.SIDE_FILE
+def _sides_stay(file: ChecksumTraits) -> Fate:
+    if file.owner is Owner.MISSING:
+        return file.guard or DeleteReason.ORPHAN_SIDE
+    return KeepReason.SIDE_FILE
 
 
 def _sides_last(self: Any, page: Any, _: Any) -> None:
@@ -199,8 +200,8 @@ def _sides_last(self: Any, page: Any, _: Any) -> None:
             self.storage.delete_all(some)
 
 
-def _no_clearing(*_: Any) -> Iterator[Delete]:
-    return iter(())
+def _no_clearing(*_: Any) -> tuple[Delete, ...]:
+    return ()
 
 
 def _unnoted(*_: Any, **__: Any) -> None:
@@ -209,17 +210,16 @@ def _unnoted(*_: Any, **__: Any) -> None:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("base goes too", "S1", "deletes the base with what lies below it",
-           ((_Decision, "_by_version", _base_goes_too),)),
+           ((traits, "place_of", _base_goes_too),)),
     Mutant("newest snapshot is the base", "S1", "deletes below the newest snapshot",
-           ((_Decision, "_base", _below_the_newest_snapshot),
-            (_Decision, "_by_version", lambda self, version: DeleteReason.BELOW_BASE
-             if self.base and version < self.base.version else None))),
+           ((boundaries, "_base", _below_the_newest_snapshot),
+            (traits, "place_of", _all_below_the_base))),
     Mutant("target of file names", "S2", "plans from the highest file name",
            ((Checkpoint, "target", property(_target_of_files)),)),
     Mutant("target of a running batch", "S2", "takes a running batch for committed",
            ((Checkpoint, "target", property(_target_of_the_running_batch)),)),
     Mutant("temp files above the target", "S2", "touches temp files of the running batch",
-           ((_Decision, "_fate", _above_target_goes),)),
+           ((fates, "_of_temp", _above_target_goes),)),
     Mutant("floor of the policy", "S3", "ignores what the commit log still holds",
            ((planning, "_floor", _floor_of_policy),)),
     Mutant("floor of the log", "S3", "ignores the policy's min_batches_to_retain",
@@ -229,15 +229,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("one look", "S3", "believes a finding that no second scan has confirmed",
            ((looking, "scan_checkpoint", scan),)),
     Mutant("young base", "S4", "relies on any snapshot, however young",
-           ((_Decision, "_base", _young_base),)),
+           ((boundaries, "_base", _young_base),)),
     Mutant("planned base", "S4", "relies on the snapshot that it has just written",
-           ((_Decision, "_base", _planned_base),)),
+           ((boundaries, "_base", _planned_base),)),
     Mutant("no age guard", "S5", "deletes temp files at once",
-           ((_Decision, "_orphan", _no_age),)),
+           ((Window, "guard", _no_age),)),
     Mutant("no proof", "S6", "deletes without an attestation",
-           ((_Decision, "_attest", _no_attest), (StoreRun, "_base_must_stand", _trusting))),
+           ((deciding, "base_proof", _no_attest), (StoreRun, "_base_must_stand", _trusting))),
     Mutant("proof of itself", "S6", "reads a snapshot of Spark's and compares it with nothing",
-           ((_Decision, "_attest", _attest_alone),)),
+           ((deciding, "base_proof", _attest_alone),)),
     Mutant("no comparison", "S6", "reads back and does not compare",
            ((steps, "must_equal", _equal),)),
     Mutant("nearest snapshot", "S6", "folds on from a snapshot that nobody proved",
@@ -247,13 +247,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("base replaced under a fold", "S6", "folds on from what has taken a proved file's place",
            ((StoreRun, "_fold", _fold_unguarded),)),
     Mutant("deletes first", "S7", "deletes before it writes and proves",
-           ((_Decision, "plan", _deletes_first), (StoreRun, "_base_must_stand", _trusting))),
+           ((deciding, "_in_order", _deletes_first), (StoreRun, "_base_must_stand", _trusting))),
     Mutant("side files stay", "S7", "deletes files and leaves their checksums",
-           ((_Decision, "_side", _sides_stay),)),
+           ((fates, "_of_checksum", _sides_stay),)),
     Mutant("side files last", "S7", "deletes a checksum after its file",
            ((StoreRun, "_remove", _sides_last),)),
     Mutant("stale checksum stays", "S7", "writes a snapshot beside another one's checksum",
-           ((_Decision, "_cleared", _no_clearing),)),
+           ((deciding, "clearances", _no_clearing),)),
     Mutant("no fence", "S8", "never asks whether it still holds the lease",
            ((Lease, "must_hold", _unnoted), (Lease, "check", _unnoted))),
     Mutant("unseen end", "S8", "ends a run without a word to those of its tasks that live",

@@ -11,9 +11,9 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
-from statemaint.plan import Attest, DeleteReason, KeepReason
+from statemaint.plan import Attest, DeleteReason, KeepReason, traits
+from statemaint.plan.fates import Fate, fate
 from statemaint.plan.staleness import Judgement
-from statemaint.plan.store import _Decision
 from statemaint.scan.proofs import _Comparison
 from tests.certify.mutant import RARE, REWOUND, ROCKS, ROLLED_BACK, Mutant
 
@@ -23,10 +23,9 @@ deciding = import_module("statemaint.plan.store")
 judging = import_module("statemaint.plan.staleness")
 rewinding = import_module("statemaint.plan.rewinds")
 restoring = import_module("statemaint.execute.trash")
-sharing = import_module("statemaint.plan.shared")
+writing = import_module("statemaint.plan.snapshots")
 
 _replaced = _Comparison.replaced
-_fate = _Decision._fate
 
 
 def _no_inputs(self: Any, records: Iterable[FileRecord], proof: Attestation) -> Any:
@@ -47,9 +46,9 @@ def _folds_on(_: Judgement, store: Store) -> Store:
     return store
 
 
-def _stays(self: Any, file: Any) -> Any:
+def _stays(file: Any) -> Fate:
     """Leaves a stale snapshot where a restart finds it."""
-    found = _fate(self, file)
+    found = fate(file)
     return KeepReason.SNAPSHOT if found is DeleteReason.STALE_SNAPSHOT else found
 
 
@@ -108,7 +107,7 @@ PROOF_MUTANTS = (
     Mutant("stale base", "S6", "folds on from a snapshot of before a rewind",
            ((Judgement, "without_stale", _folds_on),), REWOUND),
     Mutant("stale stays", "S6", "leaves a stale snapshot where a restart loads it",
-           ((_Decision, "_fate", _stays),)),
+           ((traits, "fate", _stays),)),
     Mutant("any change is a rewind", "S6", "takes an edited log for one that the query wrote",
            ((judging, "written_by_query", _any_rewind),)),
     Mutant("commits tell nothing", "S6", "does not ask whether the commits were written again",
@@ -122,7 +121,7 @@ PROOF_MUTANTS = (
     Mutant("rollback undone by files", "S17", "asks only whether a file is there again",
            ((restoring, "must_fit", _by_files_alone),)),
     Mutant("gap forgotten", "S9", "forgets how far apart executors upload",
-           ((attesting, "_uploads", _no_gap), (deciding, "may_share", _never)), RARE),
+           ((attesting, "_uploads", _no_gap), (writing, "may_share", _never)), RARE),
     Mutant("window moved", "S9", "has Spark's clean-up delete what an executor's next zip names",
-           ((deciding, "overtakes", _never),), ROCKS),
+           ((writing, "overtakes", _never),), ROCKS),
 )  # fmt: skip

@@ -9,22 +9,27 @@ from statemaint.execute.publish import Published
 from statemaint.execute.steps import StoreRun
 from statemaint.model.checkpoint import Rocks
 from statemaint.plan import Delete, DeleteReason, KeepReason
-from statemaint.plan.store import _Decision
+from statemaint.plan.facts import Facts
+from statemaint.plan.fates import Fate
+from statemaint.plan.traits import References
 from statemaint.scan.rocks import _Reading
 from tests.certify.mutant import IDS, RARE, ROCKS, Mutant
 
 # Their packages have functions of the same names.
-deciding = import_module("statemaint.plan.store")
+learning = import_module("statemaint.plan.facts")
+writing = import_module("statemaint.plan.snapshots")
+fates = import_module("statemaint.plan.fates")
+traits = import_module("statemaint.plan.traits")
 sharing = import_module("statemaint.plan.shared")
 working = import_module("statemaint.execute.steps")
 publishing = import_module("statemaint.execute.publish_zip")
 
-_write = _Decision._write
-_shared = _Decision._shared
+_write = writing._write
+_references = traits.references
 
 
-def _always_reuses(self: Any, version: int, reason: Any) -> Any:
-    return replace(_write(self, version, reason), reuse=self.store.rocks is not None)
+def _always_reuses(facts: Facts, version: int, reason: Any) -> Any:
+    return replace(_write(facts, version, reason), reuse=facts.store.rocks is not None)
 
 
 def _zip_first(storage: Any, action: Any, made: Any, **_: Any) -> Published:
@@ -43,18 +48,17 @@ def _zip_first(storage: Any, action: Any, made: Any, **_: Any) -> Published:
     return Published(entry, entry.size, made.digest, None, parts, refers)
 
 
-def _no_parts(self: Any, _: Any, __: Any) -> Any:
+def _no_parts(_: Any) -> Fate:
     """Takes every table for one that nobody refers to."""
-    del self
     return DeleteReason.ORPHAN_SST
 
 
-def _used_by_the_newest(rocks: Any, path: str, snapshots: Any, writes: Any) -> KeepReason | None:
+def _used_by_the_newest(rocks: Rocks, snapshots: Any, writes: Any) -> References:
     """Keeps the tables of the newest zip only."""
     kept = [one for one, fate in snapshots.items() if isinstance(fate, KeepReason)]
     newest = max(kept, key=lambda one: (len(one), one), default="")
-    del writes
-    return KeepReason.USED if path in rocks.parts.get(newest, ()) else None
+    found: References = _references(rocks, snapshots, writes)
+    return replace(found, kept=frozenset(rocks.parts.get(newest, ())), unreadable=False)
 
 
 def _no_look(_: Any, __: Any) -> None:
@@ -81,23 +85,23 @@ def _tables_first(self: Delete) -> int:
 
 ROCKS_MUTANTS = (
     Mutant("no executors", "S9", "forgets that executors hold what they have not uploaded",
-           ((deciding, "executors_upload", lambda *_: False),), ROCKS),
+           ((learning, "executors_upload", lambda *_: False),), ROCKS),
     Mutant("all settled", "S9", "deletes zips that an executor may have begun with",
-           ((deciding, "executors_upload", lambda *_: False),
-            (deciding, "settled", lambda *_: 1 << 60)), ROCKS),
+           ((learning, "executors_upload", lambda *_: False),
+            (learning, "settled", lambda *_: 1 << 60)), ROCKS),
     Mutant("no quiet window", "S9", "takes any pause of the executors for their end",
            ((sharing, "_quiet", lambda _: 0),), ROCKS),
     Mutant("gaps ignored", "S9", "waits no longer where executors upload rarely",
-           ((sharing, "_quiet", lambda _: 20), (deciding, "may_share", lambda *_: False)), RARE),
+           ((sharing, "_quiet", lambda _: 20), (writing, "may_share", lambda *_: False)), RARE),
     Mutant("reuse beside executors", "S9", "refers to tables that executors may be deleting",
-           ((_Decision, "_write", _always_reuses),), ROCKS),
+           ((writing, "_write", _always_reuses),), ROCKS),
     Mutant("tables nobody uses", "S7", "deletes the tables of zips that stay",
-           ((_Decision, "_shared", _no_parts),), ROCKS),
+           ((fates, "_of_shared", _no_parts),), ROCKS),
     Mutant("tables of the newest", "S7", "keeps the tables of the newest zip only",
-           ((deciding, "shared_fate", _used_by_the_newest),), ROCKS),
+           ((traits, "references", _used_by_the_newest),), ROCKS),
     Mutant("no second look at zips", "S7", "deletes tables that a new zip refers to",
            ((StoreRun, "_no_other_snapshot", _no_look),
-            (deciding, "executors_upload", lambda *_: False)), ROCKS),
+            (learning, "executors_upload", lambda *_: False)), ROCKS),
     Mutant("zip first", "S7", "uploads the zip before its tables",
            ((working, "publish_zip", _zip_first),), ROCKS),
     Mutant("tables first", "S7", "deletes tables before the zips that need them",

@@ -276,6 +276,14 @@ def test_without_verification_nothing_is_deleted() -> None:
     assert Counter(kept(decided).values())["verify_off"] == 17
 
 
+def test_without_verification_no_snapshot_of_ours_is_compared() -> None:
+    seen = replace(store(f"{NEGLECTED} 25s"), written=(f"{STORE.directory}/25.snapshot",))
+    for verify, compared in ((True, ["attest 25.snapshot never_proved"]), (False, [])):
+        policy = replace(TIGHT, verify=verify, rebase=False)
+        decided = plan(checkpoint(seen, batches=range(16, 25)), policy, NOW)
+        assert [say(one) for one in decided.actions] == compared
+
+
 def test_the_oldest_go_first_when_deletions_are_limited() -> None:
     decided = plan(
         checkpoint(store(NEGLECTED), store(NEGLECTED, StoreId(0, 1)), batches=range(16, 25)),

@@ -13,7 +13,7 @@ from statemaint.errors import MissingSstError
 from statemaint.maintain import maintain
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import store as planned_store
+from statemaint.plan import facts, snapshots
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 from tests.support.rocks_query import Habits, Query, path_of, tables_of
@@ -109,7 +109,7 @@ def test_spark_deletes_no_table_of_it_because_of_zips_of_ours(scene: Scene) -> N
 def test_without_that_rule_spark_deletes_them(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planned_store, "overtakes", lambda *_: False)
+    monkeypatch.setattr(snapshots, "overtakes", lambda *_: False)
     old = scene.hold()
     assert scene.query.swept(retain=2) == set()
     scene.maintain()
@@ -204,9 +204,9 @@ def test_without_the_rule_the_snapshot_that_comes_late_dangles(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scene is what it says it is: what the tests above show is the rule's doing."""
-    monkeypatch.setattr(planned_store, "executors_upload", lambda *_: False)
-    monkeypatch.setattr(planned_store, "overtakes", lambda *_: False)
-    monkeypatch.setattr(planned_store, "settled", lambda _, target: target)
+    monkeypatch.setattr(facts, "executors_upload", lambda *_: False)
+    monkeypatch.setattr(snapshots, "overtakes", lambda *_: False)
+    monkeypatch.setattr(facts, "settled", lambda _, target: target)
     old = scene.hold()
     scene.maintain()
     assert old - scene.storage.files.keys()

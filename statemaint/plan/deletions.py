@@ -1,0 +1,72 @@
+"""Which deletions a run carries out in a store, and in which order. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from statemaint.listing import Entry
+from statemaint.model.files import SideFile, StateFile, UnknownFile
+from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, WriteSnapshot
+from statemaint.plan.facts import Facts
+from statemaint.plan.fates import Fate
+from statemaint.plan.snapshots import checksums_left_of
+
+
+def deletions(facts: Facts, fates: Mapping[Entry, Fate]) -> tuple[Delete, ...]:
+    """Returns the deletions of a store, in the order in which they happen.
+
+        version 1: checksum, file | version 2: checksum, file | ... | tables: checksum, file
+
+    Lower versions come before higher ones and a checksum before its file, so that an interrupted
+    run leaves neither a gap nor a lone checksum. What snapshots share comes after all of them (S7).
+    """
+    found = ((file, fates[file.entry]) for file in facts.store.files)
+    deletes = [_delete(facts, file, one) for file, one in found if isinstance(one, DeleteReason)]
+    return tuple(sorted(deletes, key=lambda one: one.order))
+
+
+def _delete(facts: Facts, file: StateFile, reason: DeleteReason) -> Delete:
+    suspect = facts.stale.get(file.entry.path)
+    version = 0 if isinstance(file, UnknownFile) else file.version
+    instead = suspect.instead if suspect else None
+    return Delete(facts.store.id, version, file.entry, reason, instead)
+
+
+def clearances(
+    facts: Facts, deletes: Collection[Delete], writes: Collection[WriteSnapshot]
+) -> tuple[Delete, ...]:
+    """Returns the deletions that have to happen before the snapshots are written.
+
+    Those are checksums that outlived their snapshot, and stale snapshots that have the name of a
+    new one.
+    """
+    return (*_left_checksums(facts, writes), *_stale_in_the_way(facts, deletes, writes))
+
+
+def _left_checksums(facts: Facts, writes: Collection[WriteSnapshot]) -> Iterator[Delete]:
+    for write in writes:
+        for side in checksums_left_of(facts, write.version):
+            yield Delete(facts.store.id, side.version, side.entry, DeleteReason.STALE_SIDE)
+
+
+def _stale_in_the_way(
+    facts: Facts, deletes: Collection[Delete], writes: Collection[WriteSnapshot]
+) -> Iterator[Delete]:
+    """Yields the deletions of stale snapshots and their checksums, the lowest first.
+
+    A stale snapshot hides those below it: a restart would begin with one of them once it alone is
+    deleted.
+    """
+    in_the_way = [one.version for one in writes if one.path in facts.stale]
+    if not in_the_way:
+        return
+    owners = {one.entry.path: one.owner for one in facts.store.files if isinstance(one, SideFile)}
+    for delete in deletes:
+        stale = owners.get(delete.path, delete.path) in facts.stale
+        if stale and delete.version <= max(in_the_way):
+            yield delete
+
+
+def kept_files(fates: Mapping[Entry, Fate]) -> tuple[Kept, ...]:
+    """Returns the files that stay, by path, each with its reason."""
+    return tuple(
+        Kept(entry, fate) for entry, fate in sorted(fates.items()) if isinstance(fate, KeepReason)
+    )

@@ -1,0 +1,118 @@
+"""What is known of one store before anything is decided about it. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from statemaint.model.chain import Versions
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot
+from statemaint.plan.shared import executors_upload, settled
+from statemaint.plan.staleness import Judgement, Suspect, doubts_of, was_replaced
+from statemaint.plan.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What every later step of a store's decision reads.
+
+    Attributes:
+        store: as it was listed, stale snapshots included.
+        window: the versions that stay loadable.
+        judgement: the consequences of its outdated proofs.
+        versions: its deltas and snapshots without the stale snapshots: these are about to be
+            deleted, and nothing is loaded, folded or deleted on the strength of them.
+        floor: the lowest version of the window that loads.
+        stale: the stale snapshots, by path.
+        proved: the versions of the snapshots that an attestation covers.
+        doubted: the versions of which the log may be wrong.
+        candidates: the snapshots that deletion may rely on once they are old enough and proved.
+        replaced: whether a file of the log was replaced, so that its lineage does not tell which
+            attempts count.
+        uploading: whether an executor may hold a snapshot that it has not uploaded yet.
+        loaded_from: the version from which on an executor may have begun with a zip; `None` where
+            none holds tables back: the store has no zips, or every batch uploads its own.
+    """
+
+    store: Store
+    window: Window
+    judgement: Judgement
+    versions: Versions
+    floor: int
+    stale: Mapping[str, Suspect]
+    proved: frozenset[int]
+    doubted: frozenset[int]
+    candidates: tuple[Snapshot, ...]
+    replaced: bool
+    uploading: bool
+    loaded_from: int | None
+
+
+def lowest_loadable(versions: Versions, window: Window) -> int | None:
+    """Returns the lowest version of a window that loads; `None` where its target does not."""
+    loads = versions.loadable(window.floor, window.target)
+    return min(loads) if window.target in loads else None
+
+
+def gather(
+    store: Store, window: Window, *, judgement: Judgement, versions: Versions, floor: int
+) -> Facts:
+    """Returns the facts about a store whose target version loads.
+
+    Args:
+        store: what is there.
+        window: the versions that stay loadable.
+        judgement: the consequences of its outdated proofs.
+        versions: its deltas and snapshots without the stale snapshots.
+        floor: the lowest version of the window that loads.
+    """
+    doubted = frozenset(_doubted(store, judgement))
+    return Facts(
+        store=store,
+        window=window,
+        judgement=judgement,
+        versions=versions,
+        floor=floor,
+        stale={one.path: one for one in judgement.stale},
+        proved=frozenset(_proved(store, versions)),
+        doubted=doubted,
+        candidates=_candidates(versions, floor, doubted),
+        replaced=was_replaced(store),
+        uploading=executors_upload(store, window.required, window.target),
+        loaded_from=_loaded_from(store, window),
+    )
+
+
+def _proved(store: Store, versions: Versions) -> Iterator[int]:
+    """Yields the versions of the snapshots whose attestation still fits the file."""
+    for snapshot in versions.snapshots.values():
+        if any(one.covers(snapshot.entry) for one in store.attestations):
+            yield snapshot.version
+
+
+def _doubted(store: Store, judgement: Judgement) -> Iterator[int]:
+    """Yields the versions of which nothing tells whether the log gives their true state.
+
+    Nothing is made of them, and nothing below them is deleted, before the log has moved past them.
+    """
+    for proof, replaced in doubts_of(store):
+        if proof.files:
+            yield from range(replaced[0].version, proof.version)
+    for one in judgement.disputed:
+        if one.doubts:
+            yield from range(one.doubts[0], one.snapshot.version)
+
+
+def _candidates(versions: Versions, floor: int, doubted: frozenset[int]) -> tuple[Snapshot, ...]:
+    """Returns the snapshots that every retained version can be loaded without going below."""
+    below = (one for version, one in sorted(versions.snapshots.items()) if version <= floor)
+    return tuple(one for one in below if one.version not in doubted)
+
+
+def _loaded_from(store: Store, window: Window) -> int | None:
+    """Returns the version from which on an executor may have begun with a zip.
+
+    Where every batch uploads a zip, an executor needs none but the newest.
+    """
+    if store.rocks is None or store.snapshot_per_batch(window.required, window.target):
+        return None
+    return settled(store, window.target)

@@ -1,0 +1,128 @@
+"""Which snapshots a run writes into a store, and from what. Pure."""
+
+from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
+from statemaint.model.files import SideFile, spark_checksums
+from statemaint.plan.actions import SnapshotReason, WriteSnapshot
+from statemaint.plan.facts import Facts
+from statemaint.plan.shared import may_share, overtakes
+
+
+def snapshots_due(facts: Facts) -> tuple[WriteSnapshot, ...]:
+    """Returns the snapshots to write: that of the target, then that of the floor.
+
+    The target comes first. Were the floor's snapshot there already, the target's chain could look
+    short, and a run that was interrupted between the two would not end as one that was not.
+    """
+    target, floor = facts.window.target, facts.floor
+    due = ((target, _target_reason(facts)), (floor, _floor_reason(facts)))
+    return tuple(_write(facts, version, reason) for version, reason in due if reason)
+
+
+def _target_reason(facts: Facts) -> SnapshotReason | None:
+    """Returns why the target gets a snapshot; `None` where it gets none."""
+    target = facts.window.target
+    length = _length(facts, target)
+    if not length or not _may_write(facts, target):
+        return None
+    if _is_long(facts, length):
+        return SnapshotReason.CHAIN_TOO_LONG
+    return SnapshotReason.FORCED if facts.window.force_snapshot else None
+
+
+def _floor_reason(facts: Facts) -> SnapshotReason | None:
+    """Returns why the floor gets a snapshot: a neglected store shrinks in this run."""
+    if not facts.window.policy.rebase or facts.floor == facts.window.target:
+        return None
+    long = _is_long(facts, _length(facts, facts.floor))
+    return SnapshotReason.REBASE if long and _may_write(facts, facts.floor) else None
+
+
+def _length(facts: Facts, version: int) -> int:
+    """Returns how many deltas a restart at a version reads."""
+    return len(_chain(facts.versions, version).deltas)
+
+
+def _is_long(facts: Facts, length: int) -> bool:
+    """Returns whether a chain is due for a snapshot. Spark's two providers differ by one."""
+    least = facts.window.policy.min_deltas_for_snapshot + (facts.store.rocks is None)
+    return length >= least
+
+
+def _may_write(facts: Facts, version: int) -> bool:
+    """Returns whether the log is right at a version, and nothing is in the way of its snapshot."""
+    return not (
+        version in facts.doubted
+        or _is_taken(facts, facts.store.snapshot_path(version))
+        or _overtakes(facts, version)
+        or _is_condemned(facts, version)
+    )
+
+
+def _is_taken(facts: Facts, path: str) -> bool:
+    """Returns whether a file lies at a path and stays: only a stale snapshot is cleared away.
+
+    A zip that lacks a table is in the way of a whole one.
+    """
+    if path in facts.stale and facts.window.hold is None:
+        return False
+    return any(file.entry.path == path for file in facts.store.files)
+
+
+def _overtakes(facts: Facts, version: int) -> bool:
+    window = facts.window
+    return overtakes(
+        facts.store, version, window.required, window.target, window.newest, window.forced
+    )
+
+
+def _is_condemned(facts: Facts, version: int) -> bool:
+    """Returns whether a checksum that outlived its snapshot would condemn the new one.
+
+    It is deleted first. While it is too young for an orphan, the snapshot waits.
+    """
+    return any(facts.window.guard(side.entry) for side in checksums_left_of(facts, version))
+
+
+def checksums_left_of(facts: Facts, version: int) -> tuple[SideFile, ...]:
+    """Returns the checksum files of a version's snapshot where that is missing."""
+    path = facts.store.snapshot_path(version)
+    return tuple(one for one in lone_side_files(facts.store.files) if one.owner == path)
+
+
+def _write(facts: Facts, version: int, reason: SnapshotReason) -> WriteSnapshot:
+    """Returns the action that writes the snapshot of a version.
+
+    It is folded from the log as far as that is left. A snapshot that was never compared with the
+    log could be wrong, and the log that it hides may be deleted on the strength of the new one.
+    """
+    from_log = facts.versions.from_log(version, proved=facts.proved)
+    chain = from_log or _chain(facts.versions, version)
+    rocks = facts.store.rocks
+    return WriteSnapshot(
+        facts.store.id,
+        facts.store.snapshot_path(version),
+        chain,
+        reason,
+        checksum=_has_checksum(facts, chain),
+        id=rocks.id_at(version) if rocks else None,
+        families=facts.versions.base(version) if rocks else None,
+        reuse=_may_reuse(facts, chain),
+    )
+
+
+def _has_checksum(facts: Facts, chain: Chain) -> bool:
+    """Returns whether the newest change of a chain has a checksum file: the query writes them."""
+    return chain.deltas[-1].entry.path in spark_checksums(facts.store.files)
+
+
+def _may_reuse(facts: Facts, chain: Chain) -> bool:
+    """Returns whether a new zip may name tables of its base."""
+    newest = chain.version == facts.window.target
+    return newest and not facts.uploading and may_share(facts.store, chain)
+
+
+def _chain(versions: Versions, version: int) -> Chain:
+    found = versions.chain(version)
+    if isinstance(found, Gap):  # pragma: no cover -- facts are gathered of loadable versions only
+        raise TypeError(found)
+    return found
