@@ -1,6 +1,7 @@
 """People with access to the files: what they do by hand, knowing the rules or not."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -255,10 +256,18 @@ class Operator:
 
     def _proved_above(self, directory: str) -> int:
         """Returns the newest version of which a proved snapshot of ours is right."""
-        proved = (path for path in self.stage.certificate.made if path in self.stage.deeds.proved)
+        noted = {path for content in self._notes() for path in content}
+        made = (path for path in self.stage.certificate.made if path in self.stage.deeds.proved)
+        proved = (path for path in made if path in noted)  # a run may have failed to note it
         there = (path for path in proved if path in self.stage.world.index.live[directory])
         return max((one.version for path in there if (one := spot(path)) and self.right(path)),
                    default=0)  # fmt: skip
+
+    def _notes(self) -> Iterator[list[str]]:
+        """Yields the snapshots that each note of attestations names."""
+        for path, file in self.stage.world.files.items():
+            if path.startswith("_statemaint/attestations/") and path.endswith(".json"):
+                yield [one["path"] for one in json.loads(file.content)["attestations"]]
 
     def _put_log_back(self) -> None:
         """Puts what was changed in the log back: nothing else could tell any more."""
