@@ -24,7 +24,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import UnitId
 from statemaint.plan import DeleteReason, Plan
-from statemaint.report import Report, StoreReport, StoreState
+from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.outcome import Deleted, SnapshotWritten
 from statemaint.report.to_json import chain_length
 
@@ -180,7 +180,7 @@ def _fill(gauges: _Gauges, report: Report, stores: Sequence[StoreReport]) -> Non
     deleted = [one.action for one in outcomes if isinstance(one, Deleted)]
     reasons = Counter(one.reason for one in deleted)
     gauges.set("last_run_timestamp_seconds", ended)
-    if not report.plan.halted and all(one.state is StoreState.DONE for one in stores):
+    if not report.plan.halted and all(one.state is StoreOutcome.DONE for one in stores):
         gauges.set("last_success_timestamp_seconds", ended)
     gauges.set("last_run_duration_seconds", report.seconds)
     gauges.set("last_run_peak_memory_bytes", report.peak_memory)
@@ -205,7 +205,7 @@ def _fill_store(gauges: _Gauges, store: StoreReport) -> None:
     sizes = sum(file.entry.size for file in store.after.files)
     gauges.set("store_bytes", sizes, store=name)
     gauges.set("reclaimable_bytes", store.reclaimable, store=name)
-    gauges.set("halted", store.state is StoreState.HALTED, store=name)
+    gauges.set("halted", store.state is StoreOutcome.HALTED, store=name)
     counts = Counter(finding.code for finding in store.findings)
     # One code is always there, so that the last finding's disappearance replaces the metric.
     for code in {FindingCode.BROKEN_CHAIN, *counts}:

@@ -13,7 +13,7 @@ from croniter import croniter  # type: ignore[import-untyped]
 from statemaint.airflow import tasks
 from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.names import GATEWAY_VARIABLE, asset_uri, dag_id
-from statemaint.airflow.tasks import Failure, Options, Settings
+from statemaint.airflow.tasks import Failure, Options, QuerySettings
 from statemaint.errors import ConfigError
 from statemaint.maintain import Holder
 from statemaint.model.policy import Policy, duration
@@ -48,9 +48,9 @@ def _must_be_cron(path: str | Path, name: str, schedule: str | None) -> None:
         raise ConfigError(f"{path}: queries.{name}.schedule: {schedule!r} is no cron expression")
 
 
-def _settings(file: QueriesFile, name: str, environ: Mapping[str, str]) -> Settings:
+def _settings(file: QueriesFile, name: str, environ: Mapping[str, str]) -> QuerySettings:
     query = file.queries[name]
-    return Settings(
+    return QuerySettings(
         query=name,
         checkpoint=query.checkpoint,
         policy=file.policy_of(name),
@@ -69,7 +69,7 @@ def _gateway(environ: Mapping[str, str]) -> str | None:
         raise ConfigError(f"{GATEWAY_VARIABLE}: {error}") from None
 
 
-def _dag(query: Query, settings: Settings) -> DAG:
+def _dag(query: Query, settings: QuerySettings) -> DAG:
     with DAG(
         dag_id=dag_id(settings.query),
         description=f"Maintains the state of {settings.query}",
@@ -89,7 +89,7 @@ def _dag(query: Query, settings: Settings) -> DAG:
     return dag
 
 
-def _plan_task(settings: Settings) -> Any:
+def _plan_task(settings: QuerySettings) -> Any:
     @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
     def plan() -> list[dict[str, Any]]:
         planned = tasks.plan_query(settings, _options(), _holder())
@@ -100,7 +100,7 @@ def _plan_task(settings: Settings) -> Any:
     return plan
 
 
-def _maintain_task(settings: Settings) -> Any:
+def _maintain_task(settings: QuerySettings) -> Any:
     @task(
         task_id="maintain",
         show_return_value_in_logs=False,
@@ -120,7 +120,7 @@ def _maintain_task(settings: Settings) -> Any:
     return maintain
 
 
-def _report_task(settings: Settings) -> Any:
+def _report_task(settings: QuerySettings) -> Any:
     event = Asset(asset_uri(settings.query))
 
     @task(task_id="report", outlets=[event], doc_md="Adds up what the partitions came to.")
@@ -200,7 +200,7 @@ def _count(title: str, text: str, default: int) -> Param:
     )
 
 
-def _document(query: Query, settings: Settings) -> str:
+def _document(query: Query, settings: QuerySettings) -> str:
     policy = settings.policy
     verify = "on" if policy.verify else "**off**, so nothing is deleted"
     return f"""\

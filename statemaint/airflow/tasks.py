@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class QuerySettings:
     """One query as the queries file and the environment describe it.
 
     Attributes:
@@ -101,7 +101,7 @@ class Maintained:
     failure: Failure | None = None
 
 
-def plan_query(settings: Settings, options: Options, holder: Holder | None = None) -> Planned:
+def plan_query(settings: QuerySettings, options: Options, holder: Holder | None = None) -> Planned:
     """Fixes the run's target version, and finds the partitions that need attention.
 
     What an earlier attempt at the run has left stops before its next deletion, its lease ends.
@@ -133,7 +133,7 @@ def plan_query(settings: Settings, options: Options, holder: Holder | None = Non
 
 
 def maintain_bundle(
-    settings: Settings, bundle: Bundle, options: Options, *, run: str
+    settings: QuerySettings, bundle: Bundle, options: Options, *, run: str
 ) -> Maintained:
     """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
 
@@ -154,7 +154,7 @@ def maintain_bundle(
 
 
 def finish(
-    settings: Settings,
+    settings: QuerySettings,
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
     options: Options,
@@ -188,24 +188,24 @@ def finish(
     }
 
 
-def _storage(settings: Settings) -> Storage:
+def _storage(settings: QuerySettings) -> Storage:
     return open_checkpoint(settings.checkpoint, settings.connection)
 
 
-def _end_run(settings: Settings, holder: Holder, *, sound: bool) -> None:
+def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
     try:
         end_run(_storage(settings), holder, sound=sound)
     except StatemaintError as error:
         _log.warning("the lease ends by itself: %s", error)
 
 
-def _plan(settings: Settings, options: Options) -> Plan:
+def _plan(settings: QuerySettings, options: Options) -> Plan:
     request = Request(force_snapshot=options.force_snapshot)
     policy = options.change(settings.policy)
     return plan_checkpoint(_storage(settings), policy, request=request)[1]
 
 
-def _unmapped(settings: Settings, plan: Plan) -> Report:
+def _unmapped(settings: QuerySettings, plan: Plan) -> Report:
     """Returns the report of the partitions that no task sees: all, where the logs are damaged."""
     now = _storage(settings).now()
     mapped = set() if plan.halted else set(plan.units)
@@ -217,7 +217,7 @@ def _unmapped(settings: Settings, plan: Plan) -> Report:
     return Report(run="", plan=replace(plan, stores=idle), stores=stores, started=now, seconds=0.0)
 
 
-def _maintain(settings: Settings, bundle: Bundle, options: Options, run: str) -> Report:
+def _maintain(settings: QuerySettings, bundle: Bundle, options: Options, run: str) -> Report:
     request = Request(
         target=bundle.target,
         force_snapshot=options.force_snapshot,
@@ -244,7 +244,7 @@ def _tell(findings: Sequence[Finding]) -> None:
         _log.log(level, "%s: %s", finding.code.value, finding.detail)
 
 
-def _publish(settings: Settings, report: Report) -> None:
+def _publish(settings: QuerySettings, report: Report) -> None:
     from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
 
     query, gateway, folder = settings.query, settings.gateway, settings.textfile
@@ -254,7 +254,7 @@ def _publish(settings: Settings, report: Report) -> None:
         _try(lambda: metrics.write_textfile(report, query=query, folder=folder))
 
 
-def _publish_query(settings: Settings, options: Options) -> None:
+def _publish_query(settings: QuerySettings, options: Options) -> None:
     from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
 
     query, gateway, folder = settings.query, settings.gateway, settings.textfile

@@ -5,7 +5,7 @@ from typing import Any
 
 from statemaint.model.findings import Finding, damaged
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot
-from statemaint.report import Report, StoreReport, StoreState
+from statemaint.report import Report, StoreOutcome, StoreReport
 
 Summary = Mapping[str, Any]
 
@@ -94,7 +94,7 @@ def summary(report: Report, label: str) -> dict[str, Any]:
     return {
         "label": label,
         "dry_run": dry,
-        **{state.value: states.count(state) for state in StoreState},
+        **{state.value: states.count(state) for state in StoreOutcome},
         "snapshots": len(writes) if dry else report.snapshots_written,
         "bytes_written": report.bytes_written,
         "files": len(deletes) if dry else report.files_deleted.total(),
@@ -108,9 +108,9 @@ def summary(report: Report, label: str) -> dict[str, Any]:
     }
 
 
-def _state(store: StoreReport, *, dry_run: bool) -> StoreState:
+def _state(store: StoreReport, *, dry_run: bool) -> StoreOutcome:
     # Where nothing was carried out nothing was halted either; it would have been.
-    return StoreState.HALTED if dry_run and damaged(store.findings) else store.state
+    return StoreOutcome.HALTED if dry_run and damaged(store.findings) else store.state
 
 
 def table(summaries: Sequence[Summary]) -> str:

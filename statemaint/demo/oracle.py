@@ -32,7 +32,7 @@ _64_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class StateDigest:
+class OracleDigest:
     """All rows of one store in all partitions, in no order: how many, and a 128-bit digest."""
 
     rows: int
@@ -72,7 +72,7 @@ def read_rows(
 
 def read_state(
     spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
-) -> StateDigest:
+) -> OracleDigest:
     """The digest of one store after `batch`."""
     wanted = (operator, store)
     return _read_batch(spark, checkpoint, [wanted], batch)[operator, store, batch]
@@ -85,13 +85,13 @@ def read_all(
     batches: Sequence[int],
     progress: Callable[[int], None],
     workers: int = 2,
-) -> dict[tuple[int, str, int], StateDigest]:
+) -> dict[tuple[int, str, int], OracleDigest]:
     """The digest of every store of every operator after each batch, by (operator, store, batch).
 
     `progress` hears of each batch in turn, in the caller's thread; `workers` are read at once.
     """
     read = partial(_read_batch, spark, checkpoint, stores(spark, checkpoint))
-    digests: dict[tuple[int, str, int], StateDigest] = {}
+    digests: dict[tuple[int, str, int], OracleDigest] = {}
     with ThreadPoolExecutor(workers) as pool:
         for batch, found in zip(batches, pool.map(read, batches), strict=True):
             digests |= found
@@ -101,7 +101,7 @@ def read_all(
 
 def _read_batch(
     spark: SparkSession, checkpoint: Path, wanted: Sequence[tuple[int, str]], batch: int
-) -> dict[tuple[int, str, int], StateDigest]:
+) -> dict[tuple[int, str, int], OracleDigest]:
     """One Spark job for all stores, since most of a small read is the cost of starting one."""
     hashed = (_hashes(_load(spark, checkpoint, batch, store), store) for store in wanted)
     totals = reduce(DataFrame.union, hashed).groupBy("operator", "store")
@@ -136,9 +136,9 @@ def _row_as_json() -> Column:
     return f.to_json(f.struct("partition_id", "key", "value"), _JSON_OPTIONS)
 
 
-def _of_row(row: Row) -> StateDigest:
+def _of_row(row: Row) -> OracleDigest:
     return _digest(row["rows"], row["xor"], int(row["sum"]))
 
 
-def _digest(rows: int, xor: int, total: int) -> StateDigest:
-    return StateDigest(rows, f"{xor & _64_BITS:016x}{total & _64_BITS:016x}")
+def _digest(rows: int, xor: int, total: int) -> OracleDigest:
+    return OracleDigest(rows, f"{xor & _64_BITS:016x}{total & _64_BITS:016x}")

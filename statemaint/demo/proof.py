@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from statemaint.demo.oracle import StateDigest, oracle_session, read_all, retained_batches
+from statemaint.demo.oracle import OracleDigest, oracle_session, read_all, retained_batches
 from statemaint.demo.pipeline import output_rows, run_hours
 from statemaint.demo.steps import Advance
 from statemaint.errors import StatemaintError
 
 SEED = 7
-Digests = Mapping[tuple[int, str, int], StateDigest]
+Digests = Mapping[tuple[int, str, int], OracleDigest]
 
 
 class DisprovedError(StatemaintError):

@@ -39,7 +39,7 @@ class DemoFailedError(StatemaintError):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenBefore:
     """What was measured before anything was maintained."""
 
     size: show.Size
@@ -82,11 +82,11 @@ def _hour(advance: Advance, hour: int) -> None:
     advance(f"hour {hour}")
 
 
-def _before(places: Places, steps: Steps) -> Seen:
+def _before(places: Places, steps: Steps) -> SeenBefore:
     make_twin(places.job, places.twin)
     with steps.step("let Spark read every retained batch, before") as advance:
         states = read_states(places.checkpoint, advance)
-    return Seen(show.measure(places.checkpoint), states)
+    return SeenBefore(show.measure(places.checkpoint), states)
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def _must_be_mapped(instances: list[TaskInstance]) -> None:
         raise DemoFailedError("the DAG's run found nothing to maintain")
 
 
-def _after(places: Places, steps: Steps, seen: Seen) -> None:
+def _after(places: Places, steps: Steps, seen: SeenBefore) -> None:
     with steps.step("let Spark read every retained batch, after") as advance:
         after = read_states(places.checkpoint, advance)
     steps.show("", show.sizes(seen.size, show.measure(places.checkpoint)), "")

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from statemaint.demo.airflow_client import TaskInstance
-from statemaint.demo.oracle import StateDigest
+from statemaint.demo.oracle import OracleDigest
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import chain_length
@@ -79,7 +79,7 @@ def tasks(instances: Sequence[TaskInstance]) -> Table:
     return table
 
 
-def states(digests: dict[tuple[int, str, int], StateDigest]) -> Iterable[str]:
+def states(digests: dict[tuple[int, str, int], OracleDigest]) -> Iterable[str]:
     """Yields a line for each batch that Spark read: how many rows its stores have."""
     rows: Counter[int] = Counter()
     for (_, _, batch), digest in digests.items():

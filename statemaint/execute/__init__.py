@@ -6,14 +6,14 @@ Maintenance, repair, rollback and undo write through it alone, but for the notes
 
 from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit
-from statemaint.execute.compaction import Window
+from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
-from statemaint.execute.execute import execute
 from statemaint.execute.lease import Fence, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.mend import mend
 from statemaint.execute.neighbours import Neighbours
+from statemaint.execute.stores import execute
 from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
@@ -25,8 +25,8 @@ __all__ = [
     "Lease",
     "Ledger",
     "Neighbours",
+    "RememberedRuns",
     "Restored",
-    "Window",
     "compact_ledger",
     "empty_trash",
     "end_earlier",

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RememberedRuns:
     """The runs that are remembered.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Needs:
         restored: what undos have brought back: the run that had moved it away, and the path.
     """
 
-    window: Window
+    window: RememberedRuns
     since: float
     fence: float = math.inf
     paths: AbstractSet[str] = frozenset()
@@ -107,7 +107,7 @@ def _is_due(segments: Sequence[Entry]) -> bool:
     return len(segments) >= MOST_SEGMENTS
 
 
-def compact(storage: Storage, window: Window, *, before: Callable[[], object]) -> None:
+def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
     """Compacts every ledger that has many segments.
 
     Safe to kill and to repeat. One that cannot be read is left as it is.

@@ -13,7 +13,7 @@ GONE = ("delete", "remove")
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreNote:
     """A file that an undo was about to bring back.
 
     Attributes:
@@ -45,16 +45,16 @@ class Deeds:
     """
 
     run: str
-    restored: Mapping[str, tuple[Restored, ...]] = field(default_factory=dict)
+    restored: Mapping[str, tuple[RestoreNote, ...]] = field(default_factory=dict)
     removed: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
 
-    def restoring(self, path: str) -> Restored | None:
+    def restoring(self, path: str) -> RestoreNote | None:
         """Returns the first note that an undo of this run was about to bring a file back."""
         found = [one for one in self.restored.get(path, ()) if one.run == self.run]
         return found[0] if found else None
 
-    def restored_since(self, path: str) -> tuple[Restored, ...]:
+    def restored_since(self, path: str) -> tuple[RestoreNote, ...]:
         """Returns the notes of a file that are younger than this run's last removal of anything.
 
         What an undo had brought back before that is what this run found, and says nothing of today.
@@ -101,7 +101,7 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     Raises:
         StorageError: when the storage fails.
     """
-    restored: dict[str, list[Restored]] = defaultdict(list)
+    restored: dict[str, list[RestoreNote]] = defaultdict(list)
     for line in read_ledger(storage, UNDO):
         restored[line.path].append(_restored(line))
     removed: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -120,10 +120,10 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     )
 
 
-def _restored(line: Line) -> Restored:
+def _restored(line: Line) -> RestoreNote:
     size, modified = line.fields.get("bytes"), line.fields.get("modified")
     crc32c = line.fields.get("crc32c")
-    return Restored(
+    return RestoreNote(
         restored_of(line),
         size if isinstance(size, int) else -1,
         modified if isinstance(modified, int | float) else None,

@@ -20,7 +20,7 @@ from statemaint.errors import (
     StatemaintError,
     StorageError,
 )
-from statemaint.execute import Fence, Restored, Window, trashed_runs
+from statemaint.execute import Fence, RememberedRuns, Restored, trashed_runs
 from statemaint.listing import Entry
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
@@ -210,7 +210,7 @@ def _task(request: Request) -> str:
     return "_".join(parts) or "all"
 
 
-def remembered(storage: Storage) -> Window:
+def remembered(storage: Storage) -> RememberedRuns:
     """Returns the runs that are remembered.
 
     Raises:
@@ -222,10 +222,10 @@ def remembered(storage: Storage) -> Window:
         times[run] = min(time, times.get(run, time))
     newest = sorted(times, key=lambda run: (times[run], run))[-MOST_RUNS:]
     since = times[newest[0]] if len(newest) < len(times) else -math.inf
-    return Window(frozenset(newest), since, trashed_runs(storage))
+    return RememberedRuns(frozenset(newest), since, trashed_runs(storage))
 
 
-def forget(storage: Storage, window: Window, *, before: Callable[[], object]) -> None:
+def forget(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
     """Deletes the notes of the runs that are not remembered.
 
     Args:

@@ -120,7 +120,7 @@ def with_companions(name: str) -> str:
     return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
 
-class Names:
+class FileNames:
     """What one provider calls its files."""
 
     def __init__(self, delta: str, versioned: str, owner: str) -> None:
@@ -158,8 +158,8 @@ def _version(found: re.Match[str]) -> int:
     return int(found["version"] or 0)
 
 
-HDFS_NAMES = Names("delta", _HDFS, _HDFS)
-ROCKS_NAMES = Names("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
+HDFS_NAMES = FileNames("delta", _HDFS, _HDFS)
+ROCKS_NAMES = FileNames("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
 
 
 def classify(entry: Entry) -> StateFile:

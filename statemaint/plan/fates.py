@@ -22,7 +22,7 @@ class Kind(Enum):
 
 
 @unique
-class Place(Enum):
+class VersionPlace(Enum):
     """Where the version of a file lies (`statemaint.plan.boundary` has a drawing)."""
 
     ABOVE_TARGET = "above target"
@@ -77,7 +77,7 @@ class StateTraits:
     """A delta or a snapshot; `guard` is why an orphan of its age would stay."""
 
     kind: Kind
-    place: Place
+    place: VersionPlace
     standing: Standing
     executors: Executors
     guard: KeepReason | None
@@ -195,13 +195,13 @@ def fate(file: Traits) -> Fate:
 
 
 def _of_state(file: StateTraits) -> Fate:
-    if file.place is Place.ABOVE_TARGET:
+    if file.place is VersionPlace.ABOVE_TARGET:
         return KeepReason.ABOVE_TARGET
     if file.standing is Standing.STALE:
         return _hold(file.guard) or DeleteReason.STALE_SNAPSHOT
-    if file.place is Place.WITHIN_GRACE:
+    if file.place is VersionPlace.WITHIN_GRACE:
         return KeepReason.GRACE
-    if file.place is Place.BELOW_BASE:
+    if file.place is VersionPlace.BELOW_BASE:
         return _below_base(file)
     return _dead(file) if file.standing is Standing.DEAD else _retained(file)
 
@@ -218,8 +218,8 @@ def _dead(file: StateTraits) -> Fate:
 
 def _retained(file: StateTraits) -> KeepReason:
     if file.kind is Kind.SNAPSHOT:
-        return KeepReason.BASE if file.place is Place.AT_BASE else KeepReason.SNAPSHOT
-    return KeepReason.NEEDED if file.place is Place.ABOVE_BASE else KeepReason.CHANGE_FEED
+        return KeepReason.BASE if file.place is VersionPlace.AT_BASE else KeepReason.SNAPSHOT
+    return KeepReason.NEEDED if file.place is VersionPlace.ABOVE_BASE else KeepReason.CHANGE_FEED
 
 
 def _of_shared(file: SharedTraits) -> Fate:

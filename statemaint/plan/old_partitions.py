@@ -8,7 +8,7 @@ from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, Stor
 from statemaint.plan.store import halt
 from statemaint.plan.window import Window
 
-Versioned = Delta | Snapshot | SharedFile | SideFile | TempFile
+WithVersion = Delta | Snapshot | SharedFile | SideFile | TempFile
 
 
 def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
@@ -48,6 +48,6 @@ def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReaso
     return KeepReason.OLD_PARTITION if needed else None
 
 
-def _delete(store: Store, file: Versioned) -> Delete:
+def _delete(store: Store, file: WithVersion) -> Delete:
     reason = DeleteReason.ORPHAN_SIDE if isinstance(file, SideFile) else DeleteReason.OLD_PARTITION
     return Delete(store.id, file.version, file.entry, reason)

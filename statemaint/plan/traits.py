@@ -16,7 +16,6 @@ from statemaint.plan.fates import (
     Fate,
     Kind,
     Owner,
-    Place,
     SharedTraits,
     Standing,
     StateTraits,
@@ -24,6 +23,7 @@ from statemaint.plan.fates import (
     Traits,
     UnknownTraits,
     Users,
+    VersionPlace,
     fate,
 )
 
@@ -71,18 +71,18 @@ def _state_traits(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> S
     )
 
 
-def place_of(facts: Facts, boundary: Boundary, version: int) -> Place:
+def place_of(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
     """Returns where a version lies."""
     if version > facts.window.target:
-        return Place.ABOVE_TARGET
+        return VersionPlace.ABOVE_TARGET
     if version < boundary.cut:
-        return Place.BELOW_BASE
+        return VersionPlace.BELOW_BASE
     if version < boundary.eventual:
-        return Place.WITHIN_GRACE
+        return VersionPlace.WITHIN_GRACE
     base = boundary.base.version if boundary.base else 0
     if version == base:
-        return Place.AT_BASE
-    return Place.ABOVE_BASE if version > base else Place.FLOOR_TO_BASE
+        return VersionPlace.AT_BASE
+    return VersionPlace.ABOVE_BASE if version > base else VersionPlace.FLOOR_TO_BASE
 
 
 def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:

@@ -8,8 +8,8 @@ from statemaint.report.outcome import (
     Report,
     Skipped,
     SnapshotWritten,
+    StoreOutcome,
     StoreReport,
-    StoreState,
 )
 from statemaint.report.store_report import summarize
 
@@ -21,7 +21,7 @@ __all__ = [
     "Report",
     "Skipped",
     "SnapshotWritten",
+    "StoreOutcome",
     "StoreReport",
-    "StoreState",
     "summarize",
 ]

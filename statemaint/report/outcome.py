@@ -96,7 +96,7 @@ _Kind = TypeVar("_Kind")
 
 
 @unique
-class StoreState(StrEnum):
+class StoreOutcome(StrEnum):
     """How a store came out of a run."""
 
     DONE = "done"
@@ -120,7 +120,7 @@ class StoreReport:
 
     before: Store
     after: Store
-    state: StoreState
+    state: StoreOutcome
     outcomes: tuple[Outcome, ...]
     findings: tuple[Finding, ...]
     target: int | None

@@ -18,8 +18,8 @@ from statemaint.report.outcome import (
     Outcome,
     Skipped,
     SnapshotWritten,
+    StoreOutcome,
     StoreReport,
-    StoreState,
 )
 
 _LATER = (KeepReason.GRACE, KeepReason.LIMIT)
@@ -31,7 +31,7 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
     return StoreReport(
         before=plan.store,
         after=_after_all(plan.store, happened),
-        state=StoreState.HALTED if plan.halted else _state(happened),
+        state=StoreOutcome.HALTED if plan.halted else _state(happened),
         outcomes=happened,
         findings=plan.findings + tuple(_new_findings(plan, happened)),
         target=target,
@@ -84,12 +84,12 @@ def _without(store: Store, gone: set[Entry]) -> Store:
     return replace(store, files=files, attestations=attestations, outdated=outdated)
 
 
-def _state(outcomes: tuple[Outcome, ...]) -> StoreState:
+def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
     if any(isinstance(one, Halted) for one in outcomes):
-        return StoreState.HALTED
+        return StoreOutcome.HALTED
     if any(isinstance(one, Skipped) for one in outcomes):
-        return StoreState.SKIPPED
-    return StoreState.DONE
+        return StoreOutcome.SKIPPED
+    return StoreOutcome.DONE
 
 
 def _new_findings(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> list[Finding]:

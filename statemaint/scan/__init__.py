@@ -12,7 +12,7 @@ from statemaint.scan.attestations import (
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
-from statemaint.scan.scan import must_be_checkpoint, scan
+from statemaint.scan.scanner import must_be_checkpoint, scan
 
 __all__ = [
     "ATTESTATIONS",

@@ -31,7 +31,7 @@ _PROOF_TYPES = {one.name: one.type for one in fields(Attestation) if one.name no
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoreNotes:
     """What the ledger says of one store.
 
     Attributes:
@@ -102,7 +102,7 @@ class _Files:
         return place
 
 
-def parse_attestations(content: bytes) -> Known:
+def parse_attestations(content: bytes) -> StoreNotes:
     """Returns what the ledger says of a store.
 
     That is nothing when the file is not one of ours, or is cut: an attestation that cannot be read
@@ -113,16 +113,16 @@ def parse_attestations(content: bytes) -> Known:
         stored = json.loads(content)
         uploads = _uploads(stored.get("uploads", {}))
         if stored["format"] not in (_FORMAT, _FORMAT - 1):
-            return Known(uploads=uploads)
+            return StoreNotes(uploads=uploads)
         written = tuple(_path(one) for one in stored["written"])
         since = _since(stored)
         if stored["format"] != _FORMAT:  # its proofs name no inputs; who wrote what is still true
-            return Known((), written, since, uploads)
+            return StoreNotes((), written, since, uploads)
         rows = stored["files"]
         found = tuple(_attestation(one, rows) for one in stored["attestations"])
-        return Known(found, written, since, uploads)
+        return StoreNotes(found, written, since, uploads)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
-        return Known()
+        return StoreNotes()
 
 
 def _uploads(stored: Mapping[str, Any]) -> Uploads:

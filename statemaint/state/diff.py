@@ -48,7 +48,7 @@ _PUTTING = frozenset({int(PUT), int(MERGE)})
 
 
 @unique
-class Fate(StrEnum):
+class KeyChange(StrEnum):
     """What became of a key."""
 
     ADDED = "added"
@@ -91,7 +91,7 @@ class ChangedRow:
 
     store: StoreId
     family: str | None
-    fate: Fate
+    fate: KeyChange
     key: dict[str, Any]
     before: dict[str, Any] | list[dict[str, Any]] | None
     after: dict[str, Any] | list[dict[str, Any]] | None
@@ -149,16 +149,16 @@ def _left(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
     return chain((row,), rows) if row else rows
 
 
-def fate_of(pair: Pair, written: AbstractSet[bytes]) -> Fate | None:
+def fate_of(pair: Pair, written: AbstractSet[bytes]) -> KeyChange | None:
     """Returns what became of a key, given those that the log between put; `None`: nothing."""
     key, old, new = pair
     if old is None:
-        return Fate.ADDED
+        return KeyChange.ADDED
     if new is None:
-        return Fate.REMOVED
+        return KeyChange.REMOVED
     if old != new:
-        return Fate.CHANGED
-    return Fate.REWRITTEN if key in written else None
+        return KeyChange.CHANGED
+    return KeyChange.REWRITTEN if key in written else None
 
 
 def diff_state(
@@ -255,7 +255,7 @@ class _Kept:
     def full(self) -> bool:
         return self._limit is not None and len(self.rows) >= self._limit
 
-    def take(self, fate: Fate, before: DecodedRow | None, after: DecodedRow | None) -> None:
+    def take(self, fate: KeyChange, before: DecodedRow | None, after: DecodedRow | None) -> None:
         found = [self._readable.row(one) for one in (before, after) if one]
         one = found[-1]
         old, new = found[0].value if before else None, one.value if after else None
@@ -288,14 +288,14 @@ class _Side:
 def _compared(source: Source, older: Part, newer: Part, kept: _Kept) -> Iterator[StoreDiff]:
     """Yields how much each column family of a store changed that was asked for."""
     written = _written(source, older, newer)
-    counts: Counter[tuple[str | None, Fate]] = Counter()
+    counts: Counter[tuple[str | None, KeyChange]] = Counter()
     with opened_pair(source, newer.store, older.chain, newer.chain) as states:
         sides = _Side(source, older, states[0]), _Side(source, newer, states[1])
         for pair in pairs(states[0].rows, states[1].rows):
             if fate := fate_of(pair, written or frozenset()):
                 _take(sides, pair, fate, counts, kept)
     for name in sorted({*older.layouts, *newer.layouts}, key=lambda name: name or ""):
-        added, changed, removed, rewritten = (counts[name, fate] for fate in Fate)
+        added, changed, removed, rewritten = (counts[name, fate] for fate in KeyChange)
         known = rewritten if written is not None else None
         yield StoreDiff(newer.store.id, name, Counts(added, changed, removed, known))
 
@@ -303,16 +303,16 @@ def _compared(source: Source, older: Part, newer: Part, kept: _Kept) -> Iterator
 def _take(
     sides: tuple[_Side, _Side],
     pair: Pair,
-    fate: Fate,
-    counts: Counter[tuple[str | None, Fate]],
+    fate: KeyChange,
+    counts: Counter[tuple[str | None, KeyChange]],
     kept: _Kept,
 ) -> None:
     key, old, new = pair
-    family = sides[fate is not Fate.REMOVED].family(key)
+    family = sides[fate is not KeyChange.REMOVED].family(key)
     if family is None:
         return
     counts[family.name, fate] += 1
-    if fate is not Fate.REWRITTEN and not kept.full:
+    if fate is not KeyChange.REWRITTEN and not kept.full:
         kept.take(fate, sides[0].row(key, old), sides[1].row(key, new))
 
 

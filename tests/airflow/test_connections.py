@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Connection
 
 from statemaint.airflow.connections import open_checkpoint, s3_options
-from statemaint.airflow.tasks import Options, Settings, maintain_bundle, plan_query
+from statemaint.airflow.tasks import Options, QuerySettings, maintain_bundle, plan_query
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, S3Options
@@ -131,7 +131,7 @@ def test_tasks_maintain_what_only_the_connection_reaches(
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", given.as_json())
     address = place.storage().root
     upload(place, neglected(tmp_path / "before"), address)
-    settings = Settings("hourly", address, POLICY, connection="lake")
+    settings = QuerySettings("hourly", address, POLICY, connection="lake")
     planned = plan_query(settings, Options())
     assert planned.failure is None
     for bundle in planned.bundles:

@@ -11,7 +11,7 @@ from statemaint.airflow.tasks import (
     Failure,
     Maintained,
     Options,
-    Settings,
+    QuerySettings,
     finish,
     maintain_bundle,
     plan_query,
@@ -30,11 +30,11 @@ RUN, NEXT = "manual__2026-11-21T14:00:00+00:00", "scheduled__2026-11-21T15:00:00
 NAME = f"statemaint__hourly/{RUN}, begun 2026-11-21 14:00:01+00:00"
 
 
-def settings(checkpoint: Path, *, trash_for: float = 0.0) -> Settings:
-    return Settings("hourly", str(checkpoint), POLICY.override(trash_for=trash_for))
+def settings(checkpoint: Path, *, trash_for: float = 0.0) -> QuerySettings:
+    return QuerySettings("hourly", str(checkpoint), POLICY.override(trash_for=trash_for))
 
 
-def maintained(where: Settings, partition: int, holder: Holder, run: str = RUN) -> Maintained:
+def maintained(where: QuerySettings, partition: int, holder: Holder, run: str = RUN) -> Maintained:
     return maintain_bundle(where, Bundle(0, (partition,), TARGET, holder), Options(), run=run)
 
 

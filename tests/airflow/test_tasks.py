@@ -10,7 +10,7 @@ from statemaint.airflow.tasks import (
     Maintained,
     Options,
     Planned,
-    Settings,
+    QuerySettings,
     finish,
     maintain_bundle,
     plan_query,
@@ -35,11 +35,11 @@ POLICY = Policy(min_batches_to_retain=5, grace=0.0)
 NOWHERE = "http://127.0.0.1:1"
 
 
-def settings(checkpoint: Path, **more: object) -> Settings:
-    return replace(Settings("hourly", str(checkpoint), POLICY), **more)  # type: ignore[arg-type]
+def settings(checkpoint: Path, **more: object) -> QuerySettings:
+    return replace(QuerySettings("hourly", str(checkpoint), POLICY), **more)  # type: ignore[arg-type]
 
 
-def maintained(where: Settings, bundle: Bundle, options: Options = Options()) -> Maintained:  # noqa: B008 -- frozen
+def maintained(where: QuerySettings, bundle: Bundle, options: Options = Options()) -> Maintained:  # noqa: B008 -- frozen
     return maintain_bundle(where, bundle, options, run="manual__1")
 
 

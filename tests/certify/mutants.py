@@ -22,7 +22,7 @@ from statemaint.plan import store as deciding
 from statemaint.plan.boundary import Boundary
 from statemaint.plan.comparisons import base_proof
 from statemaint.plan.facts import Facts
-from statemaint.plan.fates import ChecksumTraits, Fate, Owner, Place, TempTraits
+from statemaint.plan.fates import ChecksumTraits, Fate, Owner, TempTraits, VersionPlace
 from statemaint.plan.window import Window
 from statemaint.scan import scan
 from tests.certify.mutant import SHARED, Mutant
@@ -39,11 +39,13 @@ looking = import_module("statemaint.planning")
 _place_of = traits.place_of
 
 
-def _base_goes_too(facts: Facts, boundary: Boundary, version: int) -> Place:
+def _base_goes_too(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
     """Deletes the base together with what lies below it."""
     found = _place_of(facts, boundary, version)
-    goes = found is Place.AT_BASE and version <= facts.window.floor and facts.versions.all[1:]
-    return Place.BELOW_BASE if goes else found
+    goes = (
+        found is VersionPlace.AT_BASE and version <= facts.window.floor and facts.versions.all[1:]
+    )
+    return VersionPlace.BELOW_BASE if goes else found
 
 
 def _below_the_newest_snapshot(facts: Facts, _: Any) -> Snapshot | None:
@@ -54,10 +56,10 @@ def _below_the_newest_snapshot(facts: Facts, _: Any) -> Snapshot | None:
     return found
 
 
-def _all_below_the_base(facts: Facts, boundary: Boundary, version: int) -> Place:
+def _all_below_the_base(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
     """Does not ask whether a version below the base is retained."""
     found = _place_of(facts, replace(boundary, cut=0, eventual=0), version)
-    return Place.BELOW_BASE if found is Place.FLOOR_TO_BASE else found
+    return VersionPlace.BELOW_BASE if found is VersionPlace.FLOOR_TO_BASE else found
 
 
 # -- S2: plan from the commit log

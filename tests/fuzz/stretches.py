@@ -19,7 +19,7 @@ from statemaint.fold import Source
 from statemaint.fold.compiled.feed import UnsureError, feed
 from statemaint.fold.compiled.kernels import lz4 as kernels
 from statemaint.fold.compiled.kernels.lz4 import DONE, FROM, NARROW, NEED, STATUS, TO, unpack
-from statemaint.fold.compiled.window import SLACK, Bytes, Window
+from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow
 from statemaint.storage import MemoryStorage
 from tests.fuzz.mutate import seal_lz4_blocks
 from tests.fuzz.targets import Target
@@ -46,7 +46,7 @@ def _pair(block: Block) -> tuple[bytes, bytes]:
 def fed(stored: bytes, wish: int) -> Found:
     """Returns what a feed makes of it, which is asked for so many bytes at a time."""
     source = Source(MemoryStorage({"file": stored}), Lz4Block(), row_checksums=False, key=bytes(16))
-    window, found, more = Window(), list[tuple[bytes, bytes]](), True
+    window, found, more = PayloadWindow(), list[tuple[bytes, bytes]](), True
     with closing(feed(source, "file")) as pieces:
         while more:
             try:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from statemaint.demo.oracle import (
-    StateDigest,
+    OracleDigest,
     oracle_session,
     read_all,
     read_rows,
@@ -39,7 +39,7 @@ def run_job(process: ProcessPoolExecutor, root: Path, hours: range) -> None:
 
 def read_everything(
     spark: SparkSession, checkpoint: Path
-) -> dict[tuple[int, str, int], StateDigest]:
+) -> dict[tuple[int, str, int], OracleDigest]:
     batches = retained_batches(checkpoint)
     return read_all(spark, checkpoint, batches=batches, progress=lambda _: None)
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from statemaint.audit import digest_stores, verify
-from statemaint.demo.oracle import StateDigest, read_all, retained_batches
+from statemaint.demo.oracle import OracleDigest, read_all, retained_batches
 from statemaint.demo.pipeline import output_rows
 from statemaint.maintain import maintain
 from statemaint.model.chain import Versions
@@ -21,7 +21,7 @@ from tests.spark import maintained_by_spark
 from tests.spark.conftest import RunOn
 
 TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
-Digests = dict[tuple[int, str, int], StateDigest]
+Digests = dict[tuple[int, str, int], OracleDigest]
 
 
 def read(spark: SparkSession, checkpoint: Path) -> Digests:

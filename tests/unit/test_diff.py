@@ -15,7 +15,7 @@ from statemaint.model.ids import StoreId
 from statemaint.model.policy import PRESETS
 from statemaint.planning import scan_checkpoint
 from statemaint.state import read_state
-from statemaint.state.diff import ChangedRow, Counts, Fate, StateDiff, diff_state, pairs
+from statemaint.state.diff import ChangedRow, Counts, KeyChange, StateDiff, diff_state, pairs
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes
@@ -142,7 +142,11 @@ def applied(state: dict[int, int], rows: Sequence[ChangedRow]) -> dict[int, int]
         assert after.get(key) == old
         assert old != new
         assert row.fate is (
-            Fate.ADDED if old is None else Fate.REMOVED if new is None else Fate.CHANGED
+            KeyChange.ADDED
+            if old is None
+            else KeyChange.REMOVED
+            if new is None
+            else KeyChange.CHANGED
         )
         if new is None:
             del after[key]
@@ -163,9 +167,11 @@ def must_lead_from_one_to_the_other(storage: MemoryStorage, log: list[list[Chang
             same = [key for key in put if before.get(key) == after.get(key) and key in after]
             kinds = [row.fate for row in found.rows]
             assert found.total == Counts(
-                kinds.count(Fate.ADDED), kinds.count(Fate.CHANGED), kinds.count(Fate.REMOVED),
+                kinds.count(KeyChange.ADDED),
+                kinds.count(KeyChange.CHANGED),
+                kinds.count(KeyChange.REMOVED),
                 len(same),
-            )  # fmt: skip
+            )
 
 
 @given(LOGS, st.sets(st.integers(1, 6)))
@@ -264,7 +270,7 @@ def test_a_column_family_is_all_that_is_compared() -> None:
 def test_merged_lists_are_one_value() -> None:
     storage = MemoryStorage(contents("rocks-4.3.0")["rocks-timed"])
     row, *_ = diff_state(storage, (5, 9), family="amounts").compare(limit=1).rows
-    assert row.fate is Fate.CHANGED
+    assert row.fate is KeyChange.CHANGED
     assert isinstance(row.before, list)
     assert isinstance(row.after, list)
     assert all(isinstance(one["amount"], int) for one in row.after)

@@ -30,7 +30,7 @@ from statemaint.model.proof import Attestation
 from statemaint.plan import Attest, AttestReason, Delete, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.recover import repair
-from statemaint.report import Deleted, Report, Skipped, StoreState
+from statemaint.report import Deleted, Report, Skipped, StoreOutcome
 from statemaint.report.to_json import report_json
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
 from statemaint.storage import MemoryStorage, Storage
@@ -92,7 +92,7 @@ def test_the_same_again_does_nothing(storage: MemoryStorage) -> None:
     report = maintain(storage, TIGHT)
     assert storage.files == before
     assert report.plan.actions == ()
-    assert {one.state for one in report.stores} == {StoreState.DONE}
+    assert {one.state for one in report.stores} == {StoreOutcome.DONE}
 
 
 def test_a_dry_run_writes_nothing(storage: MemoryStorage) -> None:
@@ -176,7 +176,7 @@ def test_a_wrong_snapshot_halts_its_store_and_no_other(
 ) -> None:
     report = maintain(with_spark_snapshot(storage, content), TIGHT)
     assert codes(report) == [code]
-    assert [one.state for one in report.stores] == [StoreState.HALTED, StoreState.DONE]
+    assert [one.state for one in report.stores] == [StoreOutcome.HALTED, StoreOutcome.DONE]
     assert {f"{version}.delta" for version in range(1, 26)} <= names(storage)
     assert len(names(storage, 1)) == 11
     assert report.exit_code == 3
@@ -312,7 +312,7 @@ def test_a_delta_that_is_cleaned_away_meanwhile_is_superseded(storage: MemorySto
 
     report = maintain(Cleaning(storage.files), TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]
-    assert [one.state for one in report.stores] == [StoreState.SKIPPED, StoreState.DONE]
+    assert [one.state for one in report.stores] == [StoreOutcome.SKIPPED, StoreOutcome.DONE]
 
 
 def test_that_nothing_lies_below_a_snapshot_needs_a_second_look(storage: MemoryStorage) -> None:
@@ -426,16 +426,16 @@ def no_commits(storage: MemoryStorage) -> None:
 @pytest.mark.parametrize(
     ("spoil", "code", "state", "exit_code"),
     [
-        (cut_commit, FindingCode.UNREADABLE_COMMIT, StoreState.HALTED, 3),
-        (empty_commit, FindingCode.UNREADABLE_COMMIT, StoreState.HALTED, 3),
-        (no_commits, FindingCode.NO_COMMITTED_BATCH, StoreState.SKIPPED, 0),
+        (cut_commit, FindingCode.UNREADABLE_COMMIT, StoreOutcome.HALTED, 3),
+        (empty_commit, FindingCode.UNREADABLE_COMMIT, StoreOutcome.HALTED, 3),
+        (no_commits, FindingCode.NO_COMMITTED_BATCH, StoreOutcome.SKIPPED, 0),
     ],
 )
 def test_without_a_readable_commit_log_nothing_is_touched(
     storage: MemoryStorage,
     spoil: Callable[[MemoryStorage], None],
     code: FindingCode,
-    state: StoreState,
+    state: StoreOutcome,
     exit_code: int,
 ) -> None:
     spoil(storage)
@@ -532,7 +532,7 @@ def test_a_refusing_storage_ends_the_work_on_that_store_only(
     refusing = RefusingStorage(storage.files, verb=verb, below=below)
     report = maintain(refusing, TIGHT)
     assert codes(report) == [FindingCode.STORAGE_FAILED]
-    assert [one.state for one in report.stores] == [StoreState.HALTED, StoreState.DONE]
+    assert [one.state for one in report.stores] == [StoreOutcome.HALTED, StoreOutcome.DONE]
     assert report.exit_code == 5
     assert states(refusing) == expected()
     assert {f"{version}.delta" for version in range(1, 26)} <= names(refusing)
@@ -553,7 +553,7 @@ def test_a_fault_of_ours_in_one_store_does_not_stop_the_others(storage: MemorySt
     report = maintain(Faulty(storage.files), TIGHT)
     assert codes(report) == [FindingCode.FAULT]
     assert report.findings[0].detail == "ZeroDivisionError: surprise"
-    assert [one.state for one in report.stores] == [StoreState.HALTED, StoreState.DONE]
+    assert [one.state for one in report.stores] == [StoreOutcome.HALTED, StoreOutcome.DONE]
     assert report.exit_code == 1
 
 
@@ -573,7 +573,7 @@ def test_no_store_is_begun_after_the_time_is_up(storage: MemoryStorage) -> None:
     ticks = iter(range(1000))
     late = MemoryStorage(storage.files, clock=lambda: float(next(ticks)))
     report = maintain(late, TIGHT.override(max_seconds_per_run=18))
-    assert [one.state for one in report.stores] == [StoreState.DONE, StoreState.SKIPPED]
+    assert [one.state for one in report.stores] == [StoreOutcome.DONE, StoreOutcome.SKIPPED]
     assert len(names(late, 1)) == 25
     assert report.exit_code == 0
 
@@ -607,7 +607,7 @@ def test_a_target_that_was_cleaned_away_is_left_to_the_next_run(storage: MemoryS
     before = storage.files
     report = maintain(storage, TIGHT, request=Request(target=9))
     assert set(codes(report)) == {FindingCode.SUPERSEDED}
-    assert {one.state for one in report.stores} == {StoreState.SKIPPED}
+    assert {one.state for one in report.stores} == {StoreOutcome.SKIPPED}
     assert (storage.files, report.exit_code) == (before, 6)
 
 

@@ -20,7 +20,6 @@ from statemaint.plan.fates import (
     Fate,
     Kind,
     Owner,
-    Place,
     SharedTraits,
     Standing,
     StateTraits,
@@ -28,13 +27,14 @@ from statemaint.plan.fates import (
     Traits,
     UnknownTraits,
     Users,
+    VersionPlace,
     fate,
 )
 
 GUARDS = (KeepReason.CLOCK_SKEW, KeepReason.VERIFY_OFF, KeepReason.YOUNG, None)
 VALUES: dict[str, tuple[Any, ...]] = {
     "kind": tuple(Kind),
-    "place": tuple(Place),
+    "place": tuple(VersionPlace),
     "standing": tuple(Standing),
     "executors": tuple(Executors),
     "users": tuple(Users),
@@ -184,7 +184,8 @@ def test_what_is_above_the_target_is_never_touched() -> None:
     above = [
         one
         for one in every()
-        if getattr(one, "above_target", False) or getattr(one, "place", None) is Place.ABOVE_TARGET
+        if getattr(one, "above_target", False)
+        or getattr(one, "place", None) is VersionPlace.ABOVE_TARGET
     ]
     assert {fate(one) for one in above} == {KeepReason.ABOVE_TARGET}
 
@@ -192,7 +193,9 @@ def test_what_is_above_the_target_is_never_touched() -> None:
 def test_a_change_is_deleted_below_the_base_alone_or_where_no_commit_names_it() -> None:
     changes = [one for one in every() if isinstance(one, StateTraits) and one.kind is Kind.DELTA]
     gone = [one for one in changes if isinstance(fate(one), DeleteReason)]
-    assert all(one.place is Place.BELOW_BASE or one.standing is Standing.DEAD for one in gone)
+    assert all(
+        one.place is VersionPlace.BELOW_BASE or one.standing is Standing.DEAD for one in gone
+    )
 
 
 def test_while_executors_upload_no_zip_and_no_table_goes_but_a_stale_one() -> None:

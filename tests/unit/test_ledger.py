@@ -8,7 +8,7 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.errors import CodecError, NotFoundError, StorageError
-from statemaint.execute import Holder, Window, compact_ledger
+from statemaint.execute import Holder, RememberedRuns, compact_ledger
 from statemaint.execute.compaction import MOST_SEGMENTS
 from statemaint.execute.deeds import read_deeds
 from statemaint.execute.segments import FOLDER, read_ledger
@@ -118,7 +118,7 @@ def test_the_tasks_of_a_run_leave_it_to_the_runs_end(storage: MemoryStorage, clo
 def test_what_a_proof_names_stays(storage: MemoryStorage, clock: Clock) -> None:
     """The only snapshot is of the first run, and names the changes that went because of it."""
     maintain(storage, TIGHT)
-    window = Window(since=clock.now + DAY)
+    window = RememberedRuns(since=clock.now + DAY)
     before = ledger_lines(storage, "0/0")
     many(storage, "0/0")
     compact_ledger(storage, window, before=lambda: None)
@@ -155,7 +155,7 @@ def test_nor_do_other_times_of_a_copy_shorten_that(
     line = {"run": "later", "fence": fence, "time": clock.now + after, "action": "delete"}
     plant_lines(storage, "0/0", content_of({**line, "path": "y"}))
     copy = MemoryStorage(storage.files, clock=Clock(clock.now + DAY))
-    compact_ledger(copy, Window(since=clock.now + DAY, trashed=remembered(copy).trashed),
+    compact_ledger(copy, RememberedRuns(since=clock.now + DAY, trashed=remembered(copy).trashed),
                    before=lambda: None)  # fmt: skip
     assert {"later", first} == {line["run"] for line in ledger_lines(copy, "0/0")}
 
@@ -183,11 +183,11 @@ def test_what_a_kept_undo_brought_back_stays_known(storage: MemoryStorage, clock
             "path": f"{HOME}/3.delta", "bytes": 5, "modified": 1.5}  # fmt: skip
     many(storage, "0/0", [content_of(gone)])
     plant_lines(storage, "undo", content_of(back))
-    window = Window(since=clock.now)
+    window = RememberedRuns(since=clock.now)
     compact_ledger(storage, window, before=lambda: None)
     assert ledger_lines(storage, "0/0") == [gone]
     many(storage, "0/0")
-    compact_ledger(storage, Window(since=clock.now + 1), before=lambda: None)
+    compact_ledger(storage, RememberedRuns(since=clock.now + 1), before=lambda: None)
     assert ledger_lines(storage, "0/0") == []
 
 
@@ -195,7 +195,7 @@ def test_a_line_that_does_not_say_when_stays(storage: MemoryStorage) -> None:
     strange: list[dict[str, object]]
     strange = [{"action": "delete", "path": "z"}, {"time": float("nan")}]
     many(storage, "0/0", [*map(content_of, strange), b'{"cut', b"\n[]\n"])
-    compact_ledger(storage, Window(since=1e12), before=lambda: None)
+    compact_ledger(storage, RememberedRuns(since=1e12), before=lambda: None)
     left = [path for path in storage.files if path.startswith(FOLDER)]
     assert len(left) == 1
     assert storage.files[left[0]].splitlines() == [content_of(one)[:-1] for one in strange]
@@ -209,7 +209,7 @@ def test_a_rollback_that_is_old_can_be_undone(storage: MemoryStorage, clock: Clo
         many(storage, ledger)
     many(storage, "0/0")
     clock.now += 10 * DAY
-    compact_ledger(storage, Window(since=clock.now, trashed=remembered(storage).trashed),
+    compact_ledger(storage, RememberedRuns(since=clock.now, trashed=remembered(storage).trashed),
                    before=lambda: None)  # fmt: skip
     assert undo(storage, back).left == {}
     assert (
@@ -241,14 +241,14 @@ def test_a_ledger_of_an_earlier_build_is_read_and_compacted(
 # -- crashes and races
 
 
-def due(storage: MemoryStorage, clock: Clock) -> Window:
+def due(storage: MemoryStorage, clock: Clock) -> RememberedRuns:
     """Brings a ledger to the point at which it is compacted, with trash and an undo."""
     hourly(storage, clock, range(4), KEEPING)
     newest = next(one.run for one in list_runs(storage) if one.in_trash)
     assert undo(storage, newest).files
     many(storage, "0/0")
     many(storage, "undo")
-    return Window(since=clock.now, trashed=remembered(storage).trashed)
+    return RememberedRuns(since=clock.now, trashed=remembered(storage).trashed)
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -361,7 +361,7 @@ def test_what_is_no_ledger_is_left_and_the_others_are_compacted(
         many(storage, ledger)
     plant_lines(storage, "0/0", endless(), "s-3")
     before = {path for path in storage.files if "/ledger/0/0/" in path}
-    compact_ledger(storage, Window(since=1e12), before=lambda: None)
+    compact_ledger(storage, RememberedRuns(since=1e12), before=lambda: None)
     assert {path for path in storage.files if path.startswith(FOLDER)} == before
     assert "0/0/s-3.jsonl: a line has more than 64 MiB" in caplog.text
     with pytest.raises(CodecError, match="64 MiB"):

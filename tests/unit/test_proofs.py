@@ -17,7 +17,7 @@ from statemaint.model.files import StateFile, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.scan import parse_attestations, render_attestations
-from statemaint.scan.attestations import Known
+from statemaint.scan.attestations import StoreNotes
 from statemaint.scan.proofs import fingerprint, with_proofs
 from statemaint.storage import MemoryStorage
 
@@ -265,7 +265,7 @@ _PROOFS = st.builds(
 
 @given(st.lists(_PROOFS, max_size=3))
 def test_what_is_stored_is_read_as_it_was_written(proofs: list[Attestation]) -> None:
-    assert parse_attestations(render_attestations(proofs)) == Known(tuple(proofs))
+    assert parse_attestations(render_attestations(proofs)) == StoreNotes(tuple(proofs))
 
 
 def test_two_proofs_share_the_records_of_their_files() -> None:
@@ -282,7 +282,7 @@ def test_proofs_that_name_no_inputs_count_as_none_and_who_wrote_what_is_kept() -
         "written": [SNAPSHOT],
         "since": 3,
     }
-    assert parse_attestations(json.dumps(old).encode()) == Known((), (SNAPSHOT,), 3)
+    assert parse_attestations(json.dumps(old).encode()) == StoreNotes((), (SNAPSHOT,), 3)
 
 
 @pytest.mark.parametrize(
@@ -298,11 +298,11 @@ def test_proofs_that_name_no_inputs_count_as_none_and_who_wrote_what_is_kept() -
 )
 def test_records_of_other_types_are_no_proof(change: dict[str, object]) -> None:
     stored = json.loads(render_attestations([proof_of(written())]))
-    assert parse_attestations(json.dumps({**stored, **change}).encode()) == Known()
+    assert parse_attestations(json.dumps({**stored, **change}).encode()) == StoreNotes()
 
 
 @pytest.mark.parametrize("place", [-1, 3, "0", None, 1.0])
 def test_places_that_are_not_in_the_table_are_no_proof(place: object) -> None:
     stored = json.loads(render_attestations([proof_of(written())]))
     stored["attestations"][0]["inputs"] = [place]
-    assert parse_attestations(json.dumps(stored).encode()) == Known()
+    assert parse_attestations(json.dumps(stored).encode()) == StoreNotes()

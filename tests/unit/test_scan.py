@@ -13,7 +13,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
-from statemaint.scan.attestations import Known
+from statemaint.scan.attestations import StoreNotes
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import ROW_CHECKSUMS, UUID, offsets_bytes, write_checkpoint
 from tests.unit.test_logs import OPERATOR
@@ -310,7 +310,7 @@ def test_reads_no_attestations_of_stores_that_nobody_asked_for(storage: MemorySt
     ],
 )
 def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
-    assert parse_attestations(content) == Known()
+    assert parse_attestations(content) == StoreNotes()
 
 
 @pytest.mark.parametrize(
@@ -328,23 +328,23 @@ def test_attestations_that_cannot_be_read_do_not_exist(content: bytes) -> None:
 def test_an_attestation_of_other_types_does_not_exist(change: dict[str, object]) -> None:
     stored = json.loads(render_attestations([ATTESTATION]))
     stored["attestations"][0] |= change
-    assert parse_attestations(json.dumps(stored).encode()) == Known()
+    assert parse_attestations(json.dumps(stored).encode()) == StoreNotes()
 
 
 @pytest.mark.parametrize("modified", [None, 1.5, 7, math.inf])
 def test_an_attestation_is_read_as_it_was_written(modified: float | None) -> None:
     attestation = replace(ATTESTATION, modified=modified)
-    assert parse_attestations(render_attestations([attestation])) == Known((attestation,))
+    assert parse_attestations(render_attestations([attestation])) == StoreNotes((attestation,))
 
 
 def test_what_we_wrote_and_since_when_is_read_as_it_was_written() -> None:
     paths = ("state/0/0/9.snapshot", "state/0/0/10.zip", f"state/0/0/11_{UUID}.zip")
-    assert parse_attestations(render_attestations([], paths, 9)) == Known((), paths, 9)
+    assert parse_attestations(render_attestations([], paths, 9)) == StoreNotes((), paths, 9)
     stored = json.loads(render_attestations([], paths, 9))
     for since in ("9", 9.0, True):
-        assert parse_attestations(json.dumps({**stored, "since": since}).encode()) == Known()
+        assert parse_attestations(json.dumps({**stored, "since": since}).encode()) == StoreNotes()
     del stored["since"]
-    assert parse_attestations(json.dumps(stored).encode()) == Known((), paths)
+    assert parse_attestations(json.dumps(stored).encode()) == StoreNotes((), paths)
 
 
 def test_an_unknown_file_in_a_store_is_kept_in_its_store(storage: MemoryStorage) -> None:

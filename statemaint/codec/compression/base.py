@@ -72,7 +72,7 @@ class Compression(Protocol):
         ...
 
 
-class Source:
+class ExactStream:
     """A stream that is read exactly, in memory for what was there and not for what a length says.
 
     Attributes:

@@ -19,7 +19,7 @@ import cramjam
 import lz4.block
 import xxhash
 
-from statemaint.codec.compression.base import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, ExactStream
 from statemaint.errors import CodecError
 
 MAGIC = b"LZ4Block"
@@ -58,7 +58,7 @@ class Lz4Block:
         Raises:
             CodecError: on the first byte that does not follow the format.
         """
-        source = Source(stream)
+        source = ExactStream(stream)
         while header := source.header(_HEADER.size):
             body_at = source.offset
             method, packed, original, checksum = _parse(header, body_at - _HEADER.size)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from statemaint.codec.compression.base import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, ExactStream
 from statemaint.errors import CodecError
 
 _HEADER = struct.Struct(">2sBH")
@@ -135,7 +135,7 @@ class Lzf:
         Raises:
             CodecError: on the first byte that does not follow the format.
         """
-        source = Source(stream)
+        source = ExactStream(stream)
         while header := source.header(_HEADER.size):
             kind, size = _parse(header, source.offset - _HEADER.size)
             length = source.body(_LENGTH.size) if kind == _PACKED else b""

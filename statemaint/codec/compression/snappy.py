@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import cramjam
 
-from statemaint.codec.compression.base import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, ExactStream
 from statemaint.errors import CodecError
 
 _HEADER = struct.Struct(">8sii")
@@ -50,7 +50,7 @@ class Snappy:
         Raises:
             CodecError: on the first byte that does not follow the format.
         """
-        source = Source(stream)
+        source = ExactStream(stream)
         _check_header(source.header(_HEADER.size), 0)
         while length := source.header(_LENGTH.size):
             start = source.offset - _LENGTH.size

@@ -19,7 +19,7 @@ if sys.version_info >= (3, 14):  # pragma: no cover
 else:  # pragma: no cover
     from backports import zstd
 
-from statemaint.codec.compression.base import Block, Buffer, Source
+from statemaint.codec.compression.base import Block, Buffer, ExactStream
 from statemaint.errors import CodecError
 
 # What is left of a piece when a frame ends in it is copied, so pieces are small.
@@ -53,7 +53,7 @@ class Zstd:
         Raises:
             CodecError: on the first piece of the file that does not follow the format.
         """
-        source = Source(stream)
+        source = ExactStream(stream)
         rest = source.piece(_PIECE)
         while rest:
             frame = _Frame(source, rest)
@@ -88,7 +88,7 @@ class _Encoder:
 class _Frame:
     """One frame while it is read; `rest` is what was read and is not its own, or not used yet."""
 
-    source: Source
+    source: ExactStream
     rest: bytes
     start: int = 0
     frame: zstd.ZstdDecompressor = field(default_factory=zstd.ZstdDecompressor)

@@ -43,7 +43,7 @@ from statemaint.fold.compiled.kernels.records import (
 from statemaint.fold.compiled.output import Output
 from statemaint.fold.compiled.sweep import Sweep, Work, new_work
 from statemaint.fold.compiled.table import Table
-from statemaint.fold.compiled.window import Window
+from statemaint.fold.compiled.window import PayloadWindow
 from statemaint.fold.source import Chunks, Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta
@@ -97,7 +97,7 @@ def _compiled(source: Source) -> Source:
 
 
 def _read(step: int, source: Source, path: str, *, snapshot: bool) -> _Words:
-    window, work, sums = Window(), new_work(), _sums()
+    window, work, sums = PayloadWindow(), new_work(), _sums()
     with closing(Sweep(source, path, snapshot, window, work, step)) as sweep:
         sweep.start(step)
         while True:
@@ -139,7 +139,7 @@ class _Fold:
         self._versions = [chain.version, *others]
         self._floor = others[0] if others else None
         self._outputs = [Output(source.compression) for _ in self._versions] if write else []
-        self._window, self._work, self._table = Window(), new_work(), Table()
+        self._window, self._work, self._table = PayloadWindow(), new_work(), Table()
         self._fates = np.empty(0, np.uint8)
         self._runs, self._counts = np.empty((2, engine.runs, 2), np.int64), np.zeros(2, np.int64)
         self._sums, self._key = _sums(), _words(source.key)

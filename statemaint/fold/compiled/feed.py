@@ -21,7 +21,7 @@ from statemaint.fold.compiled.kernels.lz4 import (
     TO,
     unpack,
 )
-from statemaint.fold.compiled.window import SLACK, Bytes, Window
+from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow
 from statemaint.fold.source import Source
 
 # A stretch should stay in a core's cache together with the window that it is decoded into.
@@ -36,7 +36,7 @@ class UnsureError(Exception):
 class Feed(Protocol):
     """The payload of one file, from its start to its end."""
 
-    def fill(self, window: Window, wish: int) -> bool:
+    def fill(self, window: PayloadWindow, wish: int) -> bool:
         """Appends payload until there are `wish` bytes; tells whether the file may have more.
 
         Raises:
@@ -62,7 +62,7 @@ class _Blocks:
     def __init__(self, source: Source, path: str) -> None:
         self._blocks = source.blocks(path)
 
-    def fill(self, window: Window, wish: int) -> bool:
+    def fill(self, window: PayloadWindow, wish: int) -> bool:
         while window.end < wish:
             block = next(self._blocks, None)
             if block is None:
@@ -79,11 +79,11 @@ class _Stretches:
 
     def __init__(self, source: Source, path: str) -> None:
         self._steps = self._read(source, path)
-        self._window, self._wish = Window(), 0
+        self._window, self._wish = PayloadWindow(), 0
         self._state = np.zeros(kernels.STATE, np.int64)
         self._places = np.empty((_BLOCKS, 4), np.int64)
 
-    def fill(self, window: Window, wish: int) -> bool:
+    def fill(self, window: PayloadWindow, wish: int) -> bool:
         self._window, self._wish = window, wish
         while window.end < wish:
             if next(self._steps, None) is None:

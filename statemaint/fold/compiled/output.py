@@ -6,7 +6,7 @@ from statemaint.codec.compression.base import Buffer, Compression
 from statemaint.fold.compiled.kernels import records as kernels
 from statemaint.fold.compiled.kernels.records import Runs
 from statemaint.fold.compiled.press import press
-from statemaint.fold.compiled.window import SLACK, Bytes, Placed, Window
+from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow, Placed
 
 _END = (-1).to_bytes(4, "big", signed=True)
 _PIECE = 1 << 20
@@ -26,7 +26,7 @@ class Output:
         self._at = 0
         self._ready: list[Buffer] = [self._encoder.begin()]
 
-    def take(self, window: Window, picked: Picked, begin: int, end: int) -> None:
+    def take(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> None:
         """Takes what is picked of a range of the window; whole blocks of it pass as stored."""
         for block in self._whole(window, picked, begin, end):
             self._copy(window, picked, begin, block[0])
@@ -34,7 +34,7 @@ class Output:
             begin = block[1]
         self._copy(window, picked, begin, end)
 
-    def _copy(self, window: Window, picked: Picked, begin: int, end: int) -> None:
+    def _copy(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> None:
         runs, count = picked
         run = 0
         for start in range(begin, end, _PIECE):
@@ -44,7 +44,7 @@ class Output:
             )
             self._compress()
 
-    def _whole(self, window: Window, picked: Picked, begin: int, end: int) -> list[Placed]:
+    def _whole(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> list[Placed]:
         """Returns the blocks of a range that are picked whole and may pass."""
         blocks = [
             block

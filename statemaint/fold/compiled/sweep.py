@@ -20,7 +20,7 @@ from statemaint.fold.compiled.kernels.records import (
     STATUS,
     WORK,
 )
-from statemaint.fold.compiled.window import Window
+from statemaint.fold.compiled.window import PayloadWindow
 from statemaint.fold.source import Source
 
 Work = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ class Sweep:
     source: Source
     path: str
     snapshot: bool
-    window: Window
+    window: PayloadWindow
     work: Work
     step: int
     whole: bool = False

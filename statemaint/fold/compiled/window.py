@@ -14,7 +14,7 @@ Placed = tuple[int, int, Buffer | None]
 SLACK = 64
 
 
-class Window:
+class PayloadWindow:
     """Holds payload from `settled` on; grows only as far as bytes really arrive.
 
     Attributes:

@@ -12,7 +12,7 @@ from statemaint.fold.compiled.kernels.changes import END, MORE
 from statemaint.fold.rocksdb.changes import Pending, apply, named
 from statemaint.fold.rocksdb.database import Database
 from statemaint.fold.rocksdb.segment import Segment
-from statemaint.fold.rocksdb.sums import Known
+from statemaint.fold.rocksdb.sums import KnownRows
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 
@@ -34,7 +34,7 @@ class Fast:
         self._held = held
         self._handed = 0
         self._read, self._size = 0, 1
-        self.known: Known | None = None
+        self.known: KnownRows | None = None
 
     def apply(self, deltas: tuple[Delta, ...]) -> None:
         """Takes the changes of some changelogs, oldest first, and hands all to the database.
@@ -100,7 +100,7 @@ class Fast:
         self.known = None
         if database.empty:
             digest = segment.digest(picked, self._source.key)
-            self.known = Known(digest, segment.families(picked))
+            self.known = KnownRows(digest, segment.families(picked))
         if not len(picked):
             pass
         elif database.empty:

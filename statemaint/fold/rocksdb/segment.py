@@ -27,7 +27,7 @@ from statemaint.fold.compiled.kernels.changes import (
     WORK,
 )
 from statemaint.fold.compiled.table import Table
-from statemaint.fold.compiled.window import Window
+from statemaint.fold.compiled.window import PayloadWindow
 from statemaint.fold.rocksdb.database import Change
 
 _N = TypeVar("_N", bound=np.generic)
@@ -49,7 +49,7 @@ class Segment:
     """
 
     def __init__(self) -> None:
-        self.window = Window()
+        self.window = PayloadWindow()
         self._work = np.zeros(WORK, np.int64)
         self._starts = np.empty(0, np.int64)
         self._keys, self._values = np.empty(0, np.int32), np.empty(0, np.int32)

@@ -38,7 +38,7 @@ LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRows:
     """What all rows are, where it was seen without reading them back.
 
     Attributes:
@@ -82,10 +82,10 @@ def digest_all(
     counts: Counter[bytes] = Counter()
     seen = _counting(batches, counts) if families.families else batches
     digest = _fast(seen, key) if compiled else _clear(seen, key)
-    return count_all(Known(digest, counts), families)
+    return count_all(KnownRows(digest, counts), families)
 
 
-def count_all(known: Known, families: ZipMetadata) -> Found:
+def count_all(known: KnownRows, families: ZipMetadata) -> Found:
     """Counts rows that were seen.
 
     Raises:

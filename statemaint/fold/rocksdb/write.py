@@ -12,7 +12,7 @@ from statemaint.errors import StorageError, UnsupportedError
 from statemaint.fold.rocksdb.changes import Pending, apply, named
 from statemaint.fold.rocksdb.database import Database, opened
 from statemaint.fold.rocksdb.fetch import Zip, blaming, fetch, read_zip
-from statemaint.fold.rocksdb.sums import LIMITS, Found, Known, Limits, count_all, digest_all
+from statemaint.fold.rocksdb.sums import LIMITS, Found, KnownRows, Limits, count_all, digest_all
 from statemaint.fold.source import Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -79,7 +79,7 @@ class Folded:
     tagged: bool
     path: str
     compiled: bool
-    known: Known | None
+    known: KnownRows | None
 
     @property
     def families(self) -> ZipMetadata:
@@ -168,7 +168,7 @@ def _apply(
     pending: Pending,
     database: Database,
     limits: Limits,
-) -> Known | None:
+) -> KnownRows | None:
     """Carries changelogs out; returns what all rows are then, where that was seen."""
     size = sum(delta.entry.size for delta in deltas)
     if size < limits.compiled or source.row_checksums:

@@ -43,7 +43,7 @@ _RIGHTS = "fs.capability.paths.acls"
 _APPEND = "fs.capability.paths.append"
 
 
-class Names(Protocol):
+class HadoopNames(Protocol):
     """How a file appears under a name."""
 
     def create(self, path: Any, mode: int) -> Any:
@@ -301,7 +301,7 @@ def _without_side_files(conf: Any) -> None:
     conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")
 
 
-def _names(jvm: Jvm, files: Any, conf: Any) -> Names:
+def _names(jvm: Jvm, files: Any, conf: Any) -> HadoopNames:
     try:
         context = jvm.java(_FS + "FileContext").getFileContext(files.getUri(), conf)
     except jvm.errors as error:

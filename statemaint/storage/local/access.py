@@ -26,7 +26,7 @@ _NO_NUMBER = 0xFFFFFFFF
 _NONE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.ENOSYS})
 _SUPERUSER = "0"
 
-Place = int | str
+FileOrPath = int | str
 """An open file, or a path."""
 
 
@@ -35,7 +35,7 @@ def access_of(status: os.stat_result) -> Access:
     return Access(str(status.st_uid), str(status.st_gid), stat.S_IMODE(status.st_mode))
 
 
-def read_access(place: Place) -> Access:
+def read_access(place: FileOrPath) -> Access:
     """Returns who may use a file, its ACL counted.
 
     Raises:
@@ -74,7 +74,9 @@ def give(handle: int, access: Access, *, exact: bool = False) -> None:
         os.fchmod(handle, access.mode & 0o777 if plain else access.mode)
 
 
-def must_serve(handle: Place, path: str, access: Access, like: str, *, bits: int = READ) -> None:
+def must_serve(
+    handle: FileOrPath, path: str, access: Access, like: str, *, bits: int = READ
+) -> None:
     """Makes sure that whoever may use one file may use another.
 
     Args:
@@ -93,7 +95,7 @@ def must_serve(handle: Place, path: str, access: Access, like: str, *, bits: int
         raise unreadable(path, like, _named(who), _shown(found), bits=bits)
 
 
-def _acl(place: Place) -> bytes:
+def _acl(place: FileOrPath) -> bytes:
     read = getattr(os, "getxattr", None)
     if read is None:  # only Linux has it
         return b""

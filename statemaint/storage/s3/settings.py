@@ -36,7 +36,7 @@ _MOST_KNOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ObjectSettings:
     """What an object has.
 
     Attributes:
@@ -60,7 +60,7 @@ class Settings:
         """Returns whom the ACL lets read."""
         return frozenset(who for right, who in self.grants or () if right in _READS)
 
-    def hides(self, other: "Settings") -> str | None:
+    def hides(self, other: "ObjectSettings") -> str | None:
         """Returns why somebody who reads an object of these may not read one of the others."""
         if why := _otherwise_encrypted(self, other):
             return why
@@ -96,9 +96,9 @@ class Settings:
         return {name: ",".join(whom) for name, whom in found.items()}
 
 
-def encryption_of(found: Mapping[str, Any]) -> Settings:
+def encryption_of(found: Mapping[str, Any]) -> ObjectSettings:
     """Returns how the object is encrypted that an answer is about, and nothing else of it."""
-    return Settings(
+    return ObjectSettings(
         found.get("ServerSideEncryption") or "",
         found.get("SSEKMSKeyId") or "",
         bool(found.get("BucketKeyEnabled")),
@@ -110,7 +110,7 @@ def kept(found: Mapping[str, Any]) -> Params:
     return {name: found[name] for name in _KEPT if found.get(name)}
 
 
-def read_settings(bucket: Bucket, path: str) -> Settings:
+def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
     """Returns what an object has.
 
     Raises:
@@ -119,7 +119,7 @@ def read_settings(bucket: Bucket, path: str) -> Settings:
     """
     encryption = encryption_of(head(bucket, path))
     acl = _asked(bucket, "get_object_acl", path)
-    return Settings(
+    return ObjectSettings(
         encryption.sse,
         encryption.key,
         encryption.bucket_key,
@@ -168,7 +168,7 @@ def _grant(grant: Mapping[str, Any]) -> tuple[str, str]:
     return grant["Permission"], f'{names[name]}="{grantee.get(name, "")}"'
 
 
-def _shown(settings: Settings) -> str:
+def _shown(settings: ObjectSettings) -> str:
     key = f" and the key {settings.key}" if settings.key else ""
     return f"{settings.sse or 'nothing'}{key}"
 
@@ -178,8 +178,8 @@ class Likeness:
     """Finds out how an object becomes like another one; threads may share it."""
 
     bucket: Bucket
-    _known: dict[str, Settings] = field(default_factory=dict)
-    _tried: dict[Settings, Params] = field(default_factory=dict)
+    _known: dict[str, ObjectSettings] = field(default_factory=dict)
+    _tried: dict[ObjectSettings, Params] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def params(self, path: str, like: str) -> Params:
@@ -196,7 +196,7 @@ class Likeness:
                 self._tried[wanted] = self._rehearsed(path, like, wanted)
             return self._tried[wanted]
 
-    def settings(self, path: str, like: str) -> Settings:
+    def settings(self, path: str, like: str) -> ObjectSettings:
         """Returns what an object has; asked once.
 
         Args:
@@ -244,7 +244,7 @@ class Likeness:
         if in_parts:
             ensure_tags(self.bucket, path, wanted.tags)
 
-    def _rehearsed(self, path: str, like: str, wanted: Settings) -> Params:
+    def _rehearsed(self, path: str, like: str, wanted: ObjectSettings) -> Params:
         params = {**wanted.encryption, **wanted.tagging}
         found = self._try(path, like, params)
         if wanted.readers - found.readers:  # another account's, or open to others than its owner
@@ -254,7 +254,7 @@ class Likeness:
             raise _unreadable(path, like, why)
         return params
 
-    def _try(self, path: str, like: str, params: Params) -> Settings:
+    def _try(self, path: str, like: str, params: Params) -> ObjectSettings:
         probe, body = f"_statemaint/probe/{uuid4()}", b"a probe of statemaint\n"
         try:
             self.bucket.call_object(
@@ -270,7 +270,7 @@ class Likeness:
         finally:
             self.bucket.call_object("delete_object", probe)
 
-    def _read(self, path: str, like: str, asked: str) -> Settings:
+    def _read(self, path: str, like: str, asked: str) -> ObjectSettings:
         try:
             return read_settings(self.bucket, asked)
         except S3Error as error:
@@ -281,14 +281,14 @@ class Likeness:
             ) from error
 
 
-def _otherwise_encrypted(wanted: Settings, found: Settings) -> str | None:
+def _otherwise_encrypted(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
     """Returns why somebody may not decrypt an object who decrypts the other."""
     if not found.sse.startswith(_BY_KEY) or found.encryption == wanted.encryption:
         return None
     return f"it is encrypted with {_shown(found)}, and the other with {_shown(wanted)}"
 
 
-def _differs(wanted: Settings, found: Settings) -> str | None:
+def _differs(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
     """Returns why a new object would be less protected than the one that it is to be like."""
     if found.encryption == wanted.encryption or not wanted.sse:
         return None

@@ -11,7 +11,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, version_of
 from statemaint.scan.attestations import (
     ATTESTATIONS,
-    Known,
+    StoreNotes,
     parse_attestations,
     store_of,
 )
@@ -302,7 +302,7 @@ def _stores(
     listed: float,
 ) -> Iterator[Store]:
     for store in asked:
-        known = _known(storage, attested[store]) if store in attested else Known()
+        known = _known(storage, attested[store]) if store in attested else StoreNotes()
         files = layout.stores.get(store, ())
         found = Store(
             store, files, written=known.written, since=known.since,
@@ -311,11 +311,11 @@ def _stores(
         yield with_proofs(storage, found, known.proofs, listed)
 
 
-def _known(storage: Storage, path: str) -> Known:
+def _known(storage: Storage, path: str) -> StoreNotes:
     try:
         return parse_attestations(storage.read(path))
     except (NotFoundError, CodecError):
-        return Known()
+        return StoreNotes()
 
 
 def _unclassified(layout: Layout, unused: Iterable[StoreId]) -> Iterator[Entry]:
