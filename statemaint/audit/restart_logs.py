@@ -21,6 +21,8 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024
+# Each line names one file; Hadoop's file systems allow names of a few thousand bytes.
+_LONGEST = 4 * 1024 * 1024
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 _ADVICE = (
@@ -164,9 +166,15 @@ def _parse(stream: BinaryIO) -> None:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of a stream without their ends, and what follows the last one."""
+    """Yields the lines of a stream without their ends, and what follows the last one.
+
+    Raises:
+        CodecError: where a line is too long to name a file.
+    """
     rest = b""
     while piece := stream.read(_PIECE):
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
+        if len(rest) > _LONGEST:
+            raise CodecError(f"a line is longer than {_LONGEST:,} bytes", offset=0)
     yield rest

@@ -163,7 +163,10 @@ class _Search:
 
     def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
         """Yields why a cure is none."""
-        before, after = (_store(one.checkpoint, cure) for one in (self._before, without))
+        before, after = _store(self._before.checkpoint, cure), _store_of(without.checkpoint, cure)
+        if after is None:
+            yield "without it nothing is left of its store"
+            return
         if refers(after, cure.removes[-1].path):
             yield "a zip that stays refers to it"
         new = sorted(_damage(without) - self._damage - _allowed(cure))
@@ -338,6 +341,10 @@ def _operator(found: Verification, cure: Cure) -> Operator | None:
 
 def _store(checkpoint: Checkpoint, cure: Cure) -> Store:
     return next(one for one in checkpoint.stores if one.id == cure.store)
+
+
+def _store_of(checkpoint: Checkpoint, cure: Cure) -> Store | None:
+    return next((one for one in checkpoint.stores if one.id == cure.store), None)
 
 
 def _says_a_sum(storage: Storage, side: SideFile) -> bool:

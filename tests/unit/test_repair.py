@@ -607,3 +607,14 @@ def test_a_bad_file_does_not_come_back_over_the_new_one(storage: MemoryStorage) 
     done = repair(storage, trash_for=MONTH)
     assert list(undo(storage, done.run).left) == [path]
     assert verify(storage, deep=True).healthy
+
+
+def test_a_bad_snapshot_that_is_all_of_a_store_stays() -> None:
+    """Of an operator that the query does not have, for instance; without it there is no store."""
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    path = "state/1/0/999.snapshot"
+    storage.write(path, [b"anything"])
+    plan = plan_repair(storage)
+    assert plan.removes == ()
+    assert f"{path} stays: without it nothing is left of its store" in plan.unmended

@@ -86,6 +86,17 @@ def test_an_entry_that_cannot_be_read_is_found_by_whoever_reads_it() -> None:
         assert (found.restarts, found.goes_back_to) == (False, None)
 
 
+def test_a_line_that_names_no_file_is_not_read_to_its_end() -> None:
+    """Somebody's 3 GiB of zeros took every look at a restart ten seconds."""
+    storage = with_sources(["24", "23"], offsets(files(24)), offsets(files(23)))
+    for number in range(23):
+        storage.write(f"sources/0/{number}", [SEEN])
+    storage.write("sources/0/11", [b"v1\n" + bytes(20 << 20)], overwrite=True)
+    (found,) = [one for one in doctor(storage).findings if one.damage]
+    assert found.path == "sources/0/11"
+    assert "a line is longer than 4,194,304 bytes" in found.detail
+
+
 class Purging(MemoryStorage):
     """The query compacts an entry while it is read."""
 
