@@ -89,7 +89,7 @@ def test_reads_the_first_block_and_the_end(codec: str) -> None:
 def test_a_look_at_large_files_loads_no_compiler() -> None:
     script = """
 import sys
-from statemaint.maintain import verify
+from statemaint.audit import verify
 from tests.unit.test_headers import large
 storage = large("lz4")
 assert not verify(storage).findings
