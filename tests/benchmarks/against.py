@@ -30,7 +30,10 @@ import json, sys, time
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
-import statemaint.fold.compiled.engine
+try:
+    import statemaint.fold.compiled.engine
+except ImportError:  # before the packages had rooms
+    import statemaint.fold.fast
 policy = Policy(min_deltas_for_snapshot=1, rebase=False)
 began, wall = time.process_time(), time.perf_counter()
 report = maintain(LocalStorage(sys.argv[1]), policy)
