@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -30,11 +30,17 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
         if finding.code is not FindingCode.ORPHAN_FILE:
             by_code.setdefault(finding.code, []).append(finding.detail)
     for code, details in by_code.items():
-        shown = details[: 1 if code is FindingCode.STORAGE_FAILED else MOST_LINES]
-        if more := len(details) - len(shown):
-            shown[-1] += f" (and {more} more; --json lists them)"
-        for detail in shown:
-            click.echo(f"{code}: {detail}", err=True)
+        most = 1 if code is FindingCode.STORAGE_FAILED else MOST_LINES
+        print_lines([f"{code}: {detail}" for detail in details], most=most)
+
+
+def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
+    """Prints lines on stderr; the last of those that are shown says how many more there are."""
+    shown = [*lines[:most]]
+    if more := len(lines) - len(shown):
+        shown[-1] += f" (and {more} more; --json lists them)"
+    for line in shown:
+        click.echo(line, err=True)
 
 
 def end_with(findings: tuple[Finding, ...]) -> NoReturn:

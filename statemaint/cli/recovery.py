@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 from rich.filesize import decimal
 
-from statemaint.cli.output import MOST_LINES
+from statemaint.cli.output import print_lines
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import damaged
 from statemaint.plan import Cure, Mend, Proof, Remove, WriteSnapshot
@@ -38,10 +38,8 @@ def end_with_result(done: Mended, *, as_json: bool) -> NoReturn:
 
 
 def _end_with(plan: Mend) -> NoReturn:
-    for reason in plan.unmended[:MOST_LINES]:
-        click.echo(reason, err=True)
-    for finding in [one for one in plan.findings if one.damage][:MOST_LINES]:
-        click.echo(f"{finding.code}: {finding.detail}", err=True)
+    print_lines(plan.unmended)
+    print_lines([f"{one.code}: {one.detail}" for one in plan.findings if one.damage])
     sys.exit(CheckpointError.exit_code if damaged(plan.findings) else 0)
 
 
