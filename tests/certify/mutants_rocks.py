@@ -36,7 +36,7 @@ def _zip_first(storage: Any, action: Any, made: Any, **_: Any) -> Published:
     """Makes the snapshot visible before what it refers to."""
     directory = action.store.directory
     refers = publishing.shared_paths(directory, made.metadata)
-    content = publishing.rocks_zip.render(made.members, made.metadata, mark=True)
+    content = publishing.snapshot_zip.render(made.members, made.metadata, mark=True)
     try:
         entry = storage.write(action.path, [content])
     except AlreadyExistsError:

@@ -45,7 +45,7 @@ class Built:
     Attributes:
         version: the state version that it holds.
         metadata: what its zip has to say.
-        members: RocksDB's small files, for `rocks_zip.render`.
+        members: RocksDB's small files, for `snapshot_zip.render`.
         new: the SST files to write.
         reused: the SST files of the base that it names again, under their old names.
         digest: of all its rows.
