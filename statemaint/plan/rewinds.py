@@ -1,13 +1,14 @@
 """Whether a query that was rewound has written a log again, as far as its times say. Pure."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
 from statemaint.model.ids import batch_of
-from statemaint.model.proof import Outdated
+from statemaint.model.proof import Attestation, Outdated
 
 
 def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot, Delta]]:
@@ -51,10 +52,21 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
             new = tuple(one.entry for one in rewritten if one.entry.path not in named)
             # What came back from a trash or a copy is as new as that, and has no commit left.
             tells = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
-            snapshot, found = versions.snapshots.get(proof.version), Outdated(proof, new)
+            snapshot = versions.snapshots.get(proof.version)
+            found = Outdated(_as_proved(proof, rewritten), new)
             counts = snapshot is not None and snapshot.entry == entry and tells
             if new and counts and written_by_query(found, versions, checkpoint, target):
                 yield found
+
+
+def _as_proved(proof: Attestation, rewritten: tuple[Delta, ...]) -> Attestation:
+    """Returns a proof that does not know the files that were written after its snapshot.
+
+    Where they have the bytes of then, the proof names them as they are listed now.
+    """
+    again = {one.entry.path for one in rewritten}
+    inputs = (one._replace(modified=None) if one.path in again else one for one in proof.inputs)
+    return replace(proof, inputs=tuple(inputs))
 
 
 def _any_later(store: Store, version: int, modified: float | None) -> bool:

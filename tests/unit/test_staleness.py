@@ -229,9 +229,21 @@ def beyond(
     return replace(store, files=files, attestations=counts, outdated=()), checkpoint
 
 
-def test_a_log_that_was_written_again_below_what_a_proof_names_makes_it_stale() -> None:
-    """A rewound query wrote the last changes with the bytes that they had, and others below."""
-    (found,) = judge(*beyond({2: 130.0, 3: 140.0, 4: 150.0})).stale
+@pytest.mark.parametrize("known", [True, False], ids=["seen again", "never since"])
+def test_a_log_that_was_written_again_below_what_a_proof_names_makes_it_stale(
+    *, known: bool
+) -> None:
+    """A rewound query wrote the last changes with the bytes that they had, and others below.
+
+    Once their bytes were read, the proof names them by their new times.
+    """
+    store, checkpoint = beyond({2: 130.0, 3: 140.0, 4: 150.0})
+    if known:
+        (proof,), listed = store.attestations, store.versions.deltas
+        records = (FileRecord.of(listed[one].entry, {}) for one in (3, 4))
+        inputs = (proof.inputs[0], *records)
+        store = replace(store, attestations=(replace(proof, inputs=inputs),))
+    (found,) = judge(store, checkpoint).stale
     assert (found.path, found.replaced, found.instead.start) == (f"{HOME}/4.snapshot", (2,), 0)
     assert "2.delta was replaced" in found.why
 
