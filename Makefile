@@ -40,7 +40,7 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
 
 test-mends: setup ## break, mend and roll back every kind of query, each restarted by Spark (half an hour)
-	$(WITH_JAVA) STATEMAINT_MENDS=all $(BIN)/python -m pytest tests/spark/test_mend.py $(ARGS)
+	$(WITH_JAVA) STATEMAINT_MENDS=all $(BIN)/python -m pytest tests/systems/spark/test_mend.py $(ARGS)
 
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)

@@ -1,4 +1,4 @@
-"""The contract of a storage; `tests/storage` checks every implementation against it."""
+"""The contract of a storage; `tests/support/storage_contract.py` holds each of them against it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

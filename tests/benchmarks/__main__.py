@@ -21,9 +21,9 @@ from tests.benchmarks import (
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.spark import Sparks
 from tests.support.documents import rewrite
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).parents[2]
-_DOCUMENT = _ROOT / "docs" / "benchmarks.md"
+_DOCUMENT = ROOT / "docs" / "benchmarks.md"
 
 PARTS: dict[str, Callable[[Bench], None]] = {
     "aggregation": partial(side_by_side.run, case=cases.AGGREGATION),
@@ -52,7 +52,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
               help="Measure only this; may be given more than once.")  # fmt: skip
 @click.option("--repeat", default=5, show_default=True, help="Repetitions to take medians of.")
 @click.option("--spark/--no-spark", default=True, help="Whether to measure Spark too.")
-@click.option("--folder", default=_ROOT / ".run" / "bench", type=click.Path(path_type=Path),
+@click.option("--folder", default=ROOT / ".run" / "bench", type=click.Path(path_type=Path),
               show_default=".run/bench", help="Where the generated files are kept.")  # fmt: skip
 def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> None:
     """Measures our engine against Spark and against the floor.

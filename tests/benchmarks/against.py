@@ -17,8 +17,8 @@ import click
 
 from tests.benchmarks import cases
 from tests.benchmarks.inputs import copy_of, prepare
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).parents[2]
 _NOT_COMPILED = "PYTHONDONTWRITEBYTECODE"
 _CASES = {
     "aggregation": cases.AGGREGATION,
@@ -46,7 +46,7 @@ print(json.dumps({"cpu": used[0], "wall": used[1], "written": report.snapshots_w
 @click.command()
 @click.argument("checkout", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--repeat", default=7, show_default=True, help="Repetitions to take medians of.")
-@click.option("--folder", default=_ROOT / ".run" / "bench", type=click.Path(path_type=Path))
+@click.option("--folder", default=ROOT / ".run" / "bench", type=click.Path(path_type=Path))
 def main(checkout: Path, *, repeat: int, folder: Path) -> None:
     """Prints what maintain costs here, relative to another checkout."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def main(checkout: Path, *, repeat: int, folder: Path) -> None:
     )
     for name, case in _CASES.items():
         given = prepare(case, folder.resolve())
-        found: dict[Path, list[dict[str, Any]]] = {_ROOT: [], checkout.resolve(): []}
+        found: dict[Path, list[dict[str, Any]]] = {ROOT: [], checkout.resolve(): []}
         for number in range(repeat + 1):
             for root, results in found.items():
                 with copy_of(given) as copy:

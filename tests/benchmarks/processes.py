@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def peak_mib() -> float:
@@ -36,7 +36,7 @@ def cpu_of(command: Sequence[str], given: str = "") -> tuple[float, str]:
 
 def _run(command: Sequence[str], given: str = "") -> str:
     done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, input=given, text=True, cwd=_ROOT
+        command, check=True, stdout=subprocess.PIPE, input=given, text=True, cwd=ROOT
     )
     return done.stdout
 

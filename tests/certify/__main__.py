@@ -11,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,8 +20,9 @@ from tests.certify.mutants import MUTANTS
 from tests.certify.schedule import Outcome, run
 from tests.support.documents import commit, of_commits, rewrite
 from tests.support.in_memory import in_memory
+from tests.support.paths import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "safety.md"
+DOCUMENT = ROOT / "docs" / "safety.md"
 ENOUGH = 100_000
 _CHUNK = 100
 _SHOWN = 20

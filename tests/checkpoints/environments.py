@@ -12,9 +12,10 @@ from typing import Any
 
 import click
 
+from tests.support.paths import ROOT
+
 VERSIONS = ("3.3.4", "3.4.4", "3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 
 _PIP = ("-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input")
 _MAKING = Lock()

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import click
 
 from tests.checkpoints.archive import pack
-from tests.checkpoints.environments import ROOT
 from tests.checkpoints.families import archive_names, of_archive
 from tests.checkpoints.live import BATCHES, Live, begin, crash, go_on, read
+from tests.support.paths import ROOT
 
 _PLACE = ROOT / ".run" / "checkpoints"
 

@@ -25,11 +25,12 @@ from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import open_storage
 from tests.checkpoints.archive import States, recorded
-from tests.checkpoints.environments import ROOT, SparkError
+from tests.checkpoints.environments import SparkError
 from tests.checkpoints.families import of_archive, provable
 from tests.checkpoints.live import BATCHES, Live, begin, copy, go_on, read
 from tests.checkpoints.queries import KINDS, Kind
 from tests.checkpoints.rocks_queries import MAINTENANCE
+from tests.support.paths import ROOT
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 _SNAPSHOTS, _DELTAS = {".snapshot", ".zip"}, {".delta", ".changelog"}

@@ -15,8 +15,8 @@ from tests.hostile.trees import prepare
 from tests.hostile.verbs import VERBS, Played, Ran, play
 from tests.support.documents import commit, of_commits, rewrite
 from tests.support.in_memory import in_memory
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 _STEP = 100
 _CODES = (0, 1, 2, 3, 4, 5, 6)
 

@@ -36,9 +36,9 @@ from tests.soak import rewind
 from tests.soak.inputs import write_inputs
 from tests.soak.query import BATCHES_TO_RETAIN
 from tests.support.documents import commit, of_commits, rewrite
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).parents[2]
-_DOCUMENT = _ROOT / "docs" / "safety.md"
+_DOCUMENT = ROOT / "docs" / "safety.md"
 KINDS = ("aggregation", "outer-join", "aggregation-rocksdb", "outer-join-rocksdb-ids")
 # A reader that listed before a snapshot appeared has this long to finish; here that takes
 # milliseconds, on a machine that may be busy.
@@ -191,7 +191,7 @@ class Query:
         command = [sys.executable, "-m", "tests.soak.query", self.kind, str(self.root)]
         with log.open("w") as said:
             process = subprocess.Popen(
-                command, cwd=_ROOT, stdout=said, stderr=said, start_new_session=True
+                command, cwd=ROOT, stdout=said, stderr=said, start_new_session=True
             )
             killed = self._wait(process, kill_at, delay)
         if not killed and process.returncode:
@@ -323,7 +323,7 @@ def soak(kind: str, place: Path, size: Size, seed: int) -> dict[str, object]:
 @click.option("--only", type=click.Choice(KINDS), help="Only this query.")
 def main(batches: int, kills: int, rewinds: int, seed: int, only: str | None) -> None:
     """Soaks every query; ends with 1 where anything failed or came out otherwise."""
-    place = _ROOT / ".run" / "soak"
+    place = ROOT / ".run" / "soak"
     write_inputs(place / "input", batches)
     size = Size(batches, kills, rewinds)
     found = [soak(kind, place, size, seed) for kind in KINDS if only in (None, kind)]

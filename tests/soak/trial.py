@@ -36,8 +36,8 @@ from statemaint.storage import LocalStorage
 from tests.soak.evidence import deletions, expected, lacking, repairs
 from tests.soak.inputs import write_inputs
 from tests.soak.watch import Watcher, tables_of
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).parents[2]
 _STATE = "spark.sql.streaming.stateStore"
 _EVERY = 1.5
 _INTERVAL = "4s"
@@ -280,7 +280,7 @@ class Query:
         command = [self.python, "-m", "tests.soak.trial_query", str(self.root), *arguments]
         with (self.root / "query.log").open("w") as said:
             return subprocess.Popen(
-                command, cwd=_ROOT, stdout=said, stderr=said, start_new_session=True
+                command, cwd=ROOT, stdout=said, stderr=said, start_new_session=True
             )
 
 
@@ -341,7 +341,7 @@ def trial(root: Path, setting: Setting, span: Span, random: Random) -> dict[str,
 def main(*, trials: int, seed: int, keep: Path | None, **span: Any) -> None:
     """Runs trials; ends with 1 where a query failed or its state came out otherwise."""
     sys.setswitchinterval(_SWITCH)
-    place, good = (keep or _ROOT / ".run" / "trial"), True
+    place, good = (keep or ROOT / ".run" / "trial"), True
     for number in range(seed, seed + trials):
         random = Random(f"trial {number}")  # noqa: S311 -- the same at each run
         root = (place / f"{number:03d}").resolve()

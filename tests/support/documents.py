@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def rewrite(document: Path, generated: str, *, by: str) -> None:
@@ -24,7 +24,7 @@ def rewrite(document: Path, generated: str, *, by: str) -> None:
 def commit() -> str:
     """Returns the commit that the code is of; one that was changed since ends with `-dirty`."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    found = subprocess.run(command, cwd=_ROOT, check=True, capture_output=True, text=True)
+    found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return found.stdout.strip()
 
 

@@ -17,7 +17,9 @@ from pip._internal.models.index import PyPI
 from unearth import PackageFinder
 from unearth.preparer import download_link
 
-HOME = Path(__file__).resolve().parents[2] / ".run" / "hdfs"
+from tests.support.paths import ROOT
+
+HOME = ROOT / ".run" / "hdfs"
 PYSPARK = "pyspark==2.4.8"
 SHA256 = "3a19b71b8dc8dd91ebc943604a05e1ab01bce052456d42937035632d852d78dc"
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 _MARK = "pl4nted"
+_PLANTED = "planted"  # what a process of pytest-xdist tells the one that started it
 _USER = "planted-user"
 _MOST_BYTES = 256 << 20
 _PIECE = 1 << 20
@@ -194,8 +195,22 @@ def pytest_runtest_makereport(
     return report  # type: ignore[return-value]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Learns from a process that ran some of the tests where it planted secrets."""
+    _watch.planted |= {Path(one) for one in getattr(node, "workeroutput", {}).get(_PLANTED, ())}
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails a session that has left a secret in any of its files."""
+    """Fails a session that has left a secret in any of its files.
+
+    Where several processes run the tests, the one that started them looks, below whose folder all
+    of theirs lie.
+    """
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_PLANTED] = sorted(map(str, _watch.planted))
+        return
     factory: Any = getattr(session.config, "_tmp_path_factory", None)
     base: Path | None = getattr(factory, "_basetemp", None)
     left = sorted(_left_below(base)) if base else []

@@ -6,8 +6,8 @@ import pytest
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries import QueriesFile, json_schema, load_queries
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "queries.schema.json"
 EXAMPLE = ROOT / "dags" / "statemaint_queries.example.yaml"
 

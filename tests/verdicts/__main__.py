@@ -14,14 +14,14 @@ import click
 from statemaint.demo.session import local_session
 from tests.support.documents import commit, rewrite
 from tests.support.in_memory import in_memory
+from tests.support.paths import ROOT
 from tests.verdicts.judge import Court, Verdict
 from tests.verdicts.kinds import KINDS, Kind
 from tests.verdicts.query import Layout, Query, Shape
 from tests.verdicts.results import Results, table
 
-_ROOT = Path(__file__).parents[2]
-_DOCUMENT = _ROOT / "docs" / "safety.md"
-_RESULTS = _ROOT / ".run" / "verdicts.json"
+_DOCUMENT = ROOT / "docs" / "safety.md"
+_RESULTS = ROOT / ".run" / "verdicts.json"
 
 
 @click.command()

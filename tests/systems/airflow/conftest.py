@@ -1,0 +1,157 @@
+"""One real Airflow for all tests of this folder, with a DAG for every kind of checkpoint."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from statemaint.demo.airflow import Airflow, Setup, airflow
+from statemaint.demo.airflow_client import Client, TaskInstance
+from statemaint.demo.processes import alive
+from tests.support.paths import ROOT
+from tests.support.s3 import Place, moto
+from tests.support.servers import Servers
+from tests.systems.airflow.support import (
+    DAGS,
+    PLUGINS,
+    Takings,
+    damaged,
+    neglected,
+    takings,
+    uncommitted,
+    unreadable,
+)
+
+_servers = Servers(Path(__file__).parent)
+
+USERS = {"admin": "admin", "viewer": "viewer", "paula": "viewer", "nobody": ""}
+
+QUERIES = """
+defaults: {{min_batches_to_retain: 5, grace: 0s}}
+queries:
+  good: {{checkpoint: {folder}/good}}
+  damaged: {{checkpoint: {folder}/damaged, retries: 3}}
+  dry: {{checkpoint: {folder}/dry}}
+  flaky: {{checkpoint: {folder}/flaky, retries: 3}}
+  anew: {{checkpoint: {folder}/anew, retries: 10}}
+  wide: {{checkpoint: {folder}/wide, max_tasks: 3}}
+  fresh: {{checkpoint: {folder}/fresh}}
+  unreadable: {{checkpoint: {folder}/unreadable}}
+  gone: {{checkpoint: "{folder}/<gone>"}}
+  lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
+"""
+
+RUN = ("good", "damaged", "dry", "flaky", "anew", "wide", "fresh", "unreadable", "lake")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The Airflow, its checkpoints by the query's name, what was pushed, and a server of S3."""
+
+    airflow: Airflow
+    folder: Path
+    pushed: Takings
+    admin: Client
+    s3: Place
+
+    def checkpoint(self, query: str) -> Path:
+        """Returns where a query's checkpoint lies."""
+        return self.folder / query
+
+    def run(self, query: str, conf: Mapping[str, object] | None = None) -> "Ended":
+        """Runs a query's DAG once, and waits for its end."""
+        dag = f"statemaint__{query}"
+        run = self.admin.trigger(dag, conf)
+        state = self.admin.wait_for_run(dag, run)
+        return Ended(self.admin, dag, run, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that has ended."""
+
+    client: Client
+    dag: str
+    run: str
+    state: str
+
+    @property
+    def tasks(self) -> list[TaskInstance]:
+        """Returns all its task instances, by task and map index."""
+        return self.client.task_instances(self.dag, self.run)
+
+    @property
+    def states(self) -> dict[str, str | None]:
+        """Returns the state of each task instance, by the name that the UI shows."""
+        return {one.label or one.task: one.state for one in self.tasks}
+
+    def instance(self, name: str) -> TaskInstance:
+        """Returns the task instance that the UI shows by a name."""
+        return next(one for one in self.tasks if name in (one.label, one.task))
+
+    def log(self, name: str) -> str:
+        """Returns the log of a task instance that the UI shows by a name."""
+        return self.client.log(self.dag, self.run, self.instance(name))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A real Airflow that has parsed a DAG for every kind of checkpoint, all of them unpaused."""
+    if find_spec("airflow") is None:
+        pytest.skip("Airflow is not installed; it is in the extra `airflow`")
+    return _servers.get("scene", lambda: _scene(tmp_path_factory.mktemp("airflow")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Ends the Airflow with the last of its tests."""
+    _servers.leave(nextitem)
+
+
+@contextmanager
+def _scene(folder: Path) -> Iterator[Scene]:
+    _fill(folder)
+    with moto() as s3, takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
+        admin = running.client()
+        for query in RUN:
+            admin.wait_for_dag(f"statemaint__{query}")
+            admin.unpause(f"statemaint__{query}")
+        yield Scene(running, folder, pushed, admin, s3)
+    assert not any(alive(part) for part in running.parts.values())
+
+
+def _fill(folder: Path) -> None:
+    for name in ("good", "dry", "flaky", "anew"):
+        neglected(folder / name)
+    neglected(folder / "wide", partitions=10)
+    damaged(folder / "damaged")
+    uncommitted(folder / "fresh")
+    unreadable(folder / "unreadable")
+    for name in ("flaky", "anew"):
+        obstacle(folder / name).parent.mkdir(parents=True)
+        obstacle(folder / name).touch()
+    (folder / "queries.yaml").write_text(QUERIES.format(folder=folder), encoding="utf-8")
+
+
+def obstacle(checkpoint: Path) -> Path:
+    """Returns a file in the place of one partition's ledger: until it goes, its storage fails."""
+    return checkpoint / "_statemaint/ledger/0/1"
+
+
+def _setup(folder: Path, gateway: str) -> Setup:
+    return Setup(
+        home=folder / "home",
+        dags=DAGS,
+        plugins=PLUGINS,
+        queries=folder / "queries.yaml",
+        gateway=gateway,
+        users=USERS,
+        environ={
+            "PYTHONPATH": str(ROOT),
+            "AIRFLOW__CORE__AUTH_MANAGER": "tests.systems.airflow.picky_auth.PickyAuthManager",
+            "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+        },
+    )

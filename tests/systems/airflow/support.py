@@ -1,0 +1,120 @@
+"""What the tests of Airflow share: tiny checkpoints on disk, and a place that takes pushes."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.paths import ROOT
+
+DAGS = ROOT / "dags"
+PLUGINS = ROOT / "plugins"
+
+# What every checkpoint here is: batches 16 to 24 are still in the commit log.
+TARGET = 25
+FLOOR = 17
+
+
+def neglected(folder: Path, *, partitions: int = 4) -> Path:
+    """Makes a checkpoint with deltas 1 to 25 in each partition, and no snapshot."""
+    folder.mkdir(parents=True)
+    batches = range(FLOOR - 1, TARGET)
+    write_checkpoint(LocalStorage(folder), last=TARGET, batches=batches, partitions=partitions)
+    return folder
+
+
+def damaged(folder: Path, *, partition: int = 2) -> Path:
+    """Makes a neglected checkpoint in which one partition lacks a delta."""
+    neglected(folder)
+    (folder / f"state/0/{partition}/7.delta").unlink()
+    return folder
+
+
+def uncommitted(folder: Path) -> Path:
+    """Makes a checkpoint whose first batch has begun but is not committed."""
+    neglected(folder)
+    for commit in (folder / "commits").iterdir():
+        commit.unlink()
+    return folder
+
+
+def unreadable(folder: Path) -> Path:
+    """Makes a checkpoint with a commit that was cut off."""
+    neglected(folder)
+    (folder / "commits/24").write_text("v1\n{", encoding="utf-8")
+    return folder
+
+
+def snapshots(folder: Path) -> dict[int, list[int]]:
+    """Returns the versions of the snapshots of each partition."""
+    found: dict[int, list[int]] = {}
+    for file in (folder / "state/0").glob("*/*.snapshot"):
+        found.setdefault(int(file.parent.name), []).append(int(file.stem))
+    return {partition: sorted(versions) for partition, versions in sorted(found.items())}
+
+
+def tree_hash(folder: Path) -> str:
+    """Returns a digest of every path, content and time below a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        digest.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode())
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()
+
+
+@dataclass(slots=True)
+class Takings:
+    """An address that takes pushes as a Pushgateway does, and the bodies it took by group."""
+
+    url: str
+    groups: dict[str, str] = field(default_factory=dict)
+
+    def group(self, query: str, partition: int) -> str:
+        """Returns what was pushed of a partition; nothing when nothing was."""
+        wanted = {"query": query, "operator": "0", "partition": str(partition)}
+        return "".join(body for path, body in self.groups.items() if _labels(path) == wanted)
+
+    def query(self, query: str) -> str:
+        """Returns what was pushed of a query as a whole."""
+        return self.groups.get(f"/metrics/job/statemaint/query/{query}", "")
+
+
+def _labels(path: str) -> dict[str, str]:
+    """Returns a group's labels; their order in a Pushgateway's path means nothing."""
+    parts = path.removeprefix("/metrics/job/statemaint/").split("/")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@contextmanager
+def takings() -> Iterator[Takings]:
+    """Takes pushes for the length of a `with` block."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Taker)
+    taken = Takings(f"http://127.0.0.1:{server.server_port}")
+    _Taker.taken = taken.groups
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Taker(BaseHTTPRequestHandler):
+    taken: dict[str, str]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.taken[self.path] = self.taken.get(self.path, "") + body
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""

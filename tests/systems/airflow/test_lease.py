@@ -1,0 +1,195 @@
+"""The tasks of one run hold one lease; `report` ends it; another run's tasks try again later."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from statemaint.airflow.bundles import Bundle
+from statemaint.airflow.tasks import (
+    Failure,
+    Maintained,
+    Options,
+    QuerySettings,
+    finish,
+    maintain_bundle,
+    plan_query,
+)
+from statemaint.errors import LeaseHeldError, LeaseLostError
+from statemaint.execute import Holder, newest, trashed_runs
+from statemaint.execute.claims import path_of
+from statemaint.execute.lease import QUIET, acquire
+from statemaint.maintain import begin_run, list_runs, undo
+from statemaint.model.policy import Policy
+from statemaint.storage import LocalStorage, MemoryStorage
+from tests.systems.airflow.support import TARGET, damaged, neglected, tree_hash
+
+POLICY = Policy(min_batches_to_retain=5, grace=0.0)
+RUN, NEXT = "manual__2026-11-21T14:00:00+00:00", "scheduled__2026-11-21T15:00:00+00:00"
+NAME = f"statemaint__hourly/{RUN}, begun 2026-11-21 14:00:01+00:00"
+
+
+def settings(checkpoint: Path, *, trash_for: float = 0.0) -> QuerySettings:
+    return QuerySettings("hourly", str(checkpoint), POLICY.override(trash_for=trash_for))
+
+
+def maintained(where: QuerySettings, partition: int, holder: Holder, run: str = RUN) -> Maintained:
+    return maintain_bundle(where, Bundle(0, (partition,), TARGET, holder), Options(), run=run)
+
+
+def later(storage: LocalStorage, number: int, seconds: float = QUIET) -> None:
+    """Lets a claim have been made some seconds earlier."""
+    path = Path(storage.root) / path_of(number)
+    fields = json.loads(path.read_bytes())
+    fields["deadline"] -= seconds
+    path.write_text(json.dumps(fields), encoding="utf-8")
+
+
+def test_the_tasks_of_a_run_share_one_lease_and_report_ends_it(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    storage = LocalStorage(where.checkpoint)
+    holder = Holder(NAME)
+    planned = plan_query(where, Options(), holder).bundles
+    assert newest(storage) is None
+    handed = [Bundle.from_json(json.loads(json.dumps(one.to_json()))) for one in planned]
+    told = [maintain_bundle(where, one, Options(), run=RUN) for one in handed]
+    assert [one.failure for one in told] == [None] * 4
+    held = newest(storage)
+    assert held is not None
+    assert (held.number, held.holder) == (1, holder)
+    assert held.deadline > storage.now()
+    finish(where, handed, [one.summary for one in told if one.summary], Options())
+    with pytest.raises(LeaseHeldError):  # a task may be at work that nobody knows of
+        acquire(storage, Holder("next"))
+    later(storage, 2)
+    assert acquire(storage, Holder("next")).number == 3
+
+
+def test_another_dag_with_the_same_run_id_is_refused(tmp_path: Path) -> None:
+    """Every DAG of one schedule has runs of the same id, in every installation of Airflow."""
+    where = settings(neglected(tmp_path / "c"))
+    other = replace(where, query="daily", policy=POLICY.override(min_batches_to_retain=1))
+    maintained(where, 0, Holder(NAME))
+    state = Path(where.checkpoint) / "state"
+    before = tree_hash(state)
+    for holder in (Holder("statemaint__daily/" + RUN), Holder(NAME)):
+        done = maintained(other, 1, holder)
+        assert done.summary is None
+        assert done.failure is not None
+        assert done.failure.reason.startswith("LEASE_HELD: ")
+        assert f"(run {NAME})" in done.failure.reason
+        finish(other, [Bundle(0, (1,), TARGET, holder)], [], Options())
+    assert tree_hash(state) == before
+
+
+def test_a_task_that_was_handed_no_lease_takes_one_of_its_own(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    planned_before = {"operator": 0, "partitions": [0], "target": TARGET}
+    done = maintain_bundle(where, Bundle.from_json(planned_before), Options(), run=RUN)
+    assert done.failure is None
+    assert acquire(LocalStorage(where.checkpoint), Holder("next")).number == 2
+
+
+def test_a_plan_that_is_tried_again_stops_the_tasks_of_the_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    storage = LocalStorage(where.checkpoint)
+    first, again = Holder(NAME), Holder(NAME, attempt=2)
+    zombie = acquire(storage, first)
+    (bundle, *_) = plan_query(where, Options(), again).bundles
+    assert f"attempt 1 at run {NAME}; this is attempt 2" in caplog.text
+    with pytest.raises(LeaseLostError):
+        zombie.must_hold()
+    late = maintained(where, 1, first)
+    assert late.failure is not None
+    assert "attempt 2 at its run has begun" in late.failure.reason
+    later(storage, 2)
+    assert maintain_bundle(where, bundle, Options(), run=RUN).failure is None
+    assert maintained(where, 1, first).failure is not None
+    with pytest.raises(LeaseLostError):
+        zombie.must_hold()
+
+
+def test_a_plan_leaves_the_lease_of_every_other_run_alone(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    storage = LocalStorage(where.checkpoint)
+    held = acquire(storage, Holder(NAME, attempt=2))
+    for holder in (Holder(NAME), Holder(NAME, attempt=2), Holder("another", attempt=3)):
+        plan_query(where, Options(), holder)
+    plan_query(where, Options(dry_run=True), Holder(NAME, attempt=3))
+    held.must_hold()
+    assert held.number == 1
+
+
+def test_the_first_attempt_to_plan_asks_the_storage_nothing() -> None:
+    storage = MemoryStorage()
+    begin_run(storage, Holder(NAME))
+    assert storage.requests == {}
+
+
+def test_another_runs_task_may_try_again(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    maintained(where, 0, Holder(NAME))
+    state = Path(where.checkpoint) / "state"
+    before = tree_hash(state)
+    done = maintained(where, 1, Holder("statemaint__hourly/" + NEXT), NEXT)
+    assert done.summary is None
+    assert done.failure is not None
+    assert done.failure.retry
+    assert done.failure.reason.startswith("LEASE_HELD: ")
+    assert f"(run {NAME})" in done.failure.reason
+    assert tree_hash(state) == before
+
+
+def test_a_lease_that_is_held_or_lost_is_worth_another_try() -> None:
+    assert Failure.of(LeaseHeldError("root", "host:1", "run", 0.0)).retry
+    assert Failure.of(LeaseLostError("root", 1)).retry
+
+
+def test_report_does_not_mind_a_lease_of_another_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    planned = plan_query(where, Options(), Holder(NAME)).bundles
+    acquire(LocalStorage(where.checkpoint), Holder("other"))
+    assert finish(where, planned, [], Options())["without_report"] == 4
+    assert any("maintains it and holds the lease" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize("options", [Options(), Options(dry_run=True)])
+def test_report_takes_no_lease_where_nothing_was_to_be_done(
+    tmp_path: Path, options: Options
+) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    planned = plan_query(where, Options(), Holder(NAME)).bundles if options.dry_run else ()
+    before = tree_hash(Path(where.checkpoint))
+    finish(where, planned, [], options)
+    assert tree_hash(Path(where.checkpoint)) == before
+
+
+def test_a_run_of_airflow_can_be_undone_by_its_id(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"), trash_for=3600.0)
+    storage, holder = LocalStorage(where.checkpoint), Holder(NAME)
+    told = [maintained(where, number, holder).summary for number in range(4)]
+    finish(where, [Bundle(0, (0,), TARGET, holder)], [one for one in told if one], Options())
+    (listed,) = list_runs(storage)
+    assert (listed.tasks, listed.files_deleted, listed.in_trash) == (4, 64, True)
+    later(storage, 2)
+    assert undo(storage, RUN).files == 64
+    assert trashed_runs(storage) == {}
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_report_empties_the_trash_unless_there_is_damage(
+    tmp_path: Path,
+    sound: bool,  # noqa: FBT001
+) -> None:
+    folder = neglected(tmp_path / "c") if sound else damaged(tmp_path / "c")
+    where = settings(folder, trash_for=1e-9)  # over by the time it is looked at
+    holder = Holder(NAME)
+    planned = plan_query(where, Options(), holder).bundles
+    told = [maintained(where, number, holder).summary for number in range(4)]
+    finish(where, planned, [one for one in told if one], Options())
+    assert bool(trashed_runs(LocalStorage(where.checkpoint))) != sound

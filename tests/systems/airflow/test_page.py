@@ -1,0 +1,121 @@
+"""The pages inside a real Airflow, behind its own authorisation."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from statemaint.demo.airflow_client import Client
+from tests.systems.airflow.conftest import Scene
+from tests.systems.airflow.support import TARGET
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+STATE = "/statemaint/dags/statemaint__dry"
+PAGES = ["/statemaint/queries", STATE, f"{STATE}/state"]
+_ROUTES = """
+import json
+from statemaint.airflow.page import app
+print("\\n" + json.dumps([[route.path, sorted(route.methods)] for route in app().routes]))
+"""
+
+
+def test_the_app_has_these_routes_and_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("home")
+    done = subprocess.run(
+        [sys.executable, "-c", _ROUTES],
+        env={"AIRFLOW_HOME": str(home), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == [
+        ["/queries", ["GET"]],
+        ["/dags/{dag_id}", ["GET"]],
+        ["/dags/{dag_id}/state", ["GET"]],
+    ]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nobody_is_anonymous(scene: Scene, path: str) -> None:
+    assert Client(scene.airflow.url).page(path).status == 401
+    assert Client(scene.airflow.url, "a.forged.token").page(path).status == 403
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("user", ["admin", "viewer"])
+def test_who_may_read_the_dag_may_read_its_state(scene: Scene, path: str, user: str) -> None:
+    assert scene.airflow.client(user).page(path).status == 200
+
+
+def test_a_browser_is_known_by_its_cookie(scene: Scene) -> None:
+    assert scene.airflow.client("viewer").page(STATE, cookie=True).status == 200
+
+
+@pytest.mark.parametrize("path", [STATE, f"{STATE}/state", "/statemaint/dags/statemaint__none"])
+def test_who_may_read_no_dag_may_read_no_state(scene: Scene, path: str) -> None:
+    assert scene.airflow.client("nobody").page(path).status == 403
+
+
+def test_permissions_hold_dag_by_dag(scene: Scene) -> None:
+    paula = scene.airflow.client("paula")
+    assert paula.page("/statemaint/dags/statemaint__good").status == 200
+    assert paula.page("/statemaint/dags/statemaint__dry").status == 403
+    assert paula.page("/statemaint/dags/~").status == 403
+
+
+def test_the_list_shows_readable_dags_only(scene: Scene) -> None:
+    whole = scene.airflow.client("viewer").page("/statemaint/queries").body
+    hers = scene.airflow.client("paula").page("/statemaint/queries").body
+    nothing = scene.airflow.client("nobody").page("/statemaint/queries").body
+    assert "statemaint__good" in whole
+    assert "statemaint__dry" in whole
+    assert "statemaint__good" in hers
+    assert "statemaint__dry" not in hers
+    assert "There is none." in nothing
+
+
+@pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
+def test_the_app_does_not_describe_itself(scene: Scene, path: str) -> None:
+    assert scene.admin.page(f"/statemaint/{path}").status == 404
+
+
+def test_the_page_is_live_and_loads_nothing(scene: Scene) -> None:
+    answer = scene.admin.page(STATE)
+    assert "State of dry" in answer.body
+    assert "op 0 / part 3" in answer.body
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert "frame-ancestors 'self'" in headers["content-security-policy"]
+    assert headers["cache-control"] == "no-store"
+
+
+def test_the_json_is_that_of_scan(scene: Scene) -> None:
+    found = scene.admin.get(f"{STATE}/state")
+    assert found["target_version"] == TARGET
+    assert [store["chain_length"] for store in found["stores"]] == [TARGET] * 4
+
+
+def test_a_checkpoint_out_of_reach_is_one_escaped_line(scene: Scene) -> None:
+    answer = scene.admin.page("/statemaint/dags/statemaint__gone")
+    assert answer.status == 409
+    assert "NOT_A_CHECKPOINT" in answer.body
+    assert "/&lt;gone&gt;: not a streaming checkpoint" in answer.body
+    assert "Traceback" not in answer.body
+    as_json = scene.admin.page("/statemaint/dags/statemaint__gone/state")
+    assert as_json.status == 409
+    assert json.loads(as_json.body)["error"]["code"] == "NOT_A_CHECKPOINT"
+
+
+@pytest.mark.parametrize("dag", ["statemaint__none", "another_dag", "~"])
+def test_a_dag_without_a_query_is_not_found(scene: Scene, dag: str) -> None:
+    answer = scene.admin.page(f"/statemaint/dags/{dag}")
+    assert answer.status == 404
+    assert "UNKNOWN_QUERY" in answer.body
+
+
+def test_the_ui_is_told_where_the_pages_go(scene: Scene) -> None:
+    (plugin,) = scene.admin.get("/api/v2/plugins")["plugins"]
+    views = {view["destination"]: view["href"] for view in plugin["external_views"]}
+    assert views == {"dag": "/statemaint/dags/{DAG_ID}", "nav": "/statemaint/queries"}

@@ -1,0 +1,54 @@
+"""Renders the chart with Helm's own engine and hands out the objects."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import helm_python
+import yaml
+
+from tests.support.paths import ROOT
+
+CHART = ROOT / "helm" / "statemaint"
+OVERLAY = ROOT / "helm" / "airflow-values.yaml"
+SCENARIOS = {path.stem: path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
+
+Manifest = dict[str, Any]
+
+
+def scenario(name: str) -> dict[str, Any]:
+    """Returns the values of one file in `ci/`."""
+    values: dict[str, Any] = yaml.safe_load(SCENARIOS[name].read_text())
+    return values
+
+
+def render(values: Mapping[str, Any] | None = None, *, name: str = "statemaint") -> list[Manifest]:
+    """Returns all objects of a release `name` in the namespace `airflow`."""
+    documents = (
+        document
+        for path, text in texts(values, name=name).items()
+        if not path.endswith("NOTES.txt")
+        for document in yaml.safe_load_all(text)
+    )
+    return [document for document in documents if document is not None]
+
+
+def texts(values: Mapping[str, Any] | None = None, *, name: str = "statemaint") -> dict[str, str]:
+    """Returns what each template makes, as text."""
+    manifests: dict[str, str] = _chart().render(dict(values or {}), name=name, namespace="airflow")
+    return manifests
+
+
+def one(manifests: list[Manifest], kind: str, name: str = "") -> Manifest:
+    """Returns the only object of a kind, or the one of that name."""
+    [found] = [
+        each
+        for each in manifests
+        if each["kind"] == kind and each["metadata"]["name"].endswith(name)
+    ]
+    return found
+
+
+@cache
+def _chart() -> helm_python.Chart:
+    return helm_python.Chart.load(CHART)

@@ -1,0 +1,361 @@
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+import statemaint
+from statemaint.demo.prometheus import MissingPart, find
+from statemaint.queries import load_queries
+from tests.systems.helm.support import CHART, SCENARIOS, Manifest, one, render, scenario, texts
+
+pytestmark = pytest.mark.helm
+
+# Custom kinds have no schema in kubernetes-validate; tests of their own look at them below.
+CUSTOM = {"PrometheusRule", "ServiceMonitor"}
+ALERTS = (CHART / "files" / "alerts.yaml").read_text()
+EVERYTHING = "pushgateway-values"
+
+
+def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    try:
+        program = find("promtool")
+    except MissingPart as missing:
+        pytest.skip(str(missing))
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+def expressions(rules: dict[str, Any]) -> str:
+    return "\n".join(rule["expr"] for rule in rules["groups"][0]["rules"])
+
+
+def container(manifests: list[Manifest]) -> dict[str, Any]:
+    [found] = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])
+def test_every_object_of_every_scenario_is_what_kubernetes_takes(name: str, version: str) -> None:
+    manifests = render(scenario(name))
+    assert manifests
+    for manifest in manifests:
+        if manifest["kind"] not in CUSTOM:
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_a_misspelt_field_would_be_noticed() -> None:
+    deployment = one(render(scenario(EVERYTHING)), "Deployment")
+    deployment["spec"]["template"]["spec"]["automountServiceAccountTokens"] = False
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment, "1.29", strict=True)
+
+
+def test_the_scenarios_make_every_kind_there_is() -> None:
+    kinds = {each["kind"] for name in SCENARIOS for each in render(scenario(name))}
+    assert kinds == {"ConfigMap", "Deployment", "Service", *CUSTOM}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_objects_are_labelled_and_stay_in_the_namespace(name: str) -> None:
+    for manifest in render(scenario(name)):
+        assert manifest["metadata"]["namespace"] == "airflow"
+        assert (
+            manifest["metadata"]["labels"].items()
+            >= {
+                "app.kubernetes.io/name": "statemaint",
+                "app.kubernetes.io/instance": "statemaint",
+                "app.kubernetes.io/part-of": "statemaint",
+                "app.kubernetes.io/managed-by": "Helm",
+                "app.kubernetes.io/version": statemaint.__version__,
+            }.items()
+        )
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_service_account_token_is_mounted(name: str) -> None:
+    for path, text in texts(scenario(name)).items():
+        assert not re.search(r"automountServiceAccountToken:\s*true", text), path
+    for manifest in render(scenario(name)):
+        if manifest["kind"] == "Deployment":
+            pod = manifest["spec"]["template"]["spec"]
+            assert pod["automountServiceAccountToken"] is False
+
+
+def test_lint_has_nothing_to_say() -> None:
+    report = helm_python.lint(CHART, scenario(EVERYTHING), strict=True)
+    assert report["errors"] == []
+    assert {each["error"] for each in report["messages"]} <= {"icon is recommended"}
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert about["version"] == about["appVersion"] == statemaint.__version__
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"pushgatway": {"enabled": True}},
+        {"pushgateway": {"enable": True}},
+        {"pushgateway": {"image": {"repo": "x"}}},
+        {"pushgateway": {"serviceMonitor": {"enable": True}}},
+        {"alerts": {"staleAfter": 60}},
+        {"alerts": {"staleAfterSeconds": "6h"}},
+        {"alerts": {"prometheusRules": {"enabled": True}}},
+        {"alerts": {"prometheusRule": {"enable": True}}},
+        {"dashboard": {"label": {}}},
+        {"queries": {"queries": ["hourly_revenue"]}},
+        {"pushgateway": {"url": "pushgateway:9091"}},
+    ],
+    ids=str,
+)
+def test_a_misspelt_value_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(helm_python.HelmValuesError):
+        render(values)
+
+
+@pytest.mark.parametrize(
+    "pushgateway",
+    [{"enabled": True, "url": "http://x:9091"}, {"serviceMonitor": {"enabled": True}}],
+    ids=["two of them", "nothing to monitor"],
+)
+def test_values_that_contradict_each_other_are_refused(pushgateway: dict[str, Any]) -> None:
+    with pytest.raises(helm_python.HelmValuesError):
+        render({"pushgateway": pushgateway})
+
+
+def test_the_schema_knows_the_values_and_nothing_else() -> None:
+    def keys(schema: dict[str, Any]) -> dict[str, Any] | None:
+        if schema.get("additionalProperties") is not False:
+            return None
+        return {name: keys(each) for name, each in schema["properties"].items() if name != "global"}
+
+    def same(schema: dict[str, Any] | None, values: object) -> None:
+        if schema is not None:
+            assert isinstance(values, dict)
+            assert schema.keys() == values.keys()
+            for name, below in schema.items():
+                same(below, values[name])
+
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    same(keys(schema), yaml.safe_load((CHART / "values.yaml").read_text()))
+
+
+def test_the_queries_file_says_what_the_values_say() -> None:
+    values = scenario(EVERYTHING)["queries"]
+    # Helm turns large whole numbers into 5e+06 in some places.
+    values["defaults"]["max_deletes_per_run"] = 5_000_000
+    manifest = one(render({"queries": values}), "ConfigMap", "-queries")
+    assert yaml.safe_load(manifest["data"]["queries.yaml"]) == values
+    assert "5000000" in manifest["data"]["queries.yaml"]
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, None])
+def test_the_queries_file_is_one_that_statemaint_reads(name: str | None, tmp_path: Path) -> None:
+    manifest = one(render(scenario(name) if name else {}), "ConfigMap", "-queries")
+    file = tmp_path / "queries.yaml"
+    file.write_text(manifest["data"]["queries.yaml"])
+    assert load_queries(file).queries.keys() == yaml.safe_load(file.read_text())["queries"].keys()
+
+
+@pytest.mark.parametrize(
+    ("component", "file"),
+    [
+        ("-dags", "dags/statemaint_dags.py"),
+        ("-plugins", "plugins/statemaint_plugin.py"),
+        ("-dashboard", "dashboard.json"),
+    ],
+)
+def test_files_are_delivered_byte_for_byte(component: str, file: str) -> None:
+    path = CHART / "files" / file
+    [delivered] = one(render(), "ConfigMap", component)["data"].values()
+    assert delivered == path.read_text()
+
+
+def test_without_other_values_the_rules_are_the_file() -> None:
+    [delivered] = one(render(), "ConfigMap", "-alerts")["data"].values()
+    assert delivered == ALERTS
+
+
+def test_thresholds_and_runbook_reach_every_place_in_the_rules() -> None:
+    values = {
+        "staleAfterSeconds": 200,
+        "maxChainLength": 21600,
+        "runbookBaseUrl": "https://git.example.com/x/",
+    }
+    [text] = one(render({"alerts": values}), "ConfigMap", "-alerts")["data"].values()
+    delivered, original = yaml.safe_load(text), yaml.safe_load(ALERTS)
+
+    # The two numbers are swapped on purpose: neither may land in the other's place.
+    swapped = {"200": "21600", "21600": "200"}
+    assert expressions(delivered) == re.sub(
+        r"\b(21600|200)(?=s?\b)", lambda match: swapped[match[1]], expressions(original)
+    )
+    assert "offset 200s" in text
+    for rule, before in zip(
+        delivered["groups"][0]["rules"], original["groups"][0]["rules"], strict=True
+    ):
+        link = f"https://git.example.com/x/{before['annotations']['runbook_url']}"
+        assert rule["annotations"] == {**before["annotations"], "runbook_url": link}
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_delivered_rules_are_valid(name: str, tmp_path: Path) -> None:
+    manifests = render(scenario(name))
+    rules = [each["spec"] for each in manifests if each["kind"] == "PrometheusRule"]
+    rules += [
+        yaml.safe_load(text)
+        for each in manifests
+        if each["metadata"]["name"].endswith("-alerts") and each["kind"] == "ConfigMap"
+        for text in each["data"].values()
+    ]
+    enabled = scenario(name).get("alerts", {}).get("enabled", True)
+    assert len(rules) == (1 if enabled else 0)
+    for number, each in enumerate(rules):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(yaml.safe_dump(each))
+        done = promtool("check", "rules", file)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_prometheus_rule_has_the_labels_it_is_selected_by() -> None:
+    rule = one(render(scenario(EVERYTHING)), "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+    assert set(rule["spec"]) == {"groups"}
+
+
+def test_the_dashboard_has_the_labels_and_the_folder_it_is_found_by() -> None:
+    plain = one(render(), "ConfigMap", "-dashboard")["metadata"]
+    assert plain["labels"]["grafana_dashboard"] == "1"
+    assert "annotations" not in plain
+    chosen = one(render(scenario(EVERYTHING)), "ConfigMap", "-dashboard")["metadata"]
+    assert chosen["labels"]["team"] == "streaming"
+    assert chosen["annotations"] == {"grafana_folder": "Streaming"}
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("default-values", None),
+        ("existing-pushgateway-values", "http://prometheus-pushgateway.monitoring:9091"),
+        ("pushgateway-values", "http://statemaint-pushgateway.airflow:8080"),
+    ],
+)
+def test_tasks_are_told_where_to_push(name: str, address: str | None) -> None:
+    env = one(render(scenario(name)), "ConfigMap", "-env")["data"]
+    assert env.get("STATEMAINT_PUSHGATEWAY") == address
+
+
+def test_the_address_is_that_of_the_service() -> None:
+    manifests = render(scenario(EVERYTHING))
+    service = one(manifests, "Service")
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    [port] = service["spec"]["ports"]
+    env = one(manifests, "ConfigMap", "-env")["data"]
+    assert env["STATEMAINT_PUSHGATEWAY"] == f"http://{name}.{namespace}:{port['port']}"
+
+
+def test_service_and_monitor_find_the_pod() -> None:
+    manifests = render(scenario(EVERYTHING))
+    service, monitor = one(manifests, "Service"), one(manifests, "ServiceMonitor")
+    pod = one(manifests, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert pod.items() >= service["spec"]["selector"].items()
+    labels = service["metadata"]["labels"]
+    assert labels.items() >= monitor["spec"]["selector"]["matchLabels"].items()
+    [endpoint], [port] = monitor["spec"]["endpoints"], service["spec"]["ports"]
+    assert endpoint["port"] == port["name"]
+    assert endpoint["honorLabels"] is True
+    [open_port] = container(manifests)["ports"]
+    assert port["targetPort"] == open_port["name"]
+    assert f"--web.listen-address=:{open_port['containerPort']}" in container(manifests)["args"]
+
+
+def test_a_new_version_of_the_chart_does_not_replace_the_pushgateway() -> None:
+    # A new pod would start without what was pushed.
+    deployment = one(render({"pushgateway": {"enabled": True}}), "Deployment")
+    assert deployment["spec"]["template"]["metadata"] == {
+        "labels": deployment["spec"]["selector"]["matchLabels"]
+    }
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("values", [{"pushgateway": {"enabled": True}}, scenario(EVERYTHING)])
+def test_the_pushgateway_runs_with_the_least_rights(values: dict[str, Any]) -> None:
+    manifests = render(values)
+    pod = one(manifests, "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    rights = container(manifests)["securityContext"]
+    assert rights == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"readinessProbe", "livenessProbe"} <= container(manifests).keys()
+    assert set(container(manifests)["resources"]) == {"requests", "limits"}
+
+
+def test_the_pushgateway_writes_only_into_its_volume() -> None:
+    # The root file system is read-only.
+    manifests = render({"pushgateway": {"enabled": True}})
+    [mount] = container(manifests)["volumeMounts"]
+    [file] = [
+        each for each in container(manifests)["args"] if each.startswith("--persistence.file=")
+    ]
+    assert file.removeprefix("--persistence.file=").startswith(mount["mountPath"] + "/")
+
+
+@pytest.mark.prometheus
+def test_the_pushgateway_knows_its_arguments() -> None:
+    try:
+        program = find("prometheus-pushgateway")
+    except MissingPart as missing:
+        pytest.skip(str(missing))
+    flags = {each.split("=")[0] for each in container(render(scenario(EVERYTHING)))["args"]}
+    help_text = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    assert all(flag in help_text.stdout + help_text.stderr for flag in flags)
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "expected"),
+    [
+        ("statemaint", {}, "statemaint-queries"),
+        ("prod", {}, "prod-statemaint-queries"),
+        ("prod", {"nameOverride": "state"}, "prod-state-queries"),
+        ("prod", {"fullnameOverride": "mine"}, "mine-queries"),
+    ],
+)
+def test_names_follow_the_release(release: str, values: dict[str, Any], expected: str) -> None:
+    assert (
+        one(render(values, name=release), "ConfigMap", "-queries")["metadata"]["name"] == expected
+    )
+
+
+def test_the_longest_release_name_makes_names_that_kubernetes_takes() -> None:
+    for manifest in render({"pushgateway": {"enabled": True}}, name="r" * 53):
+        assert len(manifest["metadata"]["name"]) <= 63
+        if manifest["kind"] not in CUSTOM:
+            kubernetes_validate.validate(manifest, "1.29", strict=True)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_notes_tell_what_to_do_next(name: str) -> None:
+    notes = texts(scenario(name))["statemaint/templates/NOTES.txt"]
+    assert "hourly_revenue" in notes
+    assert "airflow-values.yaml" in notes
+    if name == "existing-pushgateway-values":
+        assert "state-maintenance-*" in notes
+
+
+def test_the_readme_shows_values_that_work() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (CHART / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert render(yaml.safe_load(block))

@@ -1,0 +1,306 @@
+"""What whoever is on call is told."""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+
+from statemaint.audit import Diagnosis, doctor, verify
+from statemaint.audit.diagnosis import Reading
+from statemaint.cli.doctor import doctor_json, lines
+from statemaint.codec.integrity.checksum_file import hadoop
+from statemaint.codec.rocksdb.snapshot_zip import SstFile, parse_metadata
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.planning import scan_checkpoint
+from statemaint.storage import MemoryStorage
+from tests.checkpoints.archive import contents
+from tests.matrix.test_damage import CASES, ROCKS, Damage, maintained, spoiled
+from tests.support.checkpoints import delta_bytes, snapshot_bytes, state_at, write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """Batches 16 to 24 are in the log of two partitions."""
+    found = MemoryStorage()
+    write_checkpoint(found)
+    return found
+
+
+def said(storage: MemoryStorage) -> dict[str, str]:
+    """Returns the lines that have a label, by it."""
+    labelled = (line.partition(":") for line in lines(doctor(storage)) if line[0] != " ")
+    return {label: text.strip() for label, _, text in labelled}
+
+
+def test_a_neglected_checkpoint_restarts_and_should_be_maintained(storage: MemoryStorage) -> None:
+    found = doctor(storage)
+    assert (found.restarts, found.loadable) == (True, tuple(range(16, 25)))
+    text = said(storage)
+    assert text["restart"] == "yes, behind batch 24 (state version 25)"
+    assert text["batches"] == "16 to 24 load in every store"
+    assert text["chain"].startswith("at most 25 files of changes behind a snapshot (op 0 / part ")
+    assert text["damage"] == "none"
+    assert text["next"].startswith("run `statemaint maintain`")
+
+
+def test_a_maintained_one_has_nothing_to_do(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    text = said(storage)
+    assert text["next"] == "nothing"
+    assert text["chain"].startswith("at most 0 files")
+    assert len(list(lines(doctor(storage)))) <= 10
+
+
+def test_a_restart_takes_at_least_what_the_slots_share_or_the_largest_store() -> None:
+    checkpoint = scan_checkpoint(written(last=3))
+    read = replace(
+        Diagnosis(checkpoint, (), (0, 1, 2)), largest=Reading(600_000, 2.0), total=1_800_000
+    )
+    assert read.speed == 300_000
+    assert [replace(read, slots=slots).at_least for slots in (1, 2, 3, 8)] == [6.0, 3.0, 2.0, 2.0]
+    assert replace(read, total=None).at_least is None
+    assert replace(read, largest=None).at_least is None
+    assert doctor_json(replace(read, slots=2))["restart_estimate"] == {
+        "bytes": 1_800_000, "bytes_per_second": 300_000, "slots": 2, "seconds_at_least": 3.0,
+    }  # fmt: skip
+    (told,) = [line for line in lines(replace(read, slots=2)) if line.startswith("time:")]
+    assert told == (
+        "time:     at least 3.00 s for the 1.8 MB of all stores in 2 slots, by reading 300.0 kB a "
+        "second as measured here; Spark takes longer: docs/benchmarks.md has the ratio"
+    )
+    stuck = replace(read, resumable=False)
+    assert not any(line.startswith("time:") for line in lines(stuck)), "there is no restart"
+
+
+def test_the_speed_is_that_of_the_largest_chain_and_the_sum_is_of_all_stores() -> None:
+    storage = written(last=25)
+    storage.write("state/0/1/25.snapshot", [snapshot_bytes({b"key": noise(100_000)})])
+    found = doctor(storage, slots=3)
+    sizes = {entry.path: entry.size for entry in storage.list("state")}
+    chain = sum(sizes[f"state/0/0/{version}.delta"] for version in range(1, 26))
+    assert found.took is not None
+    assert found.took.size == chain
+    assert found.largest is not None
+    assert found.largest.size == sizes["state/0/1/25.snapshot"] > 100_000
+    assert found.total == chain + found.largest.size
+    assert found.slots == 3
+    shown = doctor_json(found)
+    assert shown["longest_chain"] == {
+        "operator": 0, "partition": 0, "store": "default", "deltas": 25, "files": 25,
+        "bytes": chain, "seconds": found.took.seconds,
+    }  # fmt: skip
+    assert shown["restart_estimate"]["bytes"] == found.total
+    storage.delete("state/0/1/25.snapshot")
+    storage.delete("state/0/1/25.delta")
+    found = doctor(storage)
+    assert (found.total, doctor_json(found)["restart_estimate"]) == (None, None)
+
+
+def test_tables_of_rocksdb_are_read_too() -> None:
+    storage = MemoryStorage(maintained(ROCKS))
+    found = doctor(storage)
+    sizes = {entry.path: entry.size for entry in storage.list("state")}
+    parts = {
+        f"{store}/SSTs/{one.stored}": one.size
+        for store in ("state/0/0", "state/0/1")
+        for one in tables(storage, f"{store}/13.zip")
+    }
+    assert parts.items() <= sizes.items()
+    zips = sum(sizes[f"state/0/{number}/13.zip"] for number in (0, 1))
+    assert found.total == zips + sum(parts.values())
+
+
+def test_a_chain_that_nobody_can_read_has_no_time(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/22.delta", [b"nothing of the kind"], overwrite=True)
+    storage.write("state/0/1/22.delta", [b"nothing of the kind"], overwrite=True)
+    found = doctor(storage)
+    assert (found.took, found.largest, found.at_least) == (None, None, None)
+    assert doctor_json(found)["longest_chain"]["seconds"] is None
+    assert "read in" not in said(storage)["chain"]
+
+
+def written(last: int) -> MemoryStorage:
+    """Two partitions with all of their batches in the log."""
+    found = MemoryStorage()
+    write_checkpoint(found, last=last, batches=range(last))
+    return found
+
+
+def noise(size: int) -> bytes:
+    """What does not compress."""
+    return hashlib.shake_128(b"noise").digest(size)
+
+
+def tables(storage: MemoryStorage, path: str) -> tuple[SstFile, ...]:
+    return parse_metadata(storage.read(path)).ssts
+
+
+def test_what_lies_behind_a_lost_delta_is_left_out(storage: MemoryStorage) -> None:
+    storage.delete("state/0/1/22.delta")
+    found = doctor(storage)
+    assert (found.restarts, found.loadable) == (False, tuple(range(16, 21)))
+    text = said(storage)
+    assert text["restart"] == "NO: the state of batch 24, the last committed one, does not load"
+    assert text["batches"] == "16 to 20 load in every store; 4 more in the commit log do not"
+    assert text["damage"] == "BROKEN_CHAIN (1)"
+    assert found.goes_back_to == 20
+    assert found.next[-1] == (
+        "or go back: `statemaint rollback --to-batch 20`, the newest batch that loads in every "
+        "store"
+    )
+
+
+def test_two_damaged_files_of_a_store_are_both_named(storage: MemoryStorage) -> None:
+    for version in (18, 23):
+        storage.write(f"state/0/0/{version}.delta", [b"nothing of the kind"], overwrite=True)
+    found = doctor(storage)
+    assert found.loadable == (16,)
+    assert {one.path for one in found.findings} == {"state/0/0/18.delta", "state/0/0/23.delta"}
+
+
+def test_what_lies_within_a_file_is_seen_although_it_begins_and_ends_well() -> None:
+    """The disk itself has flipped a bit: no time and no tag says so."""
+    storage = MemoryStorage(clock=lambda: 1000.5, tagged=False)
+    write_checkpoint(storage)
+    maintain(storage, TIGHT)
+    path = "state/0/1/17.snapshot"
+    content = bytearray(storage.read(path))
+    content[40] ^= 1
+    storage.write(path, [bytes(content)], overwrite=True)
+    assert verify(storage).healthy, "its attestation is still of this file"
+    found = doctor(storage)
+    assert [one.path for one in found.findings] == [path]
+    assert found.loadable == (24,)
+
+
+def test_a_hole_between_batches_is_shown_as_one(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    storage.delete("state/0/1/20.delta")
+    assert said(storage)["batches"] == (
+        "16 to 18, 24 load in every store; 5 more in the commit log do not"
+    )
+    assert doctor(storage).restarts
+
+
+def test_logs_that_a_restart_reads_first_stop_it(storage: MemoryStorage) -> None:
+    storage.delete("offsets/18")
+    assert doctor(storage).restarts, "an older batch is only for going back"
+    storage.delete("offsets/23")
+    assert said(storage)["restart"] == "NO: MISSING_OFFSET"
+
+
+def test_an_older_commit_stops_no_restart_and_the_newest_does(storage: MemoryStorage) -> None:
+    storage.write("commits/18", [b"v1\n{"], overwrite=True)
+    assert doctor(storage).restarts
+    storage.write("commits/24", [b"v1\n{"], overwrite=True)
+    assert said(storage)["restart"] == "NO: UNREADABLE_COMMIT"
+
+
+@pytest.mark.parametrize(
+    ("path", "restarts"),
+    [
+        ("metadata", False),
+        ("state/0/_metadata/metadata", True),
+        ("state/0/_metadata/v2/3", False),
+        ("state/0/0/_metadata/schema", False),
+    ],
+)
+def test_only_metadata_of_an_operator_of_the_first_format_are_not_read(
+    storage: MemoryStorage, path: str, *, restarts: bool
+) -> None:
+    storage.write(path, [b"cut"], overwrite=True)
+    found = doctor(storage)
+    assert ("UNREADABLE_METADATA", path) in [(one.code, one.path) for one in found.findings]
+    assert found.restarts is restarts
+
+
+def test_a_restart_that_would_be_silently_wrong_is_none(storage: MemoryStorage) -> None:
+    storage.write("state/0/0/26.snapshot", [snapshot_bytes(state_at(25))])
+    assert said(storage)["restart"] == "NO: SNAPSHOT_ABOVE_TARGET"
+
+
+def test_before_the_first_commit_there_is_nothing_to_lose() -> None:
+    storage = written(last=1)
+    storage.delete("commits/0")
+    text = said(storage)
+    assert text["restart"] == "yes, from the beginning: nothing is committed yet"
+    assert text["chain"] == "none to read"
+
+
+def test_without_any_commit_the_newest_planned_batch_runs_again(storage: MemoryStorage) -> None:
+    for batch in range(16, 25):
+        storage.delete(f"commits/{batch}")
+    text = said(storage)
+    assert text["restart"] == "yes, behind batch 23 (state version 24)"
+    assert text["damage"] == "MISSING_COMMIT (1)"
+    storage.delete("state/0/1/24.delta")
+    assert said(storage)["restart"] == (
+        "NO: the state of batch 23, which the next one reads, does not load"
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].name}, {case[1]}")
+def test_it_has_an_answer_to_every_damage(case: tuple[Damage, str]) -> None:
+    damage, kind = case
+    healthy = doctor(MemoryStorage(maintained(kind)))
+    assert healthy.restarts
+    storage, _ = spoiled(damage, kind)
+    found = doctor(storage, deep=True)
+    assert found.counts
+    assert set(found.loadable) <= set(healthy.loadable)
+    assert found.next != ("nothing",)
+    assert 5 < len(list(lines(found))) <= 12
+    assert json.loads(json.dumps(doctor_json(found)))["restarts"] is found.restarts
+
+
+def test_a_checksum_of_hadoop_that_does_not_fit_leaves_a_doubt(storage: MemoryStorage) -> None:
+    """Spark reads the files of an HDFS-backed store without it: a wrong file loads as well."""
+    storage.write("state/0/1/22.delta", [delta_bytes([(b"another1", bytes(8))])], overwrite=True)
+    storage.write("state/0/1/.22.delta.crc", [hadoop(b"what was there before")])
+    found = doctor(storage)
+    (stale,) = [one for one in found.findings if one.damage]
+    assert (stale.code, stale.batches) == ("STALE_CHECKSUM", (21, 22, 23, 24))
+    assert (found.restarts, found.doubtful, found.goes_back_to) == (True, True, 20)
+    assert said(storage)["restart"] == (
+        "yes, behind batch 24 (state version 25), with wrong rows where the file is wrong that does"
+        " not fit its checksum"
+    )
+    assert "--to-batch 20" in found.next[-1]
+
+
+def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -> None:
+    files = dict(contents("4.3.0")["aggregation2"])
+    newest = max(doctor(MemoryStorage(files)).loadable)
+    for name in (f"{newest}.delta", f".{newest}.delta.crc"):
+        one, other = f"state/0/0/{name}", f"state/0/1/{name}"
+        files[one], files[other] = files[other], files[one]
+    storage = MemoryStorage(files)
+    # All of it loads: only a deep look sees that rows are out of place.
+    shallow, found = doctor(storage), doctor(storage, deep=True)
+    assert (shallow.misplaced, shallow.goes_back_to) == (False, newest)
+    assert (found.misplaced, found.restarts, found.goes_back_to) == (True, True, newest - 2)
+    first = next(lines(found))
+    assert first == (
+        f"restart:  yes, behind batch {newest} (state version {newest + 1}), "
+        "but with rows out of place"
+    )
+    assert found.next[-1] == (
+        f"or go back: `statemaint rollback --to-batch {newest - 2}`, the newest batch that loads "
+        "in every store with all rows in their place"
+    )
+
+
+def test_where_no_batch_has_its_rows_in_place_there_is_none_to_go_back_to() -> None:
+    files = {
+        path.replace("state/0/0/", "state/0/x/").replace("state/0/1/", "state/0/0/")
+        .replace("state/0/x/", "state/0/1/"): content
+        for path, content in contents("4.3.0")["aggregation2"].items()
+    }  # fmt: skip
+    schema = "state/0/1/_metadata/schema"
+    files[schema.replace("/1/", "/0/")] = files.pop(schema)
+    found = doctor(MemoryStorage(files), deep=True)
+    assert (found.misplaced, found.right, found.goes_back_to) == (True, (), None)

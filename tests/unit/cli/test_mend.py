@@ -1,0 +1,158 @@
+"""`repair` and `rollback` as a person runs them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.unit.cli.test_program import run, run_json, tree
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Batches 16 to 24 are in the log of two partitions, and a snapshot of one is cut."""
+    root = tmp_path / "ck"
+    root.mkdir()
+    storage = LocalStorage(root)
+    write_checkpoint(storage)
+    storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(20))[:50]])
+    return root
+
+
+@pytest.fixture
+def broken(checkpoint: Path) -> Path:
+    """A change is lost as well."""
+    (checkpoint / "state/0/1/23.delta").unlink()
+    return checkpoint
+
+
+def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
+    before = tree(checkpoint)
+    shown = run("repair", str(checkpoint))
+    assert (shown.returncode, tree(checkpoint)) == (0, before)
+    remove, write, proof, checked = shown.stdout.splitlines()
+    assert remove == "remove    state/0/0/20.snapshot  (bad_snapshot, 50 bytes)"
+    assert write == "write     state/0/0/20.snapshot  (version 20 from 20 files)"
+    assert proof.startswith(
+        "proof     op 0 / part 0 / default: version 20 without them has 15 rows, digest "
+    )
+    assert checked == "checked   18 versions of stores, read without what goes"
+    assert shown.stderr == "nothing was written; give --apply to do it\n"
+
+
+def test_and_then_it_is_done(checkpoint: Path) -> None:
+    assert run("verify", str(checkpoint), "--deep").returncode == 3
+    done = run("repair", str(checkpoint), "--apply")
+    assert done.returncode == 0
+    moved, written, undo = done.stdout.splitlines()
+    assert moved.startswith("moved     1 files (50 bytes) to the trash of run ")
+    assert written == "written   1 snapshots, each read back and equal"
+    assert undo.startswith(f"undo      statemaint undo {checkpoint} ")
+    assert run("verify", str(checkpoint), "--deep").returncode == 0
+    again = run("repair", str(checkpoint), "--apply")
+    assert (again.returncode, again.stdout) == (0, "repair: nothing to do\n")
+
+
+def test_what_was_looked_at_can_be_applied(checkpoint: Path, tmp_path: Path) -> None:
+    file = tmp_path / "repair.json"
+    file.write_text(run("repair", str(checkpoint), "--json").stdout)
+    done: dict[str, Any] = run_json("apply", str(file))
+    assert (done["verb"], len(done["removed"]), len(done["written"])) == ("repair", 1, 1)
+    assert done["written"][0]["attestation"]["rows"] == 15
+    assert run("verify", str(checkpoint), "--deep").returncode == 0
+    again = run("apply", str(file))
+    assert again.returncode == 6
+    assert again.stderr.startswith("statemaint: SUPERSEDED: ")
+
+
+def test_what_cannot_be_mended_is_told_with_the_reason(broken: Path) -> None:
+    (broken / "state/0/0/3.delta").unlink()
+    done = run("repair", str(broken), "--apply")
+    assert (done.returncode, done.stdout) == (3, "repair: nothing to do\n")
+    lines = done.stderr.splitlines()
+    assert lines[0] == (
+        "state/0/0/20.snapshot stays: the log does not give version 20: state/0/0: files are "
+        "missing; put them back from a copy"
+    )
+    assert {line.partition(":")[0] for line in lines[1:]} == {"BROKEN_CHAIN", "CORRUPT_FILE"}
+
+
+def test_what_is_not_shown_is_counted(tmp_path: Path) -> None:
+    write_checkpoint(LocalStorage(tmp_path), partitions=30)
+    for folder in (tmp_path / "state" / "0").iterdir():
+        if folder.name.isdecimal():
+            (folder / "23.delta").unlink()
+    shown = run("repair", str(tmp_path))
+    lines = [one for one in shown.stderr.splitlines() if one.startswith("BROKEN_CHAIN: ")]
+    assert (shown.returncode, len(lines)) == (3, 20)
+    assert lines[-1].endswith("(and 10 more; --json lists them)")
+
+
+def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> None:
+    run("repair", str(broken), "--apply")
+    named = run_json("doctor", str(broken))
+    assert (named["restarts"], named["goes_back_to"]) == (False, 21)
+    before = tree(broken)
+    shown = run("rollback", str(broken), "--to-batch", "21")
+    assert (shown.returncode, tree(broken)) == (0, before)
+    assert shown.stdout.splitlines()[0].startswith("remove    state/0/0/25.delta  (rolled_back, ")
+    file = tmp_path / "rollback.json"
+    file.write_text(run("rollback", str(broken), "--to-batch", "21", "--json").stdout)
+    plan = json.loads(file.read_text())
+    assert (plan["batch"], plan["trash_for"], plan["findings"]) == (21, 2_592_000.0, [])
+    done = run("apply", str(file))
+    assert done.returncode == 0
+    assert run_json("doctor", str(broken))["restarts"] is True
+    back = run("undo", str(broken), done.stdout.split()[-1])
+    assert back.returncode == 0
+    assert run_json("doctor", str(broken))["restarts"] is False
+
+
+@pytest.mark.parametrize(
+    ("batch", "code", "text"),
+    [
+        ("23", 3, "BROKEN_CHAIN: {}: batch 23 cannot be gone back to: state/0/1/23.delta"),
+        ("25", 2, "CONFIG: {}: batch 25 is not committed, the commit log has batches 16 to 24"),
+        ("x", 2, "CONFIG: Invalid value for '--to-batch': 'x' is not a valid integer"),
+    ],
+)  # fmt: skip
+def test_a_rollback_that_cannot_be_is_refused_in_one_line(
+    broken: Path, batch: str, code: int, text: str
+) -> None:
+    run("repair", str(broken), "--apply")
+    before = tree(broken)
+    done = run("rollback", str(broken), "--to-batch", batch, "--apply")
+    assert (done.returncode, done.stdout, tree(broken)) == (code, "", before)
+    assert done.stderr.startswith(f"statemaint: {text.format(broken)}")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ('{"verb": "repair"}', "not the plan of a repair or rollback (checkpoint: Field required)"),
+        ('{"verb": "forget"}', "not the plan of a repair or rollback (verb: Input should be"),
+        ("[" * 100_000, "not a plan (the file: "),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str, text: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(content)
+    done = run("apply", str(file))
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_rollback_to_nothing_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    plan = {"verb": "rollback", "checkpoint": str(checkpoint), "batch": None, "trash_for": 1,
+            "fingerprint": ""}  # fmt: skip
+    file.write_text(json.dumps(plan))
+    done = run("apply", str(file))
+    assert (done.returncode, done.stderr) == (
+        2, "statemaint: CONFIG: a rollback needs the batch that it goes back to\n"
+    )  # fmt: skip
