@@ -1,10 +1,13 @@
 """What all tests share: profiles for Hypothesis, markers by folder, and how they run side by side.
 
 Two rules besides: CI has all parts, so that nothing is skipped there; and no test survives a loss
-of power, so that none waits for a disk.
+of power, so that none waits for a disk: temporary files are in memory where there is room for
+them, and gone in the end (`--basetemp` keeps them).
 """
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -36,17 +39,43 @@ _TOGETHER = (
     "benchmarks",
     "crash/test_certificate.py",
 )
+_MEMORY = Path("/dev/shm")  # noqa: S108
+_ROOM = 4 << 30
 _patch = pytest.MonkeyPatch()
+_own: list[Path] = []
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Has nothing wait for a disk; the tests of the local disk say what it must be asked for."""
     _patch.setattr(os, "fsync", os.fstat)
+    if config.option.basetemp is None and _MEMORY.is_dir() and _free(_MEMORY) > _ROOM:
+        place = Path(tempfile.mkdtemp(prefix="statemaint-tests-", dir=_MEMORY))
+        place.chmod(0o711)  # tests act as other users
+        _own.append(place)
+        config.option.basetemp = str(place / "pytest")
+        _patch.setenv("TMPDIR", str(place))
+        _patch.setattr(tempfile, "tempdir", str(place))
+
+
+def _free(place: Path) -> int:
+    return shutil.disk_usage(place).free
 
 
 def pytest_unconfigure() -> None:
     """Makes the disk a disk again."""
     _patch.undo()
+    for place in _own:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names functions by their names, and bytes and long texts by how they begin."""
+    if isinstance(val, bytes):
+        return f"{len(val)} bytes {val[:8].hex()}".strip()
+    if isinstance(val, str):
+        return f"{val[:40].strip()}..." if len(val) > 60 or "\n" in val else None
+    name: str | None = getattr(val, "__qualname__", None)
+    return name.replace(".<locals>", "").replace("<lambda>", "function") if name else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

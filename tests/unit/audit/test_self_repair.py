@@ -96,7 +96,7 @@ def test_two_commits_that_are_missing_make_the_newest_batch_run_again() -> None:
     assert not doctor(storage).restarts
 
 
-@pytest.mark.parametrize("spoil", [cut, empty], ids=str)
+@pytest.mark.parametrize("spoil", [cut, empty])
 @pytest.mark.parametrize("kind", [HDFS, ROCKS, IDS])
 def test_every_provider_has_it(kind: str, spoil: Callable[[bytes], bytes]) -> None:
     storage = MemoryStorage(dict(maintained(kind)))

@@ -68,7 +68,7 @@ def written(plan: Mend) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [HDFS, ROCKS, IDS])
-@pytest.mark.parametrize("change", [cut, empty, flip(10), flip(60)], ids=str)
+@pytest.mark.parametrize("change", [cut, empty, flip(10), flip(60)])
 def test_the_newest_snapshot_is_made_anew_from_the_log(kind: str, change: Spoil) -> None:
     storage = MemoryStorage(dict(maintained(kind)))
     before = digest_stores(storage)
