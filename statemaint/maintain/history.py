@@ -251,6 +251,9 @@ def _run_of(entry: Entry) -> str:
 def list_runs(storage: Storage) -> tuple[Run, ...]:
     """Returns the runs that changed a checkpoint, the newest first.
 
+    Args:
+        storage: where the checkpoint lives.
+
     Raises:
         NotACheckpointError: when there is no run, and no checkpoint either.
         StorageError: when anything could not be listed or read.
