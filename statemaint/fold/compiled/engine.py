@@ -7,6 +7,26 @@ delta, and a window of the base: it grows with the keys in the deltas, never wit
 
 When a floor below the target is asked for too, a key that only files above the floor have decided
 is still open for the floor's output.
+
+The table holds, for each key, the number of its newest record: records are numbered from 1 in the
+order in which they are read. The fate of a record is the set of outputs that it is for. A key with
+a number is decided for the target; it is decided for the floor as well once its number is at least
+`BOUNDARY`, the number of the first record that was read at or below the floor.
+
+By hand, for target 5 and floor 3 (`tests/unit/fold/compiled/test_decide.py` does the same):
+
+    read            record    number   the table    fate
+    5.delta         put c=3   1        c:1          target
+                    put d=1   2        c:1 d:2      target, until 3 takes it over: none
+                    put d=2   3        c:1 d:3      target
+    4.delta         remove a  4        + a:4        target: it hides a, and is never written
+    3.delta  floor  put c=2   5        c:5          floor: 1 < BOUNDARY = 5, open below the floor
+    2.delta         put b=2   6        + b:6        target and floor: b was in no file above
+    1.snapshot      a=1                a:4 < 5      floor: only the removal above has decided a
+                    b=1                b:6 >= 5     none
+                    c=1                c:5 >= 5     none
+
+Version 5 is b=2 c=3 d=2, version 3 is a=1 b=2 c=2.
 """
 
 from collections.abc import Callable, Iterator
