@@ -9,7 +9,12 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/**/*.py,statemaint/plan/**/*.py,statemaint/codec/**/*.py,statemaint/report/**/*.py,statemaint/listing.py
 
-.PHONY: help setup parts test-parts check test test-sparks test-mends test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
+# A process a core, and the ten slowest tests in the end.
+SIDE_BY_SIDE = -n logical --dist loadgroup --durations=10
+QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
+  tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
+
+.PHONY: help setup parts test-parts check test test-all test-sparks test-mends test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -30,11 +35,14 @@ check: setup ## lint, types, layers, spelling
 test-parts: setup
 	@.ci/setup test-parts
 
-test: test-parts ## run the suite and hold its coverage; ARGS="-k name" runs a part of it
-	$(WITH_JAVA) $(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--ignore=tests/crash/test_certificate.py --cov --cov-report=)
-	$(if $(ARGS),,$(BIN)/coverage report --include="$(CORE)" --fail-under=100)
-	$(if $(ARGS),,$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90)
-	$(if $(ARGS),,$(BIN)/python -m pytest tests/crash/test_certificate.py) # uncounted: it runs the same lines for minutes
+test: setup ## what needs no server, and one proof by a real Spark (5 minutes); ARGS="-k name" runs a part of all
+	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK))
+
+test-all: test-parts ## everything, and hold its coverage
+	$(WITH_JAVA) $(BIN)/python -m pytest --ignore=tests/crash/test_certificate.py --cov --cov-report= --durations=10
+	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
+	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/crash/test_certificate.py # uncounted: it runs the same lines for minutes
 
 test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)

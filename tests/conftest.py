@@ -37,7 +37,6 @@ _TOGETHER = (
     "systems/hadoop",
     "systems",
     "benchmarks",
-    "crash/test_certificate.py",
 )
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _ROOM = 4 << 30

@@ -38,9 +38,11 @@ from tests.certify.world import World
 from tests.support.checkpoints import delta_bytes
 
 _CHUNK = 250
+# `make test` plays the first of them, `make test-all` every one.
+_CHUNKS = [pytest.param(one, marks=[pytest.mark.long] if one else []) for one in range(8)]
 
 
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", _CHUNKS)
 def test_no_schedule_loses_anything(chunk: int) -> None:
     counts = play(tuple(range(chunk * _CHUNK, (chunk + 1) * _CHUNK)))
     assert [(one.seed, one.loss) for one in counts.found] == []
@@ -59,6 +61,7 @@ _STOPS = ("crash at publish", "crash at delete", "pause at")
 QUICK = [mutant for mutant in MUTANTS if not mutant.among.get("rocks")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda one: one.name)
 def test_a_broken_maintainer_is_caught(mutant: Mutant) -> None:
     assert hunt(mutant, MOST)
