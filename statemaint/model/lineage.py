@@ -105,25 +105,24 @@ class Attempts:
     def _counting(self) -> set[Item]:
         return set(self._committed.items())
 
-    def chain(self, item: Item) -> Chain | Lost | Delta:
-        """Returns what to load for an attempt, or why it cannot be, or which changelog to read.
+    def chain(self, trace: Trace) -> Chain | Lost:
+        """Returns what to load for the newest attempt of a trace, or why it cannot be.
 
-        The newest zip on the lineage, then every changelog above it.
+        The newest zip on it, then every changelog above that. A trace with a changelog that is
+        still unread may end too early.
         """
-        if item in self.zips:
-            return Chain(item[0], self.zips[item], ())
-        trace = self.trace(item)
+        version = trace.items[0][0]
         above: list[Delta] = []
         for one in trace.items:
             if one in self.zips:
-                return Chain(item[0], self.zips[one], tuple(reversed(above)))
+                return Chain(version, self.zips[one], tuple(reversed(above)))
             if one not in self.changelogs:
                 return Lost(one, "it has neither a zip nor a changelog")
             above.append(self.changelogs[one])
         if trace.begins:
-            return Chain(item[0], None, tuple(reversed(above)))
+            return Chain(version, None, tuple(reversed(above)))
         ended = Lost(trace.lowest, "no zip lies at it and nothing says what came before")
-        return trace.lost or trace.unread or ended
+        return trace.lost or ended
 
 
 def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:

@@ -156,7 +156,7 @@ class _Reading:
     def _compare(self, trace: Trace, named: Mapping[int, str]) -> None:
         """Notes each committed attempt that is not on the lineage of the newest."""
         attempts = Attempts(self.store.files, self.lineages, named)
-        loads = trace.lost or attempts.chain(trace.items[0])
+        loads = trace.lost or attempts.chain(trace)
         if isinstance(loads, Lost):
             self._broken(loads)
         found = dict(trace.items)

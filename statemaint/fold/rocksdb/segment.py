@@ -183,7 +183,20 @@ class Segment:
     def _untied(
         self, picked: Numbers, order: npt.NDArray[np.intp], tied: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.intp]:
-        """Puts right what one word did not: places whose next one stands in the same order."""
+        """Puts right what one word did not tell apart.
+
+        Of the keys in `order`, those at 2, 3 and 4 have the same eight bytes, and those at 7 and 8:
+
+            place   0  1  2  3  4  5  6  7  8
+            word    a  b  c  c  c  d  e  f  f
+            tied          2  3           7          where the next one has the same word
+            runs          2..4           7..8       sorted by their whole bytes
+
+        Args:
+            picked: the numbers of the keys.
+            order: the places of the picked keys by that word; changed.
+            tied: places in `order`, ascending.
+        """
         for run in np.split(tied, np.flatnonzero(np.diff(tied) > 1) + 1) if len(tied) else ():
             places = slice(run[0], run[-1] + 2)
             order[places] = order[places][self._order_of_bytes(picked[order[places]])]

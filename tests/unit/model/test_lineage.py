@@ -24,7 +24,11 @@ def files(notation: str) -> list[StateFile]:
     return found
 
 
-def loads(found: Chain | Lost | Delta) -> list[str]:
+def chain(attempts: Attempts, item: Item) -> Chain | Lost:
+    return attempts.chain(attempts.trace(item))
+
+
+def loads(found: Chain | Lost) -> list[str]:
     assert isinstance(found, Chain), found
     return [path.removeprefix("state/0/0/") for path in found.paths]
 
@@ -37,35 +41,35 @@ LINEAGES = {(23, "68"): UP_TO_22}
 
 
 def test_a_zip_of_the_version_itself_is_loaded_alone() -> None:
-    found = Attempts(files("22_B.changelog 23_A.changelog 23_A.zip"), {}).chain((23, "A"))
+    found = chain(Attempts(files("22_B.changelog 23_A.changelog 23_A.zip"), {}), (23, "A"))
     assert loads(found) == ["23_A.zip"]
 
 
 def test_the_lineage_says_which_attempts_lie_between_the_zip_and_the_version() -> None:
-    found = Attempts(files(EXAMPLE), LINEAGES).chain((23, "68"))
+    found = chain(Attempts(files(EXAMPLE), LINEAGES), (23, "68"))
     assert loads(found) == ["20_d8.zip", "21_f4.changelog", "22_44.changelog", "23_68.changelog"]
 
 
 def test_the_files_of_another_attempt_at_the_version_change_nothing() -> None:
     beside = files(f"{EXAMPLE} 23_82.changelog 23_82.zip")
-    found = Attempts(beside, LINEAGES).chain((23, "68"))
+    found = chain(Attempts(beside, LINEAGES), (23, "68"))
     assert loads(found) == ["20_d8.zip", "21_f4.changelog", "22_44.changelog", "23_68.changelog"]
 
 
 def test_of_two_whole_attempts_only_the_committed_one_counts() -> None:
     both = files("22_44.zip 23_68.changelog 23_68.zip 23_82.changelog 23_82.zip")
     attempts = Attempts(both, {(23, "68"): ((22, "44"),), (23, "82"): ((22, "44"),)})
-    assert loads(attempts.chain((23, "82"))) == ["23_82.zip"]
-    assert loads(attempts.chain((23, "68"))) == ["23_68.zip"]
+    assert loads(chain(attempts, (23, "82"))) == ["23_82.zip"]
+    assert loads(chain(attempts, (23, "68"))) == ["23_68.zip"]
 
 
 def test_a_lineage_that_ends_where_no_zip_arrived_goes_on_in_that_versions_own_changelog() -> None:
     seen = files(f"{EXAMPLE} 24_32.changelog")
     lineages: Lineages = {(24, "32"): ((23, "68"),)}
-    needed = Attempts(seen, lineages).chain((24, "32"))
-    assert isinstance(needed, Delta)
+    needed = Attempts(seen, lineages).trace((24, "32")).unread
+    assert needed is not None
     assert needed.entry.name == "23_68.changelog"
-    found = Attempts(seen, {**lineages, **LINEAGES}).chain((24, "32"))
+    found = chain(Attempts(seen, {**lineages, **LINEAGES}), (24, "32"))
     assert loads(found) == [
         "20_d8.zip",
         "21_f4.changelog",
@@ -77,37 +81,37 @@ def test_a_lineage_that_ends_where_no_zip_arrived_goes_on_in_that_versions_own_c
 
 def test_the_first_version_begins_at_nothing() -> None:
     seen = files("1_a.changelog 2_b.changelog")
-    found = Attempts(seen, {(2, "b"): ((1, "a"),)}).chain((2, "b"))
+    found = chain(Attempts(seen, {(2, "b"): ((1, "a"),)}), (2, "b"))
     assert loads(found) == ["1_a.changelog", "2_b.changelog"]
 
 
 def test_an_id_that_no_file_has_is_lost() -> None:
-    assert Attempts(files(EXAMPLE), LINEAGES).chain((24, "32")) == Lost(
+    assert chain(Attempts(files(EXAMPLE), LINEAGES), (24, "32")) == Lost(
         (24, "32"), "it has neither a zip nor a changelog"
     )
 
 
 def test_a_lineage_whose_changelog_is_gone_is_lost() -> None:
     seen = files(EXAMPLE.replace("22_44.changelog", ""))
-    found = Attempts(seen, LINEAGES).chain((23, "68"))
+    found = chain(Attempts(seen, LINEAGES), (23, "68"))
     assert found == Lost((22, "44"), "it has neither a zip nor a changelog")
 
 
 def test_a_lineage_with_a_gap_is_lost() -> None:
     seen = files("20_d8.zip 23_68.changelog")
-    found = Attempts(seen, {(23, "68"): ((20, "d8"),)}).chain((23, "68"))
+    found = chain(Attempts(seen, {(23, "68"): ((20, "d8"),)}), (23, "68"))
     assert found == Lost((23, "68"), "nothing leads to it but (20, 'd8')")
 
 
 def test_lineages_that_disagree_are_believed_neither_way() -> None:
     seen = files("20_d8.zip 21_ef.changelog 21_f4.changelog 22_44.changelog 23_68.changelog")
     lineages = {(23, "68"): UP_TO_22, (22, "44"): ((20, "d8"), (21, "ef"))}
-    found = Attempts(seen, lineages).chain((23, "68"))
+    found = chain(Attempts(seen, lineages), (23, "68"))
     assert found == Lost((22, "44"), "two lineages disagree on it")
 
 
 def test_a_lineage_that_begins_nowhere_is_lost() -> None:
-    found = Attempts(files("9_a.changelog"), {(9, "a"): ()}).chain((9, "a"))
+    found = chain(Attempts(files("9_a.changelog"), {(9, "a"): ()}), (9, "a"))
     assert found == Lost((9, "a"), "no zip lies at it and nothing says what came before")
 
 
@@ -155,7 +159,7 @@ def test_what_the_planner_sees_by_version_is_what_the_lineage_loads(
     versions = Versions.of(rocks.sound(seen))
     assert trace.begins
     for one in trace.items:
-        by_version, by_lineage = versions.chain(one[0]), attempts.chain(one)
+        by_version, by_lineage = versions.chain(one[0]), chain(attempts, one)
         assert isinstance(by_version, Chain) == isinstance(by_lineage, Chain)
         if isinstance(by_version, Chain):
             assert by_version == by_lineage
