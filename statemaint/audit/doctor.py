@@ -1,6 +1,7 @@
 """What whoever is on call asks first: can the query restart, from where, and what is to be done."""
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from statemaint.audit.diagnosis import OF_LOGS, OF_ROWS, Diagnosis, Reading, is_doubt
@@ -8,7 +9,7 @@ from statemaint.audit.rebuild import Depth
 from statemaint.audit.row_rules import newest_right
 from statemaint.audit.verify import Verification, verify_at
 from statemaint.errors import CheckpointError, NotFoundError, Superseded, UnsupportedError
-from statemaint.fold import Source, digest_of, engine_for
+from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
 from statemaint.model.files import SideFile, Snapshot
@@ -215,7 +216,7 @@ def _measured(
     engine = engine_for(chain.size, checkpoint.provider)
     source, began = Source.of(storage, store, checkpoint), time.monotonic()
     try:
-        digest_of(engine.fold(source, chain, (chain.version,), write=False), chain.version)
+        deque(engine.fold(source, chain, (chain.version,), write=False), maxlen=0)
     except (CheckpointError, UnsupportedError, NotFoundError, Superseded):
         return None
     return Reading(_stored(store, chain), time.monotonic() - began)

@@ -17,7 +17,7 @@ from statemaint.errors import (
     Superseded,
     UnsupportedError,
 )
-from statemaint.fold import Engine, Source, digest_of, must_equal
+from statemaint.fold import Engine, Source, must_equal
 from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
@@ -212,7 +212,7 @@ class _Rebuild:
         path = snapshot.entry.path
         found = self.digests.get(path) or self.engine().digest(self.source, path)
         folded = self.engine().fold(self.source, chain, (chain.version,), write=False)
-        must_equal(path, found, digest_of(folded, chain.version))
+        must_equal(path, found, folded.digests[chain.version])
 
     def _is_suspect(self, snapshot: Snapshot) -> bool:
         return snapshot.entry.path in self.suspects

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from statemaint.audit.rebuild import finding_of, spoiled
 from statemaint.errors import CheckpointError, SnapshotMismatchError, UnsupportedError
-from statemaint.fold import Engine, Source, digest_of, must_equal
+from statemaint.fold import Engine, Source, must_equal
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
@@ -101,7 +101,7 @@ def differs(
     try:
         found = engine.digest(source, suspect.path)
         folded = engine.fold(folding, chain, (chain.version,), write=False)
-        must_equal(suspect.path, found, digest_of(folded, chain.version))
+        must_equal(suspect.path, found, folded.digests[chain.version])
     except SnapshotMismatchError as error:
         return error.because(suspect.why)
     except (CheckpointError, UnsupportedError) as error:

@@ -17,7 +17,7 @@ from statemaint.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from statemaint.fold import Engine, Source, digest_of, engine_for
+from statemaint.fold import Engine, Source, engine_for
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, lone_side_files
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -263,4 +263,4 @@ def digest_stores(
 
 def _digest(source: Source, engine: Engine, chain: Chain) -> StateDigest:
     folds = engine.fold(source, chain, (chain.version,), write=False)
-    return digest_of(folds, chain.version)
+    return folds.digests[chain.version]

@@ -18,7 +18,7 @@ from statemaint.errors import (
     Superseded,
 )
 from statemaint.execute.lease import Fence
-from statemaint.fold import Chunks, Engine, Source, must_equal
+from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot
 from statemaint.storage import Storage
@@ -53,7 +53,7 @@ class Published:
 def publish(
     storage: Storage,
     actions: tuple[WriteSnapshot, ...],
-    chunks: Chunks,
+    folding: Folding,
     *,
     before: Callable[[], object],
 ) -> Iterator[Published]:
@@ -62,7 +62,7 @@ def publish(
     Args:
         storage: where the checkpoint lives.
         actions: the snapshots.
-        chunks: of their files, as one fold gives them.
+        folding: gives their files.
         before: is called ahead of each; what it raises keeps the file from appearing.
 
     Raises:
@@ -71,7 +71,7 @@ def publish(
     """
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
-        fold = _Split(chunks, first.version, spool)
+        fold = _Split(folding, first.version, spool)
         yield _published(storage, first, and_then(fold, before), fold)
         for action in later:
             spool.seek(0)
@@ -86,34 +86,28 @@ def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[
 
 
 class _Split:
-    """A fold's chunks: those of one version are passed on, all others go to a spool."""
+    """The pieces of a fold: those of one version are passed on, all others go to a spool."""
 
-    def __init__(self, chunks: Chunks, version: int, spool: IO[bytes]) -> None:
-        self._chunks, self._version, self._spool = chunks, version, spool
-        self._digests: dict[int, StateDigest] = {}
+    def __init__(self, folding: Folding, version: int, spool: IO[bytes]) -> None:
+        self._folding, self._version, self._spool = folding, version, spool
 
     def __iter__(self) -> Iterator[bytes]:
-        while True:
-            try:
-                version, chunk = next(self._chunks)
-            except StopIteration as end:
-                self._digests = self._digests or end.value
-                return
+        for version, piece in self._folding:
             if version == self._version:
-                yield chunk
+                yield piece
             else:
-                self._keep(chunk)
+                self._keep(piece)
 
-    def _keep(self, chunk: bytes) -> None:
+    def _keep(self, piece: bytes) -> None:
         try:
-            self._spool.write(chunk)
+            self._spool.write(piece)
         except OSError as error:
             raise StorageError("the temporary directory", error.strerror or str(error)) from error
 
     def digest(self, version: int) -> StateDigest:
         """Returns the digest of one version, once the fold has ended."""
         deque(self, maxlen=0)  # a storage that refuses an existing name may have read nothing
-        return self._digests[version]
+        return self._folding.digests[version]
 
 
 class Summed:

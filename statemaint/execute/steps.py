@@ -12,7 +12,7 @@ from statemaint.execute.ledger import Known, Ledger
 from statemaint.execute.publish import Published, publish, read_back
 from statemaint.execute.publish_zip import built, publish_zip
 from statemaint.execute.trash import Trash
-from statemaint.fold import Chunks, Engine, Source, digest_of, must_equal
+from statemaint.fold import Engine, Folding, Pieces, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot, snapshot_version
@@ -304,20 +304,27 @@ class StoreRun:
     def _state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
         # The chain may begin below the first zip, which says how RocksDB merges.
         source = replace(self.source, families=like) if self.plan.store.rocks else self.source
-        return digest_of(self._fold(source, chain, (chain.version,), write=False), chain.version)
+        folding = self._fold(source, chain, (chain.version,), write=False)
+        return folding.digests[chain.version]
 
     def _fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
-    ) -> Chunks:
+    ) -> Folding:
+        return Folding(self._guarded(source, chain, versions, write=write))
+
+    def _guarded(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+    ) -> Pieces:
+        folding = self.engine.fold(source, chain, versions, write=write)
         try:
-            digests = yield from self.engine.fold(source, chain, versions, write=write)
+            yield from folding
         except NotFoundError as error:
             gone = "was there when the run was planned and is gone"
             raise Superseded(error.path, gone) from error
         if chain.base:  # what is proved of it is proved of the file that was listed
             must_be_unchanged(self.storage, chain.base.entry)
         self.folded.append(frozenset(chain.paths))
-        return digests
+        return folding.digests
 
     def _proof(
         self,

@@ -8,10 +8,10 @@ RocksDB itself (`rocksdb`). A fold reads a storage and never writes to one.
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import SnapshotMismatchError
 from statemaint.fold.reference import ClearEngine
-from statemaint.fold.source import Chunks, Engine, Source
+from statemaint.fold.source import Engine, Folding, Pieces, Source
 from statemaint.model.checkpoint import Provider
 
-__all__ = ["Chunks", "ClearEngine", "Engine", "Source", "digest_of", "engine_for", "must_equal"]
+__all__ = ["ClearEngine", "Engine", "Folding", "Pieces", "Source", "engine_for", "must_equal"]
 
 # Below so many stored bytes the plain loops end before the compiled ones would have been loaded.
 _FAST_FROM = 512 * 1024
@@ -28,16 +28,6 @@ def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine
     from statemaint.fold.compiled.engine import FastEngine  # noqa: PLC0415 -- small runs never pay for it
 
     return FastEngine()
-
-
-def digest_of(chunks: Chunks, version: int) -> StateDigest:
-    """Returns the digest of one version, once a fold has run to its end; its chunks are dropped."""
-    while True:
-        try:
-            next(chunks)
-        except StopIteration as end:
-            found: StateDigest = end.value[version]
-            return found
 
 
 def must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statemaint.codec.compression.base import encode
 from statemaint.codec.hdfs import records
 from statemaint.codec.integrity.digest import StateDigest, digest
-from statemaint.fold.source import Chunks, Source
+from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.model.chain import Chain
 
 State = dict[bytes, bytes]
@@ -21,14 +21,9 @@ class ClearEngine:
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
-    ) -> Chunks:
+    ) -> Folding:
         """Folds a chain once, oldest file first."""
-        states = _states(source, chain, versions)
-        if write:
-            for version, state in states.items():
-                for chunk in encode(source.compression, records.encode(state.items())):
-                    yield version, chunk
-        return {version: digest(state.items(), source.key) for version, state in states.items()}
+        return Folding(_pieces(source, chain, versions, write=write))
 
     def digest(self, source: Source, path: str) -> StateDigest:
         """Returns the digest of a snapshot, read back whole."""
@@ -37,6 +32,15 @@ class ClearEngine:
     def check(self, source: Source, path: str) -> None:
         """Reads a delta whole."""
         deque(source.records(path), maxlen=0)
+
+
+def _pieces(source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool) -> Pieces:
+    states = _states(source, chain, versions)
+    if write:
+        for version, state in states.items():
+            for piece in encode(source.compression, records.encode(state.items())):
+                yield version, piece
+    return {version: digest(state.items(), source.key) for version, state in states.items()}
 
 
 def _states(source: Source, chain: Chain, versions: tuple[int, ...]) -> dict[int, State]:

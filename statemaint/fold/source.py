@@ -1,5 +1,6 @@
 """The files of one store as a fold reads them."""
 
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,37 @@ from statemaint.storage import Storage
 
 _PIECE = 64 * 1024
 
-Chunks = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
-"""Pieces of the files of some versions; at the end the digest of each version's state."""
+Pieces = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
+"""The pieces of some files, each with its version, and in the end the digest of each version."""
+
+
+class Folding:
+    """One fold while it runs: pieces of the files of some versions, then a digest of each."""
+
+    __slots__ = ("_digests", "_pieces")
+
+    def __init__(self, pieces: Pieces) -> None:
+        """Begins; nothing is read before the first piece or digest is asked for."""
+        self._pieces, self._digests = pieces, dict[int, StateDigest]()
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Yields the pieces that are left, each with the version whose file it belongs to.
+
+        Whoever stops in between leaves the rest to the next one who asks, or to `digests`.
+        """
+        while True:
+            try:
+                piece = next(self._pieces)
+            except StopIteration as end:
+                self._digests = self._digests or end.value  # it ends once, and says so once
+                return
+            yield piece
+
+    @property
+    def digests(self) -> dict[int, StateDigest]:
+        """Returns the digest of each version's state; runs to the end, and drops what is left."""
+        deque(self, maxlen=0)
+        return self._digests
 
 
 class Described(Protocol):
@@ -187,7 +217,7 @@ class Engine(Protocol):
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
-    ) -> Chunks:
+    ) -> Folding:
         """Folds a chain once.
 
         Args:

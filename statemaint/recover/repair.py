@@ -10,7 +10,7 @@ from statemaint.audit.rebuild import Depth
 from statemaint.audit.verify import Verification, verify, verify_at
 from statemaint.codec.integrity import checksum_file
 from statemaint.errors import CheckpointError, CodecError, UnsupportedError
-from statemaint.fold import Source, digest_of, engine_for
+from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
@@ -223,7 +223,7 @@ class _Search:
         try:
             held = engine.digest(source, snapshot.entry.path)
             folded = engine.fold(source, chain, (chain.version,), write=False)
-            return held == digest_of(folded, chain.version)
+            return held == folded.digests[chain.version]
         except (CheckpointError, UnsupportedError):
             return False
 
@@ -311,7 +311,7 @@ def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
         raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
     source = replace(Source.of(storage, store, checkpoint), families=families_of(store, version))
     engine = engine_for(chain.size, checkpoint.provider)
-    found = digest_of(engine.fold(source, chain, (version,), write=False), version)
+    found = engine.fold(source, chain, (version,), write=False).digests[version]
     return Proof(found.digest, found.rows, len(chain.paths), chain.start)
 
 

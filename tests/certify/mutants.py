@@ -175,7 +175,7 @@ def _any_file(_: Any, __: Any) -> None:
 
 def _fold_unguarded(self: Any, source: Any, chain: Chain, versions: Any, *, write: bool) -> Any:
     """Does not look whether the proved snapshot that it folded on from is still the same."""
-    return (yield from self.engine.fold(source, chain, versions, write=write))
+    return self.engine.fold(source, chain, versions, write=write)
 
 
 # -- S7: order

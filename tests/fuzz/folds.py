@@ -78,15 +78,13 @@ Outcome = tuple[dict[bytes, bytes], object] | None
 
 def _outcome(engine: Engine, source: Source, chain: Chain) -> Outcome:
     """Returns the state in the file that an engine writes and its digest, or that it refuses."""
-    stored, chunks = bytearray(), engine.fold(source, chain, (chain.version,))
+    folding = engine.fold(source, chain, (chain.version,))
     try:
-        while True:
-            stored += next(chunks)[1]
-    except StopIteration as end:
-        payload = compression.decode(_SNAPPY, io.BytesIO(bytes(stored)))
-        return dict(records.snapshot_rows(records.decode(payload))), end.value
+        stored = b"".join(piece for _, piece in folding)
     except CodecError:
         return None
+    payload = compression.decode(_SNAPPY, io.BytesIO(stored))
+    return dict(records.snapshot_rows(records.decode(payload))), folding.digests
 
 
 def _repeats(source: Source, chain: Chain) -> bool:

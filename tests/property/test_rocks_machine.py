@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.integrity.digest import StateDigest, digest, digest_key
-from statemaint.fold import Source, digest_of
+from statemaint.fold import Source
 from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.maintain import maintain, undo
 from statemaint.model.chain import Chain
@@ -108,7 +108,7 @@ class Judge:
         deltas = tuple(one for one in files if isinstance(one, Delta))
         chain = Chain(found.version, base if isinstance(base, Snapshot) else None, deltas)
         folding = RocksEngine().fold(source, chain, (found.version,), write=False)
-        return digest_of(folding, found.version)
+        return folding.digests[found.version]
 
     def _whole(self, files: Mapping[str, bytes], least: int) -> None:
         for path, content in files.items():

@@ -64,7 +64,7 @@ from statemaint.fold.compiled.output import Output
 from statemaint.fold.compiled.sweep import Sweep, Work, new_work
 from statemaint.fold.compiled.table import Table
 from statemaint.fold.compiled.window import PayloadWindow
-from statemaint.fold.source import Chunks, Source
+from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta
 
@@ -90,8 +90,13 @@ class FastEngine:
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
-    ) -> Chunks:
+    ) -> Folding:
         """Folds a chain once, newest file first."""
+        return Folding(self._pieces(source, chain, versions, write=write))
+
+    def _pieces(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+    ) -> Pieces:
         fold = _Fold(self, _compiled(source), chain, versions, write=write)
         for delta in reversed(chain.deltas):
             yield from fold.delta(delta)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import StorageError
 from statemaint.fold.rocksdb import read
-from statemaint.fold.source import Chunks, Source
+from statemaint.fold.source import Folding, Pieces, Source
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -23,16 +23,15 @@ class RocksEngine:
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
-    ) -> Chunks:
-        """Returns the digest of each version of a chain, yielding nothing.
+    ) -> Folding:
+        """Returns a fold that has a digest of each version of a chain, and no pieces.
 
         Raises:
             ValueError: when it is to write.
         """
         if write:
             raise ValueError("the files of a RocksDB snapshot are made by `build`")
-        yield from ()
-        return {version: self._state(source, _up_to(chain, version)) for version in versions}
+        return Folding(self._pieces(source, chain, versions))
 
     def digest(self, source: Source, path: str) -> StateDigest:
         """Returns the digest of a zip and its tables, read back whole."""
@@ -42,6 +41,10 @@ class RocksEngine:
     def check(self, source: Source, path: str) -> None:
         """Reads a changelog whole."""
         read.check(source, Delta(0, Entry(path, 0, None)))
+
+    def _pieces(self, source: Source, chain: Chain, versions: tuple[int, ...]) -> Pieces:
+        yield from ()
+        return {version: self._state(source, _up_to(chain, version)) for version in versions}
 
     def _state(self, source: Source, chain: Chain) -> StateDigest:
         with workplace() as place:

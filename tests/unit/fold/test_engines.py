@@ -125,13 +125,10 @@ class Files:
     ) -> tuple[dict[int, bytes], dict[int, StateDigest]]:
         """Returns each version's file, and the digest that the fold gave it."""
         found = dict.fromkeys(versions, b"")
-        chunks = engine.fold(self.source, self.chain, versions)
-        while True:
-            try:
-                version, chunk = next(chunks)
-            except StopIteration as end:
-                return found, end.value
-            found[version] += chunk
+        folding = engine.fold(self.source, self.chain, versions)
+        for version, piece in folding:
+            found[version] += piece
+        return found, folding.digests
 
     def fold(
         self, engine: Engine, *versions: int
@@ -254,10 +251,27 @@ def test_reads_a_snapshot_back(engine: Engine, large: Files) -> None:
 
 @engines
 def test_digests_without_writing(engine: Engine, large: Files) -> None:
-    chunks = engine.fold(large.source, large.chain, (5, 3), write=False)
-    with pytest.raises(StopIteration) as end:
-        next(chunks)
-    assert end.value.value == {one: large.digest(one) for one in (5, 3)}
+    folding = engine.fold(large.source, large.chain, (5, 3), write=False)
+    assert list(folding) == []
+    assert folding.digests == {one: large.digest(one) for one in (5, 3)}
+
+
+@engines
+def test_the_digests_of_a_fold_need_nobody_who_takes_its_pieces(engine: Engine) -> None:
+    files = Files({b"a": b"1"}, [[(b"b", b"2")]])
+    folding = engine.fold(files.source, files.chain, (2,))
+    assert folding.digests == {2: files.digest(2)} == folding.digests
+    assert list(folding) == []
+
+
+@engines
+def test_nor_one_who_takes_them_all(engine: Engine, large: Files) -> None:
+    """A storage that refuses a name in the middle of a write stops there."""
+    folding = engine.fold(large.source, large.chain, (5,))
+    some = iter(folding)
+    next(some)
+    some.close()  # type: ignore[attr-defined]
+    assert folding.digests == {5: large.digest(5)}
 
 
 # -- damage
