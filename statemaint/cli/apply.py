@@ -14,12 +14,14 @@ from statemaint.storage import open_storage
 
 @click.command("apply")
 @click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
-@click.option("--at", metavar="URI", help="Where the checkpoint is; by default where it was.")
+@click.option(
+    "--at", metavar="URI", help="Address of the checkpoint; default: the one in the plan."
+)
 @as_json
 def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
     """Carry out exactly what `plan`, `repair` or `rollback --json` printed, or refuse.
 
-    It is refused, with exit code 6, where the files that it is about have changed.
+    A plan whose files have changed since is refused with exit code 6.
     """
     content = plan_file.read()
     if recovery_plan := parse_mend(plan_file.name, content):

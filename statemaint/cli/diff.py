@@ -15,10 +15,12 @@ from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
 @click.command("diff")
 @uri
 @family_flags
-@click.option("--from", "older", type=NUMBER, help="Version; default: the one before --to.")
-@click.option("--to", "newer", type=click.IntRange(min=1), help="Version; default: the newest.")
+@click.option("--from", "older", type=NUMBER, help="Older version; default: the one before --to.")
+@click.option(
+    "--to", "newer", type=click.IntRange(min=1), help="Newer version; default: the newest."
+)
 @key_flag
-@click.option("--limit", type=NUMBER, help="At most so many rows; the counts are of all.")
+@click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
 @as_json
 def diff_verb(
     uri: str,
@@ -32,7 +34,7 @@ def diff_verb(
 ) -> None:
     """Compare the rows of state at two versions: what was added, changed and removed.
 
-    Counts come first, of all rows; then the rows, decoded as `show` does. Version 0 is the empty
+    Prints the counts of all rows, then the rows, decoded as by `show`. Version 0 is the empty
     state.
     """
 

@@ -20,10 +20,10 @@ from statemaint.storage import open_storage
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @as_json
 def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
-    """Print row count and order-free digest of each store's state at a version.
+    """Print the row count and an order-independent digest of each store at a version.
 
-    Digests are keyed by the query's id: compare those of copies of one checkpoint, not of two
-    queries.
+    Digests are keyed with the query's id: compare them between copies of one checkpoint, not
+    between queries.
     """
     at, digests = digest_stores(open_storage(uri), version=version)
     shown = digest_json(at, digests)

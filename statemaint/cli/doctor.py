@@ -22,18 +22,18 @@ _SHOWN = 3
 
 @click.command("doctor")
 @uri
-@click.option("--deep", is_flag=True, help="Look as deep as `verify --deep` does.")
+@click.option("--deep", is_flag=True, help="Check as deeply as `verify --deep`.")
 @click.option(
     "--slots",
     type=click.IntRange(min=1),
-    help="Task slots that the executors have together.  [default: the cores of this machine]",
+    help="Total task slots of the executors.  [default: the cores of this machine]",
 )
 @as_json
 def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> None:
-    """Say in a dozen lines whether the query can restart, from where, and what to do.
+    """Report in a dozen lines whether the query can restart, from which batch, and what to do.
 
-    Every file of a retained version is decoded. Exit code 3 where anything is damaged, as `verify`
-    has it.
+    Decodes every file of each retained version. The exit code is 3 if anything is damaged, as for
+    `verify`.
     """
     found = doctor(open_storage(uri), deep=deep, slots=slots or os.cpu_count() or 1)
     text = "\n".join(lines(found))

@@ -30,11 +30,11 @@ from statemaint.errors import ConfigError, StatemaintError
 def program() -> None:
     """Maintain the state of Spark Structured Streaming queries, outside their executors.
 
-    URI is the query's checkpointLocation: a path, file: with one, s3://bucket/path, or what Hadoop
-    reaches (hdfs://, abfss://, gs://, ...).
+    URI is the query's checkpointLocation: a local path, file:/path, s3://bucket/path, or an address
+    that Hadoop supports (hdfs://, abfss://, gs://, ...).
 
-    Exit codes: 0 done or healthy, 1 a fault of ours, 2 usage or configuration, 3 findings
-    (damage, halted stores), 4 lease held by another, 5 storage unreachable or refused,
+    Exit codes: 0 done or healthy, 1 internal error, 2 usage or configuration error, 3 findings
+    (damage, halted stores), 4 lease held by another run, 5 storage unreachable or access denied,
     6 superseded: the query moved on, plan again.
     """
 

@@ -27,12 +27,12 @@ from statemaint.storage import open_storage
 @uri
 @policy_flags
 @scope_flags
-@click.option("--dry-run", is_flag=True, help="Report what would happen; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
 @as_json
 def maintain_verb(
     uri: str, *, policy: Policy, request: Request, dry_run: bool, as_json: bool
 ) -> None:
-    """Snapshot long chains, delete what no retained version needs, and report."""
+    """Write snapshots for long chains, delete files that no retained version needs, and report."""
     storage = open_storage(uri)
     with progress_bar() as advance:
         report = maintain(storage, policy, request=request, dry_run=dry_run, on_outcome=advance)

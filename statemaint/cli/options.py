@@ -44,7 +44,9 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
         """Returns both numbers, or lets click end the program with its usage error."""
         found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value), re.ASCII)
         if not found or int(found[1]) > int(found[2]):
-            self.fail(f"{value!r} is no share; write it like 3/10, the third of ten", param, ctx)
+            self.fail(
+                f"{value!r} is not a valid share; write it like 3/10, the third of ten", param, ctx
+            )
         return int(found[1]), int(found[2])
 
 
@@ -97,29 +99,34 @@ def _policy_options() -> list[Callable[[Command], Command]]:
         _count(
             "min_deltas_for_snapshot",
             1,
-            "Snapshot once a chain has more deltas than this "
+            "Write a snapshot when a chain has more deltas than this "
             "(spark.sql.streaming.stateStore.minDeltasForSnapshot).",
         ),
         _count(
             "min_batches_to_retain",
             1,
-            "Versions below the newest that stay loadable "
+            "Number of versions below the newest that stay loadable "
             "(spark.sql.streaming.minBatchesToRetain).",
         ),
-        _age("grace", "How long a snapshot must exist before anything below it goes."),
-        _age("orphan_age", "How old a temp file or lone checksum must be to go."),
-        _count("max_deletes_per_run", 0, "At most this many deletions; the next run goes on."),
-        _age("max_seconds_per_run", "Begin no store after this long; without limit by default."),
-        _age("trash_for", "Keep deleted files this long, for `statemaint undo`; 0s deletes."),
+        _age("grace", "Minimum age of a snapshot before files below it are deleted."),
+        _age(
+            "orphan_age", "Minimum age of a temp file or an orphaned checksum before it is deleted."
+        ),
+        _count("max_deletes_per_run", 0, "Maximum number of deletions; the next run continues."),
+        _age("max_seconds_per_run", "Start no store after this time; unlimited by default."),
+        _age(
+            "trash_for",
+            "Keep deleted files this long, for `statemaint undo`; 0s keeps none.",
+        ),
         click.option(
             "--rebase/--no-rebase",
             default=None,
-            help="Also snapshot at the floor when the chain below it is long.  [default: rebase]",
+            help="Also write a snapshot at the floor when its chain is long.  [default: rebase]",
         ),
         click.option(
             "--verify/--no-verify",
             default=None,
-            help="Read snapshots back; without it nothing is deleted.  [default: verify]",
+            help="Read snapshots back; with --no-verify nothing is deleted.  [default: verify]",
         ),
     ]
 
@@ -168,17 +175,28 @@ def scope_flags(command: Command) -> Command:
 
 
 _SCOPE = [
-    click.option("--operator", type=NUMBER, multiple=True, help="Only this operator."),
-    click.option("--partition", type=NUMBER, multiple=True, help="Only this partition."),
-    click.option("--store", multiple=True, metavar="NAME", help="Only stores of this name."),
+    click.option(
+        "--operator", type=NUMBER, multiple=True, help="Restrict to this operator; repeatable."
+    ),
+    click.option(
+        "--partition", type=NUMBER, multiple=True, help="Restrict to this partition; repeatable."
+    ),
+    click.option(
+        "--store",
+        multiple=True,
+        metavar="NAME",
+        help="Restrict to stores of this name; repeatable.",
+    ),
     click.option(
         "--target-version",
         "target",
         type=click.IntRange(min=1),
-        help="Snapshot this committed version rather than the newest.",
+        help="Write the snapshot at this committed version instead of the newest.",
     ),
     click.option(
-        "--force-snapshot", is_flag=True, help="Snapshot the target however short its chain is."
+        "--force-snapshot",
+        is_flag=True,
+        help="Write a snapshot at the target even when its chain is short.",
     ),
 ]
 
@@ -192,21 +210,23 @@ def family_flags(command: Command) -> Command:
 
 _FAMILY = [
     click.option("--operator", type=NUMBER, default=0, help="Default: 0."),
-    click.option("--partition", type=NUMBER, help="Default: all of them."),
-    click.option("--store", metavar="NAME", help="Default: all of them."),
-    click.option("--family", metavar="NAME", help="Column family; Spark's own only when named."),
+    click.option("--partition", type=NUMBER, help="Default: all."),
+    click.option("--store", metavar="NAME", help="Default: all."),
+    click.option(
+        "--family", metavar="NAME", help="Column family; Spark's internal families must be named."
+    ),
 ]
 
 
 def key_flag(command: Command) -> Command:
     """Adds `--key`, which selects rows."""
-    shown = "Only rows with a key column that reads TEXT."
+    shown = "Only rows with a key column equal to TEXT."
     return click.option("--key", metavar="TEXT", help=shown)(command)
 
 
 def apply_flag(command: Command) -> Command:
     """Adds `--apply`, without which a recovery is only planned."""
-    shown = "Do it; without this nothing is written."
+    shown = "Carry it out; without this flag nothing is written."
     return click.option("--apply", is_flag=True, help=shown)(command)
 
 
@@ -215,5 +235,5 @@ _MONTH = 30 * 24 * 3600.0
 
 def trash_flag(command: Command) -> Command:
     """Adds `--trash-for` with the default of a recovery, for which `undo` matters most."""
-    shown = "Keep what is moved away this long, for `statemaint undo`.  [default: 30d]"
+    shown = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
     return click.option("--trash-for", type=Duration(), default=_MONTH, help=shown)(command)

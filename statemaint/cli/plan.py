@@ -23,7 +23,7 @@ from statemaint.storage import open_storage
 @scope_flags
 @as_json
 def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
-    """Show what would be written, kept and deleted, and why; writes nothing."""
+    """Show which files a run would write, keep and delete, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request)
     print_result(plan_json(checkpoint, plan), as_json=as_json, table=lambda: print_plan(plan))
     end_with(plan.all_findings)

@@ -16,7 +16,7 @@ from statemaint.queries import load_queries
 @click.argument("what", type=click.Choice(["validate", "list"]))
 @as_json
 def queries_verb(config: str, what: str, *, as_json: bool) -> None:
-    """Validate the file of queries that Airflow's DAGs are made of, or list them."""
+    """Validate the queries file from which Airflow's DAGs are generated, or list its queries."""
     queries = load_queries(config).queries
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
     shown = {"valid": True, "queries": listed}

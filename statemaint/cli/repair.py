@@ -14,13 +14,13 @@ from statemaint.storage import open_storage
 @trash_flag
 @as_json
 def repair_verb(uri: str, *, apply: bool, trash_for: float, as_json: bool) -> None:
-    """Show how damage can be mended, each with its proof, or mend it (--apply).
+    """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 
-    A bad snapshot is made anew from the log, or dropped where no retained version is loaded from
-    it; so goes a checksum that does not fit a sound file, and a snapshot above the commit log.
-    Stop the query first. The bad files go to the trash.
+    A bad snapshot is rebuilt from the log, or removed if no retained version is loaded from it. A
+    checksum that does not match a sound file is removed, and so is a snapshot above the commit
+    log. Stop the query first. Removed files are moved to the trash.
 
-    Exit code 3 where damage stays that cannot be mended here: see `statemaint doctor`.
+    The exit code is 3 if damage remains that cannot be repaired: see `statemaint doctor`.
     """
     storage = open_storage(uri)
     if apply:

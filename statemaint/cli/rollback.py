@@ -15,19 +15,19 @@ from statemaint.storage import open_storage
     "batch",
     type=click.IntRange(min=0),
     required=True,
-    help="The newest batch that stays committed; `statemaint doctor` names those that load.",
+    help="The batch to go back to; `statemaint doctor` lists the batches that load.",
 )
 @apply_flag
 @trash_flag
 @as_json
 def rollback_verb(uri: str, *, batch: int, apply: bool, trash_for: float, as_json: bool) -> None:
-    """Show what must go so that the query restarts behind a batch, or move it away (--apply).
+    """Show which files a rollback to a batch would move to the trash, or move them (--apply).
 
-    Refused where the batch's state does not load in every store. Stop the query first. The offsets
-    of the next batch stay, so that it reads the same input again. Sinks that remember batches
-    (files, Delta) skip those that they have: see the runbook.
+    A rollback is refused if the state of that batch does not load in every store. Stop the query
+    first. The offsets of the next batch are kept, so that the query reads the same input again.
+    Sinks that record batch ids (files, Delta) skip batches they already have: see the runbook.
 
-    Exit code 3 where damage stays all the same, such as older batches that do not load.
+    The exit code is 3 if damage remains, such as older batches that do not load.
     """
     storage = open_storage(uri)
     if apply:

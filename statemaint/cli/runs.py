@@ -21,9 +21,9 @@ from statemaint.storage import open_storage
 def runs_verb(uri: str, *, as_json: bool) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
-    An undo is a run as well. The column `undo` says whether a run can be undone (yes or no), was
-    undone (done, or partly where files stay in the trash), or is an undo itself. The lines below
-    the table say when a run was undone, and by which run.
+    An undo is a run, too. The column `undo` shows whether a run can be undone (yes or no), was
+    undone (done, or partly if files remain in the trash), or is itself an undo. The lines below
+    the table show when each run was undone, and by which run.
     """
     runs = list_runs(open_storage(uri))
     print_result(runs_json(runs), as_json=as_json, table=lambda: _print_table(runs))

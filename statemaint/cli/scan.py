@@ -21,7 +21,7 @@ from statemaint.storage import open_storage
 @uri
 @as_json
 def scan_verb(uri: str, *, as_json: bool) -> None:
-    """Show what is there: operators, partitions, stores, chains, sizes."""
+    """Show the operators, partitions, stores, chains and sizes of a checkpoint."""
     checkpoint = scan_checkpoint(open_storage(uri))
     print_result(scan_json(checkpoint), as_json=as_json, table=lambda: _print_table(checkpoint))
     stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))

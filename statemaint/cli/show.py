@@ -21,7 +21,7 @@ from statemaint.state import StateRow, select_state
 @family_flags
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @key_flag
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @as_json
 def show_verb(
@@ -35,7 +35,7 @@ def show_verb(
 ) -> None:
     """Print the rows of state at a version, decoded with the schema that the query wrote.
 
-    Key and value come apart, under the names that the state is stored with. Times are UTC.
+    Keys and values are printed as separate columns under their stored names. Times are in UTC.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json cannot be had at once")

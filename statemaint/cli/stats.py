@@ -27,17 +27,19 @@ _MEASURES = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
 
 @click.command("stats")
 @uri
-@click.option("--operator", type=NUMBER, help="Default: all of them.")
-@click.option("--partition", type=NUMBER, help="Default: all of them.")
-@click.option("--store", metavar="NAME", help="Default: all of them.")
-@click.option("--since", type=NUMBER, help="Version; default: the oldest in the log.")
-@click.option("--top", type=NUMBER, default=5, help="So many of the largest keys.  [default: 5]")
+@click.option("--operator", type=NUMBER, help="Default: all.")
+@click.option("--partition", type=NUMBER, help="Default: all.")
+@click.option("--store", metavar="NAME", help="Default: all.")
+@click.option(
+    "--since", type=NUMBER, help="First version of the changes; default: the oldest in the log."
+)
+@click.option("--top", type=NUMBER, default=5, help="Number of largest keys to list.  [default: 5]")
 @as_json
 def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
-    """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that nobody touches.
+    """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that never change.
 
-    Rows are those of the newest committed version. What is said of changes is of the deltas or
-    changelogs that are still there.
+    Rows are counted at the newest committed version, changes in the deltas or changelogs that
+    still exist.
     """
     stats = state_stats(uri, **where)
     print_result(stats_json(stats), as_json=as_json, table=lambda: _print_table(stats))

@@ -21,13 +21,14 @@ from statemaint.storage import open_storage
 @click.argument("run", metavar="RUN")
 @as_json
 def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
-    """Bring back what a run moved to the trash, as far as it still fits.
+    """Restore the files that a run moved to the trash, as far as they still fit.
 
-    RUN is an id that `statemaint runs` lists. Runs of `maintain` can be undone only with
-    --trash-for. A file stays in the trash when its store's log was written again at or below its
-    version, or another file is in its place; each is reported with the reason, and the exit code
-    is 3. A rollback comes back as a whole, and is refused (exit code 2) once the query has gone on.
-    The next `maintain` deletes the same files again unless it is told to retain more.
+    RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
+    --trash-for. A file stays in the trash if its store's log was rewritten at or below its
+    version, or if another file is in its place; each is reported with the reason, and the exit
+    code is 3. The undo of a rollback restores all of its files, and is refused (exit code 2) once
+    the query has moved on. The next `maintain` deletes the same files again unless its policy
+    retains more.
     """
     undone = undo(open_storage(uri), run)
     print_result(undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))

@@ -16,20 +16,20 @@ from statemaint.storage import open_storage
 @click.option(
     "--deep",
     is_flag=True,
-    help="Decode every file, compare every snapshot, look at every row of the newest version.",
+    help="Decode every file, compare every snapshot, and check every row of the newest version.",
 )
 @click.option(
     "--sample",
     type=Share(),
     metavar="N/T",
-    help="Only the N-th of T shares of the partitions; T runs see them all.",
+    help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )
 @as_json
 def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json: bool) -> None:
-    """Look over every file that a retained version of any store needs.
+    """Check every file that a retained version of any store needs.
 
-    Of each file only the beginning and the end are read, and snapshots are believed that an
-    attestation covers. What changed inside a file is found by --deep.
+    Reads only the beginning and the end of each file, and trusts snapshots that an attestation
+    covers. A change inside a file is found by --deep only.
     """
     found = verify(open_storage(uri), deep=deep, sample=sample)
     shown = verify_json(found.versions_checked, found.findings)

@@ -372,7 +372,7 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["maintain", "CK", "--grace", "-5s"], "not a duration: '-5s'"),
         (["maintain", "CK", "--grace", "soon"], "not a duration: 'soon'"),
         (["maintain", "CK", "--partition", "9"], "no store matches"),
-        (["verify", "CK", "--sample", "3/2"], "'3/2' is no share; write it like 3/10"),
+        (["verify", "CK", "--sample", "3/2"], "'3/2' is not a valid share; write it like 3/10"),
         (["verify", "CK", "--sample", "third"], "'third' is no share; write it like 3/10"),
         (["maintain", "CK", "--target-version", "99"], "cannot be the target"),
         (["digest", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
