@@ -83,7 +83,7 @@ def _scheduled(schedule: str) -> str:
     if schedule in _SCHEDULES or re.fullmatch(_CRON, schedule):
         return schedule
     raise ValueError(
-        f"{schedule!r} is no schedule; write a cron expression of five fields or one of "
+        f"{schedule!r} is not a valid schedule; write a cron expression of five fields or one of "
         f"{', '.join(_SCHEDULES)}"
     )
 

@@ -85,7 +85,7 @@ def _json(connection: Connection, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ConfigError(f"{name}: its extra is no JSON object")
+        raise ConfigError(f"{name}: its extra is not a JSON object")
     return found
 
 

@@ -45,7 +45,9 @@ def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> 
 
 def _must_be_cron(path: str | Path, name: str, schedule: str | None) -> None:
     if schedule and not schedule.startswith("@") and not croniter.is_valid(schedule):
-        raise ConfigError(f"{path}: queries.{name}.schedule: {schedule!r} is no cron expression")
+        raise ConfigError(
+            f"{path}: queries.{name}.schedule: {schedule!r} is not a valid cron expression"
+        )
 
 
 def _settings(file: QueriesFile, name: str, environ: Mapping[str, str]) -> QuerySettings:
@@ -184,7 +186,7 @@ def _form(policy: Policy) -> dict[str, Param]:
         ),
         "min_batches_to_retain": _count(
             "Batches to retain",
-            "Keep so many versions below the target loadable.",
+            "Number of versions below the target that stay loadable.",
             policy.min_batches_to_retain,
         ),
     }

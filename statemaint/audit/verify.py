@@ -156,7 +156,7 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     detail = (
         f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, and what "
         f"Spark's own clean-up has left with batch {batch_of(oldest)}: a restart is as ever, but "
-        "nobody can go back to a batch before that"
+        "no batch before that can be restored"
     )
     yield Finding(FindingCode.PURGED_BY_SPARK, detail, store.id, required)
 

@@ -105,7 +105,7 @@ def _restart(found: Diagnosis) -> str:
     version = found.checkpoint.resumes
     if version is None:
         return "yes, from the beginning: nothing is committed yet"
-    where = f"behind batch {batch_of(version)} (state version {version})"
+    where = f"after batch {batch_of(version)} (state version {version})"
     if found.restarts_since:
         more = f" and {len(found.passed_over) - 1} more" if len(found.passed_over) > 1 else ""
         over = f", passing over {found.passed_over[0]}{more}" if found.passed_over else ""

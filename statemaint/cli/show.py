@@ -38,7 +38,7 @@ def show_verb(
     Keys and values are printed as separate columns under their stored names. Times are in UTC.
     """
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json cannot be had at once")
+        raise click.UsageError("--csv and --json are mutually exclusive")
     found = select_state(uri, **where)
     selected = islice(_with_key(found.rows(), key), limit)
     if as_csv:

@@ -109,7 +109,7 @@ def _print_table(stats: StateStats) -> None:
     console = tables.new_console()
     versions = max(one.figures.versions for one in stats.operators)
     console.print(f"version {stats.version}; untouched: since version {tables.known(stats.since)}")
-    console.print(f"changes: records of a version, in the mean of the last {versions}")
+    console.print(f"changes: records of a version, on average over the last {versions}")
     console.print(_operator_table(stats.operators))
     console.print(_store_table(stats.stores))
     if largest := [key for one in stats.operators for key in one.largest]:

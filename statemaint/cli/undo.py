@@ -61,7 +61,7 @@ def _print_table(undone: Undone) -> None:
     console = tables.new_console()
     console.print(f"brought back {undone.files} {files} of run {escape(undone.run)}")
     console.print(f"             {decimal(undone.bytes)}; the next maintain deletes them again")
-    console.print("             unless it is told to retain more")
+    console.print("             unless its policy retains more")
     if undone.left:
         stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
         console.print(f"{stay} in the trash")

@@ -28,7 +28,7 @@ _STALE = (
     "the trash, the log has the state"
 )
 _GONE = (
-    "nothing is left of the log above it, and nobody can tell whether it was written again; undo "
+    "nothing is left of the log above it, and nothing shows whether it was written again; undo "
     "later runs first where they have it, else leave it in the trash"
 )
 _LEAVE = "leave it in the trash, `statemaint doctor` says what the checkpoint needs"

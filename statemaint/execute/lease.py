@@ -99,7 +99,7 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
             storage.root,
             "a storage where two writers can both create the same file",
             "one that refuses the second (hard links on a disk, If-None-Match on S3), or two "
-            "maintainers could run at once",
+            "maintainers could run at the same time",
         )
     for _ in range(MOST_ATTEMPTS):
         found = _acquired(storage, holder, seconds)

@@ -171,7 +171,7 @@ def _lineage(payload: _Payload) -> Lineage:
     try:
         items = json.loads(text.decode())
         if not isinstance(items, list):
-            raise CodecError("lineage is no list", offset=start)
+            raise CodecError("lineage is not a list", offset=start)
         found = tuple((item["version"], item["checkpointUniqueId"]) for item in items)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CodecError(f"lineage cannot be read: {error!r}", offset=start) from error

@@ -238,7 +238,7 @@ def _unordered(name: str, column: bytes | None, at: int) -> Value:
         return None
     number = _NUMBERS[name]
     if len(column) != 1 + number.size or column[0] not in (_NEGATIVE, _POSITIVE):
-        raise CodecError(f"{column[:9].hex()} is no ordered {name}", offset=at)
+        raise CodecError(f"{column[:9].hex()} is not an ordered {name}", offset=at)
     digits = column[1:]
     if name in _FLOATING and column[0] == _NEGATIVE:
         digits = bytes(0xFF ^ byte for byte in digits)

@@ -286,7 +286,7 @@ def _unscaled(value: Any, kind: DecimalType) -> int:
     number = Decimal(_instance(value, (Decimal, int)))
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _MOST_EXPONENT:
-        raise ConfigError(f"{value} is no decimal number of Spark's")
+        raise ConfigError(f"{value} is not a decimal number that Spark can store")
     whole: int = int("".join(map(str, digits)))
     shift = kind.scale + exponent
     found, rest = divmod(whole * _power(shift), _power(-shift))

@@ -12,7 +12,7 @@ from statemaint.fold.compiled.window import Bytes
 _SMALLEST = 4096
 _LOAD = 0.7
 _LEAST_GROWTH, _MARGIN = 1.25, 1.05
-# Within the first delta nobody can tell whether the others bring the same keys again.
+# Within the first delta nothing shows whether the others bring the same keys again.
 _MOST_GROWTH_AT_FIRST, _MOST_GROWTH = 4.0, 16.0
 
 

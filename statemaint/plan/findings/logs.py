@@ -28,7 +28,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
     last = max(commits[-1], offsets[-1] - 1 if offsets else 0)
     for batches in _lacking(commits, commits[0], last):
         detail = (
-            f"{_missing('commits', batches)}: nobody can tell whether {_were(batches)} committed, "
+            f"{_missing('commits', batches)}: nothing shows whether {_were(batches)} committed, "
             "and the state is not offered to readers; put the file back from a copy"
         )
         path, lost = f"commits/{batches[0]}", tuple(batches[:_NAMED])

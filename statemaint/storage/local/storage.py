@@ -300,7 +300,7 @@ def _regular(path: str, place: str, flags: int) -> int:
     os.close(handle)
     if stat.S_ISDIR(mode):
         raise WrongKindError(NO_FILE, path=path)
-    raise CodecError("it is no regular file", offset=0, path=path)
+    raise CodecError("it is not a regular file", offset=0, path=path)
 
 
 def _fill(temp: Path, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:

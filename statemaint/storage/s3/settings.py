@@ -296,4 +296,4 @@ def _differs(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
 
 
 def _unreadable(path: str, like: str, why: str) -> UnreadableError:
-    return UnreadableError(path, f"whoever reads {like} might not read this: {why}")
+    return UnreadableError(path, f"a reader of {like} might not be able to read it: {why}")

@@ -92,7 +92,7 @@ def test_half_a_pair_of_keys_is_refused() -> None:
 
 def test_an_extra_that_is_no_object_is_refused() -> None:
     for extra in (f'["{SECRET}"]', f"{{{SECRET}"):
-        assert refused(extra=extra) == "the Airflow connection lake: its extra is no JSON object"
+        assert refused(extra=extra) == "the Airflow connection lake: its extra is not a JSON object"
 
 
 def test_an_extra_of_another_kind_is_refused() -> None:

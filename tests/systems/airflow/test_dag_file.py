@@ -122,7 +122,7 @@ def test_parsing_touches_no_storage(tmp_path: Path) -> None:
         ("queries: {a: {checkpoint: /x, cron: 1}}", "queries.a.cron: no such key; known are"),
         (
             "queries: {a: {checkpoint: /x}, b: {checkpoint: /y, schedule: '99 * * * *'}}",
-            "queries.b.schedule: '99 * * * *' is no cron expression",
+            "queries.b.schedule: '99 * * * *' is not a valid cron expression",
         ),
     ],
 )

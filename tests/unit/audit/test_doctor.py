@@ -40,7 +40,7 @@ def test_a_neglected_checkpoint_restarts_and_should_be_maintained(storage: Memor
     found = doctor(storage)
     assert (found.restarts, found.loadable) == (True, tuple(range(16, 25)))
     text = said(storage)
-    assert text["restart"] == "yes, behind batch 24 (state version 25)"
+    assert text["restart"] == "yes, after batch 24 (state version 25)"
     assert text["batches"] == "16 to 24 load in every store"
     assert text["chain"].startswith("at most 25 files of changes behind a snapshot (op 0 / part ")
     assert text["damage"] == "none"
@@ -235,7 +235,7 @@ def test_without_any_commit_the_newest_planned_batch_runs_again(storage: MemoryS
     for batch in range(16, 25):
         storage.delete(f"commits/{batch}")
     text = said(storage)
-    assert text["restart"] == "yes, behind batch 23 (state version 24)"
+    assert text["restart"] == "yes, after batch 23 (state version 24)"
     assert text["damage"] == "MISSING_COMMIT (1)"
     storage.delete("state/0/1/24.delta")
     assert said(storage)["restart"] == (
@@ -266,7 +266,7 @@ def test_a_checksum_of_hadoop_that_does_not_fit_leaves_a_doubt(storage: MemorySt
     assert (stale.code, stale.batches) == ("STALE_CHECKSUM", (21, 22, 23, 24))
     assert (found.restarts, found.doubtful, found.goes_back_to) == (True, True, 20)
     assert said(storage)["restart"] == (
-        "yes, behind batch 24 (state version 25), with wrong rows where the file is wrong that does"
+        "yes, after batch 24 (state version 25), with wrong rows where the file is wrong that does"
         " not fit its checksum"
     )
     assert "--to-batch 20" in found.next[-1]
@@ -285,7 +285,7 @@ def test_where_rows_are_wrong_it_names_the_newest_batch_whose_rows_are_right() -
     assert (found.misplaced, found.restarts, found.goes_back_to) == (True, True, newest - 2)
     first = next(lines(found))
     assert first == (
-        f"restart:  yes, behind batch {newest} (state version {newest + 1}), "
+        f"restart:  yes, after batch {newest} (state version {newest + 1}), "
         "but with rows out of place"
     )
     assert found.next[-1] == (

@@ -35,7 +35,7 @@ def test_a_bad_snapshot_above_a_whole_log_stops_older_sparks_only(storage: Memor
     assert (found.restarts, found.resumable) == (True, False)
     assert (found.restarts_since, found.passed_over) == ("4.2", (NEWEST,))
     assert restart(storage) == (
-        "yes with Spark 4.2 and later, behind batch 24 (state version 25), passing over "
+        "yes with Spark 4.2 and later, after batch 24 (state version 25), passing over "
         f"{NEWEST}; NO with older ones"
     )
     shown = doctor_json(found)

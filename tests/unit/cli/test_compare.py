@@ -85,7 +85,7 @@ def test_stats_are_a_table_each(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert lines(done.stdout) == [
         "version 13; untouched: since version 1",
-        "changes: records of a version, in the mean of the last 13",
+        "changes: records of a version, on average over the last 13",
         "operator rows bytes changes removes rewritten untouched largest partition",
         "op 0 9 432 bytes 13.8 47.5% 0.0% 0.0% 0: 5 (1.1 x mean)",
         "store rows bytes changes removes rewritten untouched",

@@ -379,7 +379,7 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["show", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
         (["show", "CK", "--version", "0"], "0 is not in the range x>=1"),
         (["show", "CK", "--operator", "7"], "no operator 7, partition (any), store (any)"),
-        (["show", "CK", "--json", "--csv"], "--csv and --json cannot be had at once"),
+        (["show", "CK", "--json", "--csv"], "--csv and --json are mutually exclusive"),
         (["diff", "CK", "--to", "99"], "version 99 is not committed, 25 is"),
         (["diff", "CK", "--from", "25", "--to", "24"], "version 25 is above version 24"),
         (["diff", "CK", "--to", "0"], "0 is not in the range x>=1"),

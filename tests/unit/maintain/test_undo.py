@@ -318,9 +318,7 @@ def test_and_after_a_task_above_the_target_was_repeated(
     assert repeated(storage, clock, gone=range(17, 25)) == {}
 
 
-GONE = (
-    "nothing is left of the log above it, and nobody can tell whether it was written again; undo "
-)
+GONE = "nothing is left of the log above it, and nothing shows whether it was written again; undo "
 
 
 def test_but_not_once_nothing_is_left_of_the_log_above(

@@ -130,7 +130,7 @@ def test_a_wide_gap_below_the_newest_two_stops_no_restart() -> None:
     missing = {one.path: one.detail.partition(";")[0] for one in diagnose_logs(logs)}
     assert list(missing) == ["commits/2", "offsets/998"]
     assert missing["commits/2"] == (
-        "all of commits/2 to commits/998 are missing, 997 files: nobody can tell whether "
+        "all of commits/2 to commits/998 are missing, 997 files: nothing shows whether "
         "batches 2 to 998 were committed, and the state is not offered to readers"
     )
     assert missing["offsets/998"] == (

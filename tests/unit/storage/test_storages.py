@@ -106,9 +106,9 @@ class TestLocal(StorageContract):
         storage = LocalStorage(tmp_path)
         unknown = Entry("1.delta", 0, None)
         assert (storage.stat("1.delta"), list(storage.list(""))) == (unknown, [unknown])
-        with pytest.raises(CodecError, match=r"1\.delta: it is no regular file"):
+        with pytest.raises(CodecError, match=r"1\.delta: it is not a regular file"):
             storage.read("1.delta")
-        with pytest.raises(CodecError, match="it is no regular file"), storage.open("1.delta"):
+        with pytest.raises(CodecError, match="it is not a regular file"), storage.open("1.delta"):
             pass
 
     def test_a_directory_in_the_place_of_a_file_is_an_error(self, tmp_path: Path) -> None:

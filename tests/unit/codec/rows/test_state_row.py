@@ -109,7 +109,7 @@ def test_nulls_lie_in_order_too(column: bytes | None) -> None:
 
 @pytest.mark.parametrize("column", [b"", b"\1" + bytes(7), b"\3" + bytes(8)])
 def test_other_bytes_are_no_number(column: bytes) -> None:
-    with pytest.raises(CodecError, match="is no ordered long"):
+    with pytest.raises(CodecError, match="is not an ordered long"):
         ordered("long", column)
 
 
