@@ -154,9 +154,9 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     if oldest == required or not checkpoint.asks(store.id, required):
         return
     detail = (
-        f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, and what "
-        f"Spark's own clean-up has left with batch {batch_of(oldest)}: a restart is as ever, but "
-        "no batch before that can be restored"
+        f"{store.id.directory}: the commit log begins with batch {batch_of(required)}, the files "
+        f"that Spark's own clean-up has kept with batch {batch_of(oldest)}: a restart is not "
+        "affected, but no batch before that can be restored"
     )
     yield Finding(FindingCode.PURGED_BY_SPARK, detail, store.id, required)
 

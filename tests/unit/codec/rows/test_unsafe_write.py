@@ -146,8 +146,8 @@ def test_a_grouping_key_has_one_zero_and_one_nan() -> None:
         ("string", b"x", "not of its type"),
         ("decimal(4,2)", Decimal("100.00"), r"does not fit decimal\(4,2\)"),
         ("decimal(4,2)", Decimal("1.001"), r"does not fit decimal\(4,2\)"),
-        ("decimal(4,2)", Decimal("1E+999999"), "no decimal number"),
-        ("decimal(4,2)", Decimal("NaN"), "no decimal number"),
+        ("decimal(4,2)", Decimal("1E+999999"), "not a decimal number"),
+        ("decimal(4,2)", Decimal("NaN"), "not a decimal number"),
         ("timestamp", datetime(2026, 1, 1), "column 'c0'"),  # noqa: DTZ001
         ("void", 1, "void has no value"),
         (array("integer", nulls=False), [None], "null, where the schema allows none"),
