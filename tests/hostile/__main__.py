@@ -1,5 +1,6 @@
 """`python -m tests.hostile`: every verb on checkpoints with strange things in them."""
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -107,7 +108,7 @@ def _played(seeds: range, processes: int, log: Path | None) -> Iterator[Played]:
     known = [one for line in before if (one := Played.of(json.loads(line))).seed in seeds]
     yield from known
     left = sorted({*seeds} - {one.seed for one in known})
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=gc.freeze) as pool:
         for played in pool.map(partial(play, healthy), left):
             if log:
                 with log.open("a") as stream:
