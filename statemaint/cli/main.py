@@ -2,30 +2,52 @@
 
 import os
 import sys
+from importlib import import_module
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from statemaint import __version__
-from statemaint.cli.apply import apply_verb
-from statemaint.cli.diff import diff_verb
-from statemaint.cli.digest import digest_verb
-from statemaint.cli.doctor import doctor_verb
-from statemaint.cli.maintain import maintain_verb
-from statemaint.cli.plan import plan_verb
-from statemaint.cli.queries import queries_verb
-from statemaint.cli.repair import repair_verb
-from statemaint.cli.rollback import rollback_verb
-from statemaint.cli.runs import runs_verb
-from statemaint.cli.scan import scan_verb
-from statemaint.cli.show import show_verb
-from statemaint.cli.stats import stats_verb
-from statemaint.cli.undo import undo_verb
-from statemaint.cli.verify import verify_verb
 from statemaint.errors import ConfigError, StatemaintError
 
+VERBS = (
+    "apply",
+    "diff",
+    "digest",
+    "doctor",
+    "maintain",
+    "plan",
+    "queries",
+    "repair",
+    "rollback",
+    "runs",
+    "scan",
+    "show",
+    "stats",
+    "undo",
+    "verify",
+)
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Verbs(click.Group):
+    """A group that imports each verb when it is used: no verb pays for the libraries of another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of all verbs."""
+        del ctx
+        return [*VERBS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns a verb, `None` where there is none of that name."""
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"statemaint.cli.{cmd_name}")
+        verb: click.Command = getattr(module, f"{cmd_name}_verb")
+        return verb
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="statemaint")
 def program() -> None:
     """Maintain the state of Spark Structured Streaming queries, outside their executors.
@@ -37,26 +59,6 @@ def program() -> None:
     (damage, halted stores), 4 lease held by another run, 5 storage unreachable or access denied,
     6 superseded: the query moved on, plan again.
     """
-
-
-for _verb in (
-    apply_verb,
-    diff_verb,
-    digest_verb,
-    doctor_verb,
-    maintain_verb,
-    plan_verb,
-    queries_verb,
-    repair_verb,
-    rollback_verb,
-    runs_verb,
-    scan_verb,
-    show_verb,
-    stats_verb,
-    undo_verb,
-    verify_verb,
-):
-    program.add_command(_verb)
 
 
 def main() -> None:

@@ -11,8 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from statemaint.cli.main import VERBS as NAMES
 from statemaint.cli.main import program
 from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
@@ -373,7 +375,7 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["maintain", "CK", "--grace", "soon"], "not a duration: 'soon'"),
         (["maintain", "CK", "--partition", "9"], "no store matches"),
         (["verify", "CK", "--sample", "3/2"], "'3/2' is not a valid share; write it like 3/10"),
-        (["verify", "CK", "--sample", "third"], "'third' is no share; write it like 3/10"),
+        (["verify", "CK", "--sample", "third"], "'third' is not a valid share; write it like 3/10"),
         (["maintain", "CK", "--target-version", "99"], "cannot be the target"),
         (["digest", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
         (["show", "CK", "--version", "99"], "version 99 is not committed, 25 is"),
@@ -447,8 +449,34 @@ def test_every_verb_explains_itself(verb: str) -> None:
 
 
 def test_every_verb_is_in_the_file_of_its_name() -> None:
-    files = {verb: command.callback.__module__ for verb, command in program.commands.items()}
+    context = click.Context(program)
+    commands = {verb: program.get_command(context, verb) for verb in NAMES}
+    files = {verb: getattr(one, "callback", one).__module__ for verb, one in commands.items()}
     assert files == {verb: f"statemaint.cli.{verb}" for verb in VERBS}
+    assert program.list_commands(context) == sorted(VERBS)
+
+
+HEAVY = {"boto3", "botocore", "numba", "numpy", "pydantic", "rich", "rocksdict", "yaml"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [(["--version"], HEAVY), (["scan", "--help"], {"boto3", "numba", "yaml"})],
+)
+def test_a_verb_loads_no_library_of_another(arguments: list[str], unused: set[str]) -> None:
+    script = f"""
+import sys
+from statemaint.cli import main
+sys.argv = ["statemaint", *{arguments!r}]
+try:
+    main()
+finally:
+    print(sorted({unused!r} & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"
 
 
 def test_without_a_verb_it_explains_itself() -> None:
