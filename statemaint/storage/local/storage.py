@@ -64,7 +64,9 @@ class LocalStorage:
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
-            yield from Walk(self._root, self._entry).below(found, os.path.realpath(top))
+            place = top.relative_to(self._root).as_posix()
+            prefix = "" if place == "." else f"{place}/"
+            yield from Walk(self._listed).below(found, prefix, os.path.realpath(top))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
@@ -73,8 +75,9 @@ class LocalStorage:
             return self._entry(self._root / path)
 
     def _entry(self, file: Path) -> Entry:
-        status = file.stat()
-        path = file.relative_to(self._root).as_posix()
+        return self._listed(file.relative_to(self._root).as_posix(), file.stat())
+
+    def _listed(self, path: str, status: os.stat_result) -> Entry:
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
             return Entry(path, 0, None)
         return Entry(path, status.st_size, file_time(status.st_mtime), access=self._shared(status))

@@ -4,7 +4,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from statemaint.listing import Entry
 from statemaint.storage.base import named_as_file
@@ -19,15 +18,25 @@ class Walk:
     has come from is listed as an empty file of unknown age, which nobody takes for one of Spark's.
     """
 
-    def __init__(self, root: Path, entry: Callable[[Path], Entry]) -> None:
-        self._root, self._entry = root, entry
+    def __init__(self, entry: Callable[[str, os.stat_result], Entry]) -> None:
+        """Begins.
+
+        Args:
+            entry: makes a file's entry of its path, relative to the root, and its status.
+        """
+        self._entry = entry
         self._followed = 0
 
-    def below(self, directory: "os._ScandirIterator[str]", *real: str) -> Iterator[Entry]:
+    def below(
+        self, directory: "os._ScandirIterator[str]", prefix: str, *real: str
+    ) -> Iterator[Entry]:
         """Yields the files below a directory.
+
+        Text is joined here and no `Path` made: there may be a hundred thousand files.
 
         Args:
             directory: it, opened.
+            prefix: its path relative to the root, with a slash at the end unless it is the root.
             real: its path without any links, behind those of what was left for a link on the way.
 
         Raises:
@@ -37,40 +46,44 @@ class Walk:
         *left, here = real
         with directory as found:
             for item in found:
+                path = prefix + item.name
                 if item.is_dir(follow_symlinks=False):
-                    yield from self._directory(item)
-                    yield from self.below(os.scandir(item.path), *left, f"{here}/{item.name}")
+                    yield from _directory(item, path)
+                    inner = os.scandir(item.path)
+                    yield from self.below(inner, f"{path}/", *left, f"{here}/{item.name}")
                 elif item.is_symlink():
-                    yield from self._linked(item, real)
+                    yield from self._linked(item, path, real)
                 else:
-                    yield from self._file(item)
+                    yield from self._file(item, path)
 
-    def _linked(self, item: "os.DirEntry[str]", way: tuple[str, ...]) -> Iterator[Entry]:
+    def _linked(self, item: "os.DirEntry[str]", path: str, way: tuple[str, ...]) -> Iterator[Entry]:
         if not os.path.isdir(item.path):  # noqa: PTH112
-            yield from self._broken(item) if _circular(item) else self._file(item)
+            yield from (_broken(path),) if _circular(item) else self._file(item, path)
             return
         target = os.path.realpath(item.path)
         if any(f"{one}/".startswith(f"{target.rstrip('/')}/") for one in way):
-            yield from self._broken(item)
+            yield _broken(path)
             return
-        yield from self._directory(item)
+        yield from _directory(item, path)
         self._followed += 1
         if self._followed > _MOST_FOLLOWED:
             raise OSError(
                 errno.ELOOP, f"more than {_MOST_FOLLOWED} links to directories", item.path
             )
-        yield from self.below(os.scandir(item.path), *way, target)
+        yield from self.below(os.scandir(item.path), f"{path}/", *way, target)
 
-    def _file(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
+    def _file(self, item: "os.DirEntry[str]", path: str) -> Iterator[Entry]:
         with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact
-            yield self._entry(Path(item.path))
+            yield self._entry(path, os.stat(item.path))  # noqa: PTH116
 
-    def _directory(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
-        if named_as_file(item.name):
-            yield Entry(f"{Path(item.path).relative_to(self._root).as_posix()}/", 0, None)
 
-    def _broken(self, item: "os.DirEntry[str]") -> Iterator[Entry]:
-        yield Entry(Path(item.path).relative_to(self._root).as_posix(), 0, None)
+def _directory(item: "os.DirEntry[str]", path: str) -> Iterator[Entry]:
+    if named_as_file(item.name):
+        yield Entry(f"{path}/", 0, None)
+
+
+def _broken(path: str) -> Entry:
+    return Entry(path, 0, None)
 
 
 def _circular(item: "os.DirEntry[str]") -> bool:
