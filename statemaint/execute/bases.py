@@ -1,10 +1,13 @@
 """What deletions rely on: that it is the file that was proved, and that the query reads it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.ledger import Known
+from statemaint.fold import Folding, Pieces
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.storage import Storage
 
@@ -22,6 +25,33 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
         raise Superseded(entry.path, "the snapshot is gone") from error
     if found != entry:
         raise Superseded(entry.path, "the snapshot was replaced after the run was planned")
+
+
+def as_planned(
+    folding: Folding, storage: Storage, chain: Chain, done: Callable[[frozenset[str]], object]
+) -> Pieces:
+    """Yields the pieces of a fold whose files must be those that the run was planned with.
+
+    Args:
+        folding: of the chain.
+        storage: where the chain lives.
+        chain: what is folded.
+        done: receives the chain's paths once all of it was folded.
+
+    Raises:
+        Superseded: when a file is gone, or the base was replaced.
+        StorageError: when the storage fails.
+        CheckpointError: what the fold raises.
+    """
+    try:
+        yield from folding
+    except NotFoundError as error:
+        gone = "was there when the run was planned and is gone"
+        raise Superseded(error.path, gone) from error
+    if chain.base:  # what is proved of it is proved of the file that was listed
+        must_be_unchanged(storage, chain.base.entry)
+    done(frozenset(chain.paths))
+    return folding.digests
 
 
 def must_be_readable(storage: Storage, store: Store, known: Known, path: str) -> bool:

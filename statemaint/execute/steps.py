@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.errors import NotFoundError, SnapshotMismatchError, Superseded
-from statemaint.execute.bases import must_be_readable, must_be_unchanged
+from statemaint.errors import SnapshotMismatchError, Superseded
+from statemaint.execute.bases import as_planned, must_be_readable, must_be_unchanged
 from statemaint.execute.commits import must_stand
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Known, Ledger
 from statemaint.execute.publish import Published, publish, read_back
 from statemaint.execute.publish_zip import built, publish_zip
 from statemaint.execute.trash import Trash
-from statemaint.fold import Engine, Folding, Pieces, Source, must_equal
+from statemaint.fold import Engine, Folding, Source, must_equal
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot, snapshot_version
@@ -310,21 +310,8 @@ class StoreRun:
     def _fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
     ) -> Folding:
-        return Folding(self._guarded(source, chain, versions, write=write))
-
-    def _guarded(
-        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
-    ) -> Pieces:
         folding = self.engine.fold(source, chain, versions, write=write)
-        try:
-            yield from folding
-        except NotFoundError as error:
-            gone = "was there when the run was planned and is gone"
-            raise Superseded(error.path, gone) from error
-        if chain.base:  # what is proved of it is proved of the file that was listed
-            must_be_unchanged(self.storage, chain.base.entry)
-        self.folded.append(frozenset(chain.paths))
-        return folding.digests
+        return Folding(as_planned(folding, self.storage, chain, self.folded.append))
 
     def _proof(
         self,
