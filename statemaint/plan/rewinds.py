@@ -1,6 +1,7 @@
 """Whether a query that was rewound has written a log again, as far as its times say. Pure."""
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from statemaint.listing import Entry
@@ -41,12 +42,17 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
     """Yields the proofs below whose inputs a query that was rewound has written the log again.
 
     A proof names what a snapshot was folded from, and no change below the snapshot that this began
-    with. The query may write again with the bytes that they had before what the proof names.
+    with. The query may write again with the bytes that they had before what the proof names. That
+    says nothing where the proof reaches the beginning of the log, by that of the snapshot that it
+    began with, or this one is younger than all that lies below it.
     """
     listed = {one.entry.path: one.entry for one in store.files if isinstance(one, Snapshot)}
-    for proof in store.attestations:
+    grounded = set[str]()
+    for proof in sorted(store.attestations, key=lambda one: one.version):
         entry = listed.get(proof.path)
-        if entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
+        if entry and _is_grounded(proof, entry, store, grounded):
+            grounded.add(proof.path)
+        elif entry and proof.version <= target and _any_later(store, proof.version, entry.modified):
             versions, named = store.versions, {one.path for one in proof.inputs}
             rewritten = tuple(_rewritten(versions, proof.version, entry))
             new = tuple(one.entry for one in rewritten if one.entry.path not in named)
@@ -57,6 +63,15 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
             counts = snapshot is not None and snapshot.entry == entry and tells
             if new and counts and written_by_query(found, versions, checkpoint, target):
                 yield found
+
+
+def _is_grounded(
+    proof: Attestation, entry: Entry, store: Store, grounded: AbstractSet[str]
+) -> bool:
+    """Returns whether what lies below all that a proof names cannot have changed its snapshot."""
+    if proof.inputs and (proof.start == 0 or any(one.path in grounded for one in proof.inputs)):
+        return True
+    return entry.modified is not None and not _any_later(store, proof.version, entry.modified)
 
 
 def _as_proved(proof: Attestation, rewritten: tuple[Delta, ...]) -> Attestation:

@@ -223,7 +223,7 @@ def beyond(
     store, checkpoint = seen(times, commits=commits)
     proof = store.outdated[0].proof
     records = (FileRecord(f"{HOME}/2.snapshot", 100, 99.0), *proof.inputs[2:])
-    counts = (replace(proof, inputs=records),)
+    counts = (replace(proof, inputs=records, start=2),)
     low = Snapshot(2, Entry(f"{HOME}/2.snapshot", 100, base))
     files = store.files if base is None else (*store.files, low)
     return replace(store, files=files, attestations=counts, outdated=()), checkpoint
@@ -246,6 +246,28 @@ def test_a_log_that_was_written_again_below_what_a_proof_names_makes_it_stale(
     (found,) = judge(store, checkpoint).stale
     assert (found.path, found.replaced, found.instead.start) == (f"{HOME}/4.snapshot", (2,), 0)
     assert "2.delta was replaced" in found.why
+
+
+@pytest.mark.parametrize(
+    ("start", "inputs", "modified", "stale"),
+    [
+        (0, 2, 99.0, False),  # it names all that lies below it
+        (1, 1, 99.0, True),  # the snapshot that it began with is gone
+        (0, 0, 99.0, True),  # it was compared with nothing
+        (1, 1, 145.0, False),  # it is younger than what lies below it
+    ],
+)
+def test_it_says_nothing_where_the_snapshot_that_this_began_with_is_right(
+    start: int, inputs: int, modified: float, *, stale: bool
+) -> None:
+    store, checkpoint = beyond({2: 130.0, 3: 140.0, 4: 150.0}, base=modified)
+    records = tuple(FileRecord(f"{HOME}/{one}.delta", 100, 100.0) for one in (1, 2))
+    proof = Attestation(
+        f"{HOME}/2.snapshot", 2, 100, modified, "", 0, 0, ours=True,
+        inputs=records[2 - inputs :], start=start,
+    )  # fmt: skip
+    found = judge(replace(store, attestations=(*store.attestations, proof)), checkpoint)
+    assert (f"{HOME}/4.snapshot" in found.stale_paths) is stale
 
 
 @pytest.mark.parametrize(
