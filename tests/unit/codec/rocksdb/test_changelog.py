@@ -264,8 +264,8 @@ def item(version: str = "1", unique_id: str = '"x"') -> str:
     ("lineage", "text"),
     [
         ("", "cannot be read"),
-        ("{}", "is no list"),
-        ("5", "is no list"),
+        ("{}", "is not a list"),
+        ("5", "is not a list"),
         ("[5]", "cannot be read"),
         ("[{}]", "cannot be read"),
         ("[" * 9999, "cannot be read"),
