@@ -110,7 +110,8 @@ def test_a_commit_far_above_the_others_is_no_more_work(stray: int) -> None:
         (FindingCode.BROKEN_CHAIN, "state/0/1/26.delta"),
     ]
     assert found[0].detail.startswith(
-        f"all of commits/25 to commits/{stray - 1} are missing, {stray - 25:,} files: nothing shows "
+        f"all of commits/25 to commits/{stray - 1} are missing, {stray - 25:,} files: "
+        "nothing shows "
     )
     assert "a restart fails" in found[1].detail
     assert found[2].batches == (stray,)
