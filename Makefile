@@ -14,7 +14,7 @@ SIDE_BY_SIDE = -n logical --dist loadgroup --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-mends test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -47,8 +47,8 @@ test-all: test-parts ## everything, and hold its coverage
 test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
 
-test-mends: setup ## break, mend and roll back every kind of query, each restarted by Spark (half an hour)
-	$(WITH_JAVA) STATEMAINT_MENDS=all $(BIN)/python -m pytest tests/systems/spark/test_mend.py $(ARGS)
+test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
+	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
 
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)

@@ -83,7 +83,7 @@ _ADVICE = {
     FindingCode.FOREIGN_OPERATOR: "move the folders of foreign operators out of `state`",
 }
 _ELSE = "see the runbook"
-_MENDABLE = frozenset(
+_REPAIRABLE = frozenset(
     {
         FindingCode.CORRUPT_FILE,
         FindingCode.LINEAGE_BROKEN,
@@ -240,8 +240,8 @@ class Diagnosis:
     def next(self) -> tuple[str, ...]:
         """Returns what to do, the most urgent first."""
         found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
-        if _MENDABLE & self.counts.keys():
-            found.insert(0, "see what `statemaint repair` can mend from the log")
+        if _REPAIRABLE & self.counts.keys():
+            found.insert(0, "see what `statemaint repair` can repair from the log")
         found = [*self.disputed, *found, *self._way_out()]
         if not found and self.chain and len(self.chain.deltas) > _LONG:
             found.append("run `statemaint maintain`: a restart reads more files than it needs to")
@@ -259,8 +259,11 @@ class Diagnosis:
                 f"loads in every store{right}"
             )
         elif not _BY_HAND & self.counts.keys():
-            first = "what repair leaves" if _MENDABLE & self.counts.keys() else "this"
-            yield f"{first} cannot be mended from what is left: it takes {self._needed} from a copy"
+            first = "what repair leaves" if _REPAIRABLE & self.counts.keys() else "this"
+            yield (
+                f"{first} cannot be repaired from the files that are left: "
+                f"it takes {self._needed} from a copy"
+            )
 
     @property
     def _needed(self) -> str:

@@ -12,7 +12,7 @@ from statemaint.errors import CheckpointError, NotFoundError, Superseded, Unsupp
 from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
-from statemaint.model.files import SideFile, Snapshot
+from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.plan import blocks_load, judge, names_snapshot
@@ -106,7 +106,7 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
         file.entry.path
         for store in stores
         for file in store.files
-        if isinstance(file, SideFile) and file.owner in bad
+        if isinstance(file, ChecksumFile) and file.owner in bad
     }
     hidden = bad | sides | {*_below(storage, folders)}
     without = verify_at(Without(storage, hidden), depth, lineages=False)
@@ -133,7 +133,7 @@ def _bad_snapshots(found: Verification) -> Iterator[str]:
 
 def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
     """Yields the snapshots that a bad file is, belongs to, or is referred to by."""
-    sides = {file.entry.path: file.owner for file in store.files if isinstance(file, SideFile)}
+    sides = {file.entry.path: file.owner for file in store.files if isinstance(file, ChecksumFile)}
     bad = sides.get(path or "", path)
     parts = store.rocks.parts if store.rocks else {}
     for file in store.files:

@@ -19,9 +19,9 @@ from statemaint.errors import (
 )
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.listing import Entry
-from statemaint.model.chain import Chain, lone_side_files
+from statemaint.model.chain import Chain, lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
@@ -162,7 +162,7 @@ def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _orphans(store: Store) -> Iterator[Finding]:
-    lone = [side.entry for side in lone_side_files(store.files)]
+    lone = [side.entry for side in lone_checksum_files(store.files)]
     temps = [file.entry for file in store.files if isinstance(file, TempFile)]
     for entry in lone + temps:
         detail = f"{entry.path}: left behind by a write or a deletion that was cut short"
@@ -177,7 +177,7 @@ def _unreferenced(store: Store) -> Iterator[Entry]:
     if store.rocks is None or store.rocks.unreadable:
         return
     used = {path for parts in store.rocks.parts.values() for path in parts}
-    shared = (file.entry for file in store.files if isinstance(file, SharedFile))
+    shared = (file.entry for file in store.files if isinstance(file, SstFile))
     yield from (entry for entry in shared if entry.path not in used)
 
 
@@ -201,10 +201,10 @@ def _deep(
 
 def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Compares Hadoop's checksum files with the files beside them, as it does when it reads."""
-    lone = {side.entry.path for side in lone_side_files(store.files)}
+    lone = {side.entry.path for side in lone_checksum_files(store.files)}
     unused = {entry.path for entry in _unreferenced(store)}  # an upload that was cut short
     for side in store.files:
-        if not isinstance(side, SideFile) or side.by_spark or side.entry.path in lone:
+        if not isinstance(side, ChecksumFile) or side.by_spark or side.entry.path in lone:
             continue
         if side.owner in unused:
             continue
@@ -217,7 +217,7 @@ def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[F
 
 
 def _stale(
-    storage: Storage, store: Store, side: SideFile, checkpoint: Checkpoint
+    storage: Storage, store: Store, side: ChecksumFile, checkpoint: Checkpoint
 ) -> Iterator[Finding]:
     owner = side.entry.path.removesuffix(side.entry.name) + side.entry.name[1:-4]
     stored = storage.read(side.entry.path)

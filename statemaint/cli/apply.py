@@ -8,7 +8,7 @@ from statemaint.cli import recovery
 from statemaint.cli.maintain import end_with_report, progress_bar
 from statemaint.cli.options import as_json
 from statemaint.maintain import apply, parse_plan
-from statemaint.recover import apply_mend, parse_mend
+from statemaint.recover import apply_recovery, parse_recovery
 from statemaint.storage import open_storage
 
 
@@ -24,9 +24,9 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
     A plan whose files have changed since is refused with exit code 6.
     """
     content = plan_file.read()
-    if recovery_plan := parse_mend(plan_file.name, content):
+    if recovery_plan := parse_recovery(plan_file.name, content):
         storage = open_storage(at or recovery_plan.checkpoint)
-        recovery.end_with_result(apply_mend(storage, recovery_plan), as_json=as_json)
+        recovery.end_with_result(apply_recovery(storage, recovery_plan), as_json=as_json)
     plan = parse_plan(plan_file.name, content)
     with progress_bar() as advance:
         report = apply(open_storage(at or plan.checkpoint), plan, on_outcome=advance)

@@ -11,51 +11,51 @@ from rich.filesize import decimal
 from statemaint.cli.output import print_lines
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import damaged
-from statemaint.plan import Cure, Mend, Proof, Remove, WriteSnapshot
-from statemaint.recover import Mended
-from statemaint.report.mend_json import mend_json, mended_json
+from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
+from statemaint.recover import RecoveryReport
+from statemaint.report.recovery_json import recovered_json, recovery_json
 
 
-def end_with_plan(plan: Mend, trash_for: float, *, as_json: bool) -> NoReturn:
+def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
     """Prints a plan that was not carried out, and ends the program."""
     if as_json:
-        click.echo(json.dumps({**mend_json(plan), "trash_for": trash_for}, indent=2))
+        click.echo(json.dumps({**recovery_json(plan), "trash_for": trash_for}, indent=2))
     else:
         click.echo("\n".join(_lines(plan)))
-        if plan.steps:
+        if plan.actions:
             click.echo("nothing was written; give --apply to do it", err=True)
     _end_with(plan)
 
 
-def end_with_result(done: Mended, *, as_json: bool) -> NoReturn:
+def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
     """Prints what was carried out, and ends the program."""
     if as_json:
-        document = mended_json(done.run, done.plan, done.removed, done.written)
+        document = recovered_json(done.run, done.plan, done.removed, done.written)
         click.echo(json.dumps(document, indent=2))
     else:
         click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan)))
     _end_with(done.plan)
 
 
-def _end_with(plan: Mend) -> NoReturn:
-    print_lines(plan.unmended)
+def _end_with(plan: RecoveryPlan) -> NoReturn:
+    print_lines(plan.unrepaired)
     print_lines([f"{one.code}: {one.detail}" for one in plan.findings if one.damage])
     sys.exit(CheckpointError.exit_code if damaged(plan.findings) else 0)
 
 
-def _result_lines(done: Mended) -> Iterator[str]:
+def _result_lines(done: RecoveryReport) -> Iterator[str]:
     size = decimal(sum(one.entry.size for one in done.removed))
     yield f"moved     {len(done.removed)} files ({size}) to the trash of run {done.run}"
     yield f"written   {len(done.written)} snapshots, each read back and equal"
     yield f"undo      statemaint undo {done.plan.root} {done.run}"
 
 
-def _lines(plan: Mend) -> Iterator[str]:
-    if not plan.steps:
+def _lines(plan: RecoveryPlan) -> Iterator[str]:
+    if not plan.actions:
         yield f"{plan.verb}: nothing to do"
         return
-    yield from (_step_line(step) for step in plan.steps)
-    yield from (_proof_line(cure, cure.proof) for cure in plan.cures if cure.proof)
+    yield from (_step_line(step) for step in plan.actions)
+    yield from (_proof_line(step, step.proof) for step in plan.repairs if step.proof)
     yield f"checked   {plan.versions_checked} versions of stores, read without what goes"
 
 
@@ -66,9 +66,9 @@ def _step_line(step: Remove | WriteSnapshot) -> str:
     return f"write     {step.path}  (version {step.version} from {files} files)"
 
 
-def _proof_line(cure: Cure, proof: Proof) -> str:
-    without = "without them" if cure.removes else "by the log"
+def _proof_line(step: RepairStep, proof: Proof) -> str:
+    without = "without them" if step.removes else "by the log"
     return (
-        f"proof     {cure.store}: version {cure.version} {without} has {proof.rows} rows, "
+        f"proof     {step.store}: version {step.version} {without} has {proof.rows} rows, "
         f"digest {proof.digest}"
     )

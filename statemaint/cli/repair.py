@@ -1,4 +1,4 @@
-"""`repair`: damage is shown with its proof, or mended."""
+"""`repair`: damage is shown with its proof, or repaired."""
 
 import click
 

@@ -11,8 +11,8 @@ from statemaint.execute.compaction import compact as compact_ledger
 from statemaint.execute.compaction import is_due as ledger_is_due
 from statemaint.execute.lease import Fence, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.mend import mend
 from statemaint.execute.neighbours import Neighbours
+from statemaint.execute.recovery import recover
 from statemaint.execute.stores import execute
 from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
@@ -34,11 +34,11 @@ __all__ = [
     "expired_trash",
     "leased",
     "ledger_is_due",
-    "mend",
     "must_be_in_trash",
     "must_stand",
     "newest",
     "newest_commit",
+    "recover",
     "restore",
     "trashed_runs",
 ]

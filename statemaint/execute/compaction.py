@@ -29,7 +29,7 @@ from statemaint.execute.segments import (
     write_merged,
 )
 from statemaint.listing import Entry
-from statemaint.plan import MendVerb
+from statemaint.plan import RecoveryVerb
 from statemaint.scan import ATTESTATIONS, parse_attestations
 from statemaint.storage import Storage
 
@@ -118,13 +118,13 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
         before: is called ahead of each deletion; whatever it raises ends the work.
 
     Raises:
-        CodecError: when what undos or mends have noted cannot be read.
+        CodecError: when the note of an undo or of a repair cannot be read.
         NotFoundError: when another run compacts the same ledger.
         StorageError: when the storage fails.
     """
     found = ledgers(storage)
     needs = _Needs(window, window.begins)
-    for verb in MendVerb:  # which move files of any partition
+    for verb in RecoveryVerb:  # which move files of any partition
         needs = _for_trash(needs, _lines(storage, found.get(verb, ())))
     undone = filter(needs.keep, _lines(storage, found.get(UNDO, ())))
     needs = replace(needs, restored=frozenset((restored_of(line), line.path) for line in undone))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from statemaint.execute.segments import UNDO, Line, ledger_of, read_ledger
 from statemaint.model.ids import UnitId, run_folder
-from statemaint.plan import MendVerb
+from statemaint.plan import RecoveryVerb
 from statemaint.storage import Storage
 
 GONE = ("delete", "remove")
@@ -106,7 +106,7 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
         restored[line.path].append(_restored(line))
     removed: dict[str, list[tuple[int, str]]] = defaultdict(list)
     written = set()
-    for ledger in (*MendVerb, *map(ledger_of, sorted(units))):
+    for ledger in (*RecoveryVerb, *map(ledger_of, sorted(units))):
         for line in read_ledger(storage, ledger):
             if line.fields.get("action") in GONE:
                 removed[line.path].append((line.fence, line.run))

@@ -17,9 +17,9 @@ from statemaint.execute.manifest import FOLDER, Contents, Note, StoreWorld
 from statemaint.execute.same import Same
 from statemaint.execute.world import Versioned, log_of
 from statemaint.listing import Entry
-from statemaint.model.files import Delta, SharedFile, Snapshot, StateFile, classify_any
+from statemaint.model.files import Delta, Snapshot, SstFile, StateFile, classify_any
 from statemaint.model.ids import UnitId, run_folder, version_of
-from statemaint.plan import MendVerb
+from statemaint.plan import RecoveryVerb
 from statemaint.scan import shared_paths
 from statemaint.storage import Storage
 
@@ -125,7 +125,7 @@ class _Fit:
             for path, entry in found.files.items()
         }
         self._of_repair = any(
-            one.name == f"{MendVerb.REPAIR.value}.jsonl" for one in found.manifests
+            one.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for one in found.manifests
         )
 
     def reasons(self) -> Iterator[tuple[str, str]]:
@@ -292,7 +292,7 @@ class _Fit:
                 users.setdefault(part, []).append(path)
         for path, file in self._files.items():
             mine = users.get(path, [])
-            if isinstance(file, SharedFile) and mine and all(one in stay for one in mine):
+            if isinstance(file, SstFile) and mine and all(one in stay for one in mine):
                 yield path, f"only {mine[0]} refers to it, which stays"
 
 

@@ -28,13 +28,13 @@ from typing import Any
 from statemaint.execute.json_lines import read_lines
 from statemaint.listing import Entry
 from statemaint.model.ids import UnitId, run_folder
-from statemaint.plan import MendVerb
+from statemaint.plan import RecoveryVerb
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/trash"
 MANIFEST = "manifest"
 _PAGE = re.compile(r"(?P<operator>[0-9]+)-(?P<partition>[0-9]+)\.page-(?P<number>[0-9]{6})\.jsonl")
-_OF_ROLLBACK = f"{MendVerb.ROLLBACK.value}.jsonl"
+_OF_ROLLBACK = f"{RecoveryVerb.ROLLBACK.value}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

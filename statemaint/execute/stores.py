@@ -18,7 +18,7 @@ from statemaint.errors import (
 )
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.steps import StoreRun
+from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.model.findings import Finding, FindingCode
@@ -66,7 +66,7 @@ def execute(
             yield Skipped(store.store.id)
         else:
             source = Source.of(storage, store.store, plan)
-            one = StoreRun(
+            one = StoreExecutor(
                 store, source, folds, ledger, holds, trash, plan.target, plan.commit, aside
             )
             yield from _store(one, verify=plan.policy.verify)
@@ -84,7 +84,7 @@ def _out_of_time(plan: Plan, seconds: float) -> bool:
     return limit is not None and seconds >= limit
 
 
-def _store(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
+def _store(run: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
     yield from _standing_still(run.plan)
     try:
         yield from _carry_out(run, verify=verify)
@@ -110,7 +110,7 @@ def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
             yield Skipped(plan.store.id, finding)
 
 
-def _carry_out(run: StoreRun, *, verify: bool) -> Iterator[Outcome]:
+def _carry_out(run: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
     """Carries the actions out in their order, neighbouring ones of a kind together."""
     run.note_habits()
     for _, group in groupby(run.plan.actions, key=type):
@@ -135,5 +135,5 @@ def _named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _finding(run: StoreRun, code: FindingCode, error: Exception | str) -> Finding:
+def _finding(run: StoreExecutor, code: FindingCode, error: Exception | str) -> Finding:
     return Finding(code, str(error), run.plan.store.id)

@@ -43,7 +43,7 @@ from statemaint.execute.same import Same, equal
 from statemaint.execute.world import fingerprint, maintained
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Delta, classify_any, side_file
+from statemaint.model.files import Delta, checksum_file_of, classify_any
 from statemaint.model.ids import UnitId
 from statemaint.plan import Delete, DeleteReason
 from statemaint.storage import Storage
@@ -275,7 +275,7 @@ class _Undo:
 
         Spark refuses to load a file beside which another one's checksum stands.
         """
-        file = side_file(Entry(path, entry.size, entry.modified))
+        file = checksum_file_of(Entry(path, entry.size, entry.modified))
         if file is None:
             return None
         if file.owner in self._found.notes or file.owner in self._found.files:

@@ -9,10 +9,10 @@ from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.manifest import LogWorld, Note, Seen, StoreWorld
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, Snapshot, StateFile, side_file
+from statemaint.model.files import Delta, Snapshot, StateFile, checksum_file_of
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId, version_of
-from statemaint.plan import Mend, MendVerb, Remove
+from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove
 from statemaint.storage import Storage
 
 _PIECE = 1024 * 1024
@@ -113,7 +113,9 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
 # -- repair and rollback
 
 
-def mended(storage: Storage, plan: Mend, checkpoint: Checkpoint, until: float) -> tuple[Note, ...]:
+def recovery_notes(
+    storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint, until: float
+) -> tuple[Note, ...]:
     """Returns what to note of the files that a repair or a rollback moves away.
 
     Args:
@@ -126,14 +128,14 @@ def mended(storage: Storage, plan: Mend, checkpoint: Checkpoint, until: float) -
         Superseded: when a file that the plan was proved on was replaced.
         StorageError: when the storage fails.
     """
-    removes = [step for step in plan.steps if isinstance(step, Remove)]
+    removes = [step for step in plan.actions if isinstance(step, Remove)]
     stores = {store.id: store for store in checkpoint.stores}
-    if plan.verb is MendVerb.ROLLBACK:
+    if plan.verb is RecoveryVerb.ROLLBACK:
         return tuple(Note(_removed(storage, one), until) for one in removes)
     worlds = _worlds(storage, removes, stores, checkpoint.target)
     owners = {file.entry.path: file for store in stores.values() for file in store.files}
-    cured = (one for one in plan.cures if one.finding.code in _OF_ANOTHER_LOG)
-    stale = {path for one in cured for path in one.paths}
+    repaired = (one for one in plan.repairs if one.finding.code in _OF_ANOTHER_LOG)
+    stale = {path for one in repaired for path in one.paths}
     return tuple(
         Note(
             Seen(one.entry),
@@ -154,7 +156,7 @@ def _removed(storage: Storage, one: Remove) -> Seen:
 
 def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> Seen | None:
     """Returns the file that stays and that a checksum was made for, if that is what goes."""
-    side = side_file(entry)
+    side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
     if owner is None:
         return None
@@ -194,14 +196,14 @@ def _judged(storage: Storage, store: Store, version: int) -> tuple[Seen, ...]:
     )
 
 
-def rolled_back(storage: Storage, plan: Mend, checkpoint: Checkpoint) -> LogWorld | None:
+def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) -> LogWorld | None:
     """Returns the query's logs, as a rollback sees them; `None` for a repair.
 
     Raises:
         Superseded: when an entry was replaced since the rollback was planned.
         StorageError: when the storage fails.
     """
-    if plan.verb is not MendVerb.ROLLBACK or plan.batch is None:
+    if plan.verb is not RecoveryVerb.ROLLBACK or plan.batch is None:
         return None
     version = version_of(plan.batch)
     gone = {one.path: one.entry for one in plan.removes if is_log_entry(one.path)}

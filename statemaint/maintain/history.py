@@ -127,7 +127,7 @@ def note_run(storage: Storage, report: Report, fence: Fence) -> None:
     _write(storage, report.run, _task(report.plan.request), note)
 
 
-def note_mend(
+def note_recovery(
     storage: Storage,
     run: str,
     fence: Fence,

@@ -98,7 +98,7 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
 
 
 def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns what may leave the trash: nothing while there is damage or doubt, which it may mend.
+    """Returns what may leave the trash: nothing in damage or doubt, which it may repair.
 
     Tasks that see a part of a checkpoint leave it alone.
     """
@@ -131,7 +131,7 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
         storage: where the checkpoint lives.
         holder: which they were given.
         sound: every task has come to its end, and none found damage, which what is in the trash
-            might mend.
+            might repair.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ def _first_absent(present: list[int], expected: int) -> int:
     return expected
 
 
-def lone_side_files(files: Iterable[StateFile]) -> tuple[SideFile, ...]:
+def lone_checksum_files(files: Iterable[StateFile]) -> tuple[ChecksumFile, ...]:
     """Returns the checksum files whose owner is not there."""
     kept = tuple(files)
-    owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot | SharedFile)}
-    sides = (file for file in kept if isinstance(file, SideFile))
+    owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot | SstFile)}
+    sides = (file for file in kept if isinstance(file, ChecksumFile))
     return tuple(side for side in sides if side.owner not in owners)

@@ -56,7 +56,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedFile:
+class SstFile:
     """A file of RocksDB's own that any number of snapshots refer to by its name."""
 
     entry: Entry
@@ -68,7 +68,7 @@ class SharedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class SideFile:
+class ChecksumFile:
     """A checksum that belongs to the file named `owner` (a path)."""
 
     version: int
@@ -98,11 +98,11 @@ class UnknownFile:
 
 def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
     """Returns the path of Spark's checksum file of each file that has one."""
-    sides = (file for file in files if isinstance(file, SideFile))
+    sides = (file for file in files if isinstance(file, ChecksumFile))
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
 
-StateFile = Delta | Snapshot | SharedFile | SideFile | TempFile | UnknownFile
+StateFile = Delta | Snapshot | SstFile | ChecksumFile | TempFile | UnknownFile
 
 _VERSION = r"(?P<version>[1-9][0-9]{0,17})"
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -137,14 +137,14 @@ class FileNames:
             return self._own(found, entry)
         if found := self._side.fullmatch(name):
             owner = entry.path.removesuffix(name) + found["owner"]
-            return SideFile(_version(found), owner, entry)
+            return ChecksumFile(_version(found), owner, entry)
         if found := self._temp.fullmatch(name):
             return TempFile(_version(found), entry)
         return UnknownFile(entry)
 
     def _own(self, found: re.Match[str], entry: Entry) -> StateFile:
         if found["version"] is None:
-            return SharedFile(entry)
+            return SstFile(entry)
         kind = Delta if found["kind"] == self._delta else Snapshot
         return kind(int(found["version"]), entry, found.groupdict().get("id"))
 
@@ -173,10 +173,10 @@ def classify_any(entry: Entry) -> StateFile:
     return next((one for one in found if not isinstance(one, UnknownFile)), UnknownFile(entry))
 
 
-def side_file(entry: Entry) -> SideFile | None:
+def checksum_file_of(entry: Entry) -> ChecksumFile | None:
     """Returns the checksum file that an entry is, of whatever provider; `None` for any other."""
     found = classify_any(entry)
-    return found if isinstance(found, SideFile) else None
+    return found if isinstance(found, ChecksumFile) else None
 
 
 def snapshot_version(path: str) -> int | None:

@@ -28,8 +28,15 @@ from statemaint.plan.findings.names import (
 )
 from statemaint.plan.findings.stale import doubted, edited_finding, replaced_finding, stale_finding
 from statemaint.plan.planner import MOST_SKEW, plan
-from statemaint.plan.recovery.cures import (
-    cures,
+from statemaint.plan.recovery.recovery_plan import (
+    Proof,
+    RecoveryPlan,
+    RecoveryVerb,
+    Remove,
+    RemoveReason,
+    RepairStep,
+)
+from statemaint.plan.recovery.repair_steps import (
     families_of,
     has_families,
     lacks_base,
@@ -37,10 +44,10 @@ from statemaint.plan.recovery.cures import (
     of_checksum,
     rebuilt,
     refers,
+    repair_steps,
     self_checking,
     witness,
 )
-from statemaint.plan.recovery.mend import Cure, Mend, MendVerb, Proof, Remove, RemoveReason
 from statemaint.plan.recovery.rollback import newest_to_go_back_to, rolled_back
 from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
@@ -52,17 +59,17 @@ __all__ = [
     "Action",
     "Attest",
     "AttestReason",
-    "Cure",
     "Delete",
     "DeleteReason",
     "KeepReason",
     "Kept",
-    "Mend",
-    "MendVerb",
     "Plan",
     "Proof",
+    "RecoveryPlan",
+    "RecoveryVerb",
     "Remove",
     "RemoveReason",
+    "RepairStep",
     "Request",
     "SnapshotReason",
     "StorePlan",
@@ -71,7 +78,6 @@ __all__ = [
     "batches_through",
     "blocks_batch",
     "blocks_load",
-    "cures",
     "diagnose",
     "diagnose_logs",
     "doubted",
@@ -89,6 +95,7 @@ __all__ = [
     "plan",
     "rebuilt",
     "refers",
+    "repair_steps",
     "replaced_finding",
     "rolled_back",
     "self_checking",

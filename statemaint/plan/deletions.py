@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from statemaint.listing import Entry
-from statemaint.model.files import SideFile, StateFile, UnknownFile
+from statemaint.model.files import ChecksumFile, StateFile, UnknownFile
 from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, WriteSnapshot
 from statemaint.plan.facts import Facts
 from statemaint.plan.fates import Fate
@@ -58,7 +58,9 @@ def _stale_in_the_way(
     in_the_way = [one.version for one in writes if one.path in facts.stale]
     if not in_the_way:
         return
-    owners = {one.entry.path: one.owner for one in facts.store.files if isinstance(one, SideFile)}
+    owners = {
+        one.entry.path: one.owner for one in facts.store.files if isinstance(one, ChecksumFile)
+    }
     for delete in deletes:
         stale = owners.get(delete.path, delete.path) in facts.stale
         if stale and delete.version <= max(in_the_way):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statemaint.model.chain import Versions
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot
-from statemaint.plan.shared import executors_upload, settled
+from statemaint.plan.sst_files import executors_upload, settled
 from statemaint.plan.staleness import Judgement, Suspect, doubts_of, was_replaced
 from statemaint.plan.window import Window
 

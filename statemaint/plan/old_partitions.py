@@ -1,14 +1,14 @@
 """The decision for a partition that a repartition has left behind. Pure."""
 
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import version_of
 from statemaint.plan.actions import Delete, DeleteReason, KeepReason, Kept, StorePlan
 from statemaint.plan.store import halt
 from statemaint.plan.window import Window
 
-WithVersion = Delta | Snapshot | SharedFile | SideFile | TempFile
+WithVersion = Delta | Snapshot | SstFile | ChecksumFile | TempFile
 
 
 def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
@@ -49,5 +49,7 @@ def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReaso
 
 
 def _delete(store: Store, file: WithVersion) -> Delete:
-    reason = DeleteReason.ORPHAN_SIDE if isinstance(file, SideFile) else DeleteReason.OLD_PARTITION
+    reason = (
+        DeleteReason.ORPHAN_SIDE if isinstance(file, ChecksumFile) else DeleteReason.OLD_PARTITION
+    )
     return Delete(store.id, file.version, file.entry, reason)

@@ -24,7 +24,7 @@ from statemaint.plan.actions import (
 )
 from statemaint.plan.findings.health import diagnose
 from statemaint.plan.old_partitions import decide_old, is_old
-from statemaint.plan.recovery.cures import has_families
+from statemaint.plan.recovery.repair_steps import has_families
 from statemaint.plan.staleness import judge
 from statemaint.plan.store import decide, halt
 from statemaint.plan.window import Window

@@ -1,10 +1,10 @@
 """Which snapshots a run writes into a store, and from what. Pure."""
 
-from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
-from statemaint.model.files import SideFile, spark_checksums
+from statemaint.model.chain import Chain, Gap, Versions, lone_checksum_files
+from statemaint.model.files import ChecksumFile, spark_checksums
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
 from statemaint.plan.facts import Facts
-from statemaint.plan.shared import may_share, overtakes
+from statemaint.plan.sst_files import may_share, overtakes
 
 
 def snapshots_due(facts: Facts) -> tuple[WriteSnapshot, ...]:
@@ -83,10 +83,10 @@ def _is_condemned(facts: Facts, version: int) -> bool:
     return any(facts.window.guard(side.entry) for side in checksums_left_of(facts, version))
 
 
-def checksums_left_of(facts: Facts, version: int) -> tuple[SideFile, ...]:
+def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
     """Returns the checksum files of a version's snapshot where that is missing."""
     path = facts.store.snapshot_path(version)
-    return tuple(one for one in lone_side_files(facts.store.files) if one.owner == path)
+    return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
 
 
 def _write(facts: Facts, version: int, reason: SnapshotReason) -> WriteSnapshot:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, SideFile, Snapshot
+from statemaint.model.files import ChecksumFile, Delta, Snapshot
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.plan.rewinds import earlier_than_their_log, written_below, written_by_query
 
@@ -82,7 +82,7 @@ class Judgement:
         kept = (
             file
             for file in store.files
-            if (file.owner if isinstance(file, SideFile) else file.entry.path) not in gone
+            if (file.owner if isinstance(file, ChecksumFile) else file.entry.path) not in gone
         )
         return replace(store, files=tuple(kept)) if gone else store
 

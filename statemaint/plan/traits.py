@@ -6,7 +6,7 @@ from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Rocks
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.plan.actions import DeleteReason, KeepReason, WriteSnapshot
 from statemaint.plan.boundary import Boundary
 from statemaint.plan.facts import Facts
@@ -38,7 +38,7 @@ def fates_of(facts: Facts, boundary: Boundary, writes: Collection[WriteSnapshot]
     may belong to.
     """
     files = facts.store.files
-    own = (one for one in files if not isinstance(one, SharedFile | SideFile))
+    own = (one for one in files if not isinstance(one, SstFile | ChecksumFile))
     fates = {one.entry: fate(traits_of(facts, boundary, one)) for one in own}
     fates |= _shared_fates(facts, fates, writes)
     return fates | _checksum_fates(facts, fates)
@@ -130,7 +130,7 @@ class References:
 
 
 def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot]) -> Fates:
-    files = [one for one in facts.store.files if isinstance(one, SharedFile)]
+    files = [one for one in facts.store.files if isinstance(one, SstFile)]
     rocks = facts.store.rocks
     if rocks is None:  # no snapshot of such a store shares a file
         return dict.fromkeys((one.entry for one in files), KeepReason.UNKNOWN)
@@ -139,7 +139,7 @@ def _shared_fates(facts: Facts, fates: Fates, writes: Collection[WriteSnapshot])
     return {one.entry: fate(_shared_traits(facts, one, refers)) for one in files}
 
 
-def _shared_traits(facts: Facts, file: SharedFile, refers: References) -> SharedTraits:
+def _shared_traits(facts: Facts, file: SstFile, refers: References) -> SharedTraits:
     guard = facts.window.guard(file.entry)
     return SharedTraits(refers.users(file.entry.path), facts.uploading, guard)
 
@@ -171,11 +171,13 @@ def _parts(rocks: Rocks, zips: Iterable[str]) -> frozenset[str]:
 
 def _checksum_fates(facts: Facts, fates: Fates) -> Fates:
     owners = {entry.path: one for entry, one in fates.items()}
-    sides = (one for one in facts.store.files if isinstance(one, SideFile))
+    sides = (one for one in facts.store.files if isinstance(one, ChecksumFile))
     return {one.entry: fate(_checksum_traits(facts, one, owners)) for one in sides}
 
 
-def _checksum_traits(facts: Facts, side: SideFile, owners: Mapping[str, Fate]) -> ChecksumTraits:
+def _checksum_traits(
+    facts: Facts, side: ChecksumFile, owners: Mapping[str, Fate]
+) -> ChecksumTraits:
     above = side.version > facts.window.target
     return ChecksumTraits(above, owner_of(owners.get(side.owner)), facts.window.guard(side.entry))
 

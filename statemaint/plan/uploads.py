@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from statemaint.model.checkpoint import Rocks, Store
-from statemaint.model.files import Delta, SharedFile, Snapshot
+from statemaint.model.files import Delta, Snapshot, SstFile
 from statemaint.model.uploads import Upload, Uploads
 
 # One snapshot alone has no gap. The versions before it may be those of an executor that uploads
@@ -69,7 +69,7 @@ def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
 
 
 def _is_table(file: object, paths: frozenset[str]) -> bool:
-    return isinstance(file, SharedFile) and file.entry.path in paths
+    return isinstance(file, SstFile) and file.entry.path in paths
 
 
 def _shared_with_ours(store: Store, rocks: Rocks, file: Snapshot, since: int) -> frozenset[str]:

@@ -3,16 +3,16 @@
 The rules of what may go are in `plan.recovery`.
 """
 
-from statemaint.recover.mend_file import MendFile, apply_mend, parse_mend
-from statemaint.recover.mending import Mended
+from statemaint.recover.carry_out import RecoveryReport
+from statemaint.recover.plan_file import RecoveryFile, apply_recovery, parse_recovery
 from statemaint.recover.repair import plan_repair, repair
 from statemaint.recover.rollback import plan_rollback, rollback
 
 __all__ = [
-    "MendFile",
-    "Mended",
-    "apply_mend",
-    "parse_mend",
+    "RecoveryFile",
+    "RecoveryReport",
+    "apply_recovery",
+    "parse_recovery",
     "plan_repair",
     "plan_rollback",
     "repair",

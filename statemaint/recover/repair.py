@@ -1,4 +1,4 @@
-"""What is broken and need not be: snapshots and checksums that the log can replace."""
+"""Repair of snapshots and checksums that the log can replace."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,16 +14,15 @@ from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
-from statemaint.model.files import SideFile
+from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.plan import (
-    Cure,
-    Mend,
-    MendVerb,
     Proof,
+    RecoveryPlan,
+    RecoveryVerb,
     RemoveReason,
-    cures,
+    RepairStep,
     families_of,
     has_families,
     judge,
@@ -32,25 +31,26 @@ from statemaint.plan import (
     of_checksum,
     rebuilt,
     refers,
+    repair_steps,
     self_checking,
     was_replaced,
     witness,
 )
-from statemaint.recover.mending import Mended, Proved, carry_out, log_entries
+from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan import fingerprint
 from statemaint.storage import ReadOnly, Storage, Without
 
 
-def plan_repair(storage: Storage) -> Mend:
-    """Returns what can be mended, each with its proof; writes nothing.
+def plan_repair(storage: Storage) -> RecoveryPlan:
+    """Returns the plan of a repair, each step with its proof; writes nothing.
 
     A bad snapshot whose version the log gives is made anew where retained versions are loaded from
     it, and dropped elsewhere; a checksum that does not fit a sound file is removed, and so are a
     snapshot above the commit log and a schema file that cannot be read. Nothing else is: a change
     that is lost or damaged, rows in the wrong partition and joins that disagree are for people.
 
-    Each cure is proved on the checkpoint as it would be without the files: everything is verified
-    as `verify --deep` does, its finding must be gone, and no other may have come.
+    Each step is proved on the checkpoint as it would be without the files: everything is verified
+    as `verify --deep` does; its finding must have ended, and no other may have appeared.
 
     Args:
         storage: where the checkpoint lives.
@@ -62,8 +62,8 @@ def plan_repair(storage: Storage) -> Mend:
     return _proved(storage).plan
 
 
-def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -> Mended:
-    """Mends what can be mended; the bad files go to the trash.
+def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -> RecoveryReport:
+    """Repairs what the log can prove; the bad files go to the trash.
 
     The query must not run: where its logs change meanwhile nothing is done.
 
@@ -87,125 +87,127 @@ def _proved(storage: Storage) -> Proved:
     entries = log_entries(reading)
     before = verify(reading, deep=True)
     search = _Search(reading, before)
-    for cure in cures(before.checkpoint, before.findings):
-        search.consider(cure)
-    for cure in missing_bases(before.checkpoint, before.findings):
-        search.add(cure)
+    for step in repair_steps(before.checkpoint, before.findings):
+        search.consider(step)
+    for step in missing_bases(before.checkpoint, before.findings):
+        search.add(step)
     checkpoint = search.after.checkpoint
-    plan = Mend(
-        MendVerb.REPAIR,
+    plan = RecoveryPlan(
+        RecoveryVerb.REPAIR,
         checkpoint.root,
         checkpoint.query_id,
         checkpoint.committed,
-        cures=tuple(search.made()),
+        repairs=tuple(search.made()),
         findings=search.findings,
-        unmended=search.unmended,
+        unrepaired=search.unrepaired,
         versions_checked=search.after.versions_checked,
     )
     return Proved(plan, checkpoint, entries)
 
 
 class _Search:
-    """The cures that were found to be right so far, and what is found with all of them."""
+    """The steps that were proved so far, and the verification with all of them taken."""
 
     def __init__(self, storage: Storage, before: Verification) -> None:
         self._storage, self._before = storage, before
-        self.after, self.accepted, self.based = before, list[Cure](), list[Cure]()
+        self.after, self.accepted, self.based = before, list[RepairStep](), list[RepairStep]()
         self._stays: dict[str, str] = {}
 
-    def consider(self, cure: Cure) -> None:
-        """Takes a cure with its proof, unless something speaks against it."""
+    def consider(self, step: RepairStep) -> None:
+        """Takes a step with its proof, unless something speaks against it."""
         hidden = frozenset(path for one in self.accepted for path in one.paths)
-        left = tuple(one for one in cure.removes if one.path not in hidden)
-        if not left or self._settled(cure.finding):
+        left = tuple(one for one in step.removes if one.path not in hidden)
+        if not left or self._settled(step.finding):
             return  # its files go with those of another one, or nothing is wrong any more
-        cure = replace(cure, removes=left)
-        view = Without(self._storage, hidden | cure.paths)
+        step = replace(step, removes=left)
+        view = Without(self._storage, hidden | step.paths)
         # A zip that goes may be made anew, so no lineage that names it is broken for good.
         without = verify_at(view, Depth.ROWS, lineages=False)
         try:
-            must = next(self._against(cure, without), None)
-            proof = None if must else _proof(view, without.checkpoint, cure)
+            must = next(self._against(step, without), None)
+            proof = None if must else _proof(view, without.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
-            must, proof = f"the log does not give version {cure.version}: {error}", None
+            must, proof = f"the log does not give version {step.version}: {error}", None
         if must or proof is None:
-            self._stays.setdefault(cure.removes[-1].path, f"{must}")
+            self._stays.setdefault(step.removes[-1].path, f"{must}")
             return
-        self.accepted.append(replace(cure, proof=proof))
+        self.accepted.append(replace(step, proof=proof))
         self.after = without
 
-    def add(self, cure: Cure) -> None:
-        """Takes a cure that removes nothing, unless a bad snapshot of its store is written anew."""
-        store = _store(self._before.checkpoint, cure)
-        families = has_families(_operator(self._before, cure)) and not store.versions.snapshots
-        if families or any(one.store == cure.store for one in self.accepted):
+    def add(self, step: RepairStep) -> None:
+        """Takes a step that removes nothing, unless a bad snapshot of its store is rebuilt."""
+        store = _store(self._before.checkpoint, step)
+        families = has_families(_operator(self._before, step)) and not store.versions.snapshots
+        if families or any(one.store == step.store for one in self.accepted):
             return
         if was_replaced(store):
-            path = cure.finding.path or store.id.directory
+            path = step.finding.path or store.id.directory
             self._stays.setdefault(path, "the log is in doubt that a zip would be written from")
             return
         try:
-            proof = _proof(self._storage, self._before.checkpoint, cure)
+            proof = _proof(self._storage, self._before.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
-            path = cure.rebuild.path if cure.rebuild else ""
-            self._stays.setdefault(path, f"the log does not give version {cure.version}: {error}")
+            path = step.rebuild.path if step.rebuild else ""
+            self._stays.setdefault(path, f"the log does not give version {step.version}: {error}")
             return
-        self.based.append(replace(cure, proof=proof))
+        self.based.append(replace(step, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
-        """Returns whether a finding has ended with another one's cure.
+        """Returns whether the step for another finding has ended this one.
 
         That may be the snapshot below, which goes, that another one differs from; and a checksum
-        that does not fit has two cures.
+        that does not fit has two possible steps.
         """
         twofold = finding.code is FindingCode.SNAPSHOT_MISMATCH or of_checksum(finding)
         return twofold and _key(finding) not in _damage(self.after)
 
-    def _against(self, cure: Cure, without: Verification) -> Iterator[str]:
-        """Yields why a cure is none."""
-        before, after = _store(self._before.checkpoint, cure), _store_of(without.checkpoint, cure)
+    def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
+        """Yields what speaks against a step."""
+        before, after = _store(self._before.checkpoint, step), _store_of(without.checkpoint, step)
         if after is None:
             yield "without it nothing is left of its store"
             return
-        if refers(after, cure.removes[-1].path):
+        if refers(after, step.removes[-1].path):
             yield "a zip that stays refers to it"
-        new = sorted(_damage(without) - self._damage - _allowed(cure))
+        new = sorted(_damage(without) - self._damage - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
-        if cure.reason is RemoveReason.BAD_SNAPSHOT:
-            yield from self._in_doubt(cure, before)
-        if cure.reason is RemoveReason.STALE_CHECKSUM:
-            yield from self._against_checksum(cure, before, without)
-        elif cure.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(cure, before):
-            yield from self._against_log(cure, before, after)
-        if cure.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, cure):
+        if step.reason is RemoveReason.BAD_SNAPSHOT:
+            yield from self._in_doubt(step, before)
+        if step.reason is RemoveReason.STALE_CHECKSUM:
+            yield from self._against_checksum(step, before, without)
+        elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
+            yield from self._against_log(step, before, after)
+        if step.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, step):
             yield "no zip is left that says which column families there are"
 
-    def _in_doubt(self, cure: Cure, store: Store) -> Iterator[str]:
+    def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
         for one in self._before.findings:
             mine = one.code is FindingCode.LOG_REPLACED and one.store == store.id
-            if mine and batch_of(cure.version) in one.batches:
+            if mine and batch_of(step.version) in one.batches:
                 yield f"{one.path} was replaced; put what was there before back from a copy"
         for suspect in judge(store, self._before.checkpoint).disputed:
             by_others = () if suspect.by_query else suspect.replaced
-            if suspect.path != cure.removes[-1].path and any(v <= cure.version for v in by_others):
+            if suspect.path != step.removes[-1].path and any(v <= step.version for v in by_others):
                 yield f"the log below it is in doubt, as {suspect.path} shows: {suspect.why}"
 
-    def _against_checksum(self, cure: Cure, store: Store, without: Verification) -> Iterator[str]:
+    def _against_checksum(
+        self, step: RepairStep, store: Store, without: Verification
+    ) -> Iterator[str]:
         """Yields why it may be the file that is wrong, and not the checksum beside it."""
-        path = cure.removes[-1].path
+        path = step.removes[-1].path
         side = next(one for one in store.files if one.entry.path == path)
-        if not isinstance(side, SideFile):  # pragma: no cover -- only these have such a cure
+        if not isinstance(side, ChecksumFile):  # pragma: no cover -- only these have such a step
             raise TypeError(side)
         if any(one.damage and one.path == side.owner for one in without.findings):
             yield f"{side.owner} is damaged itself"
-        compared = self._agrees(_store(without.checkpoint, cure), side)
+        compared = self._agrees(_store(without.checkpoint, step), side)
         # A checksum of other bytes may be right, and the file another one that is whole as well.
         garbled = not _says_a_sum(self._storage, side)
         if not compared and not (garbled and self_checking(without.checkpoint)):
             yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"
 
-    def _agrees(self, store: Store, side: SideFile) -> bool:
+    def _agrees(self, store: Store, side: ChecksumFile) -> bool:
         """Returns whether a snapshot that was not made from a file agrees with what it says.
 
         No checksum is looked at meanwhile: those of the other files may be stale as well.
@@ -227,14 +229,14 @@ class _Search:
         except (CheckpointError, UnsupportedError):
             return False
 
-    def _decodes(self, cure: Cure, store: Store) -> bool:
+    def _decodes(self, step: RepairStep, store: Store) -> bool:
         """Returns whether a snapshot that goes for its checksum can be read without that.
 
         It may be right then, and the log wrong that it would be made from again.
         """
-        if not of_checksum(cure.finding):
+        if not of_checksum(step.finding):
             return False
-        entry = cure.removes[-1].entry
+        entry = step.removes[-1].entry
         source = replace(Source.of(self._storage, store, self._before.checkpoint), checksums={})
         try:
             engine_for(entry.size, self._before.checkpoint.provider).digest(source, entry.path)
@@ -242,9 +244,9 @@ class _Search:
             return False
         return True
 
-    def _against_log(self, cure: Cure, before: Store, after: Store) -> Iterator[str]:
+    def _against_log(self, step: RepairStep, before: Store, after: Store) -> Iterator[str]:
         """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
-        path = cure.removes[-1].path
+        path = step.removes[-1].path
         disputed = judge(before, self._before.checkpoint).disputed
         for one in disputed:
             if one.path == path and not one.by_query:
@@ -256,8 +258,8 @@ class _Search:
                     "it was equal to the log when it was proved, so it is the log that has changed "
                     "since; put the log's files back from a copy"
                 )
-        chain = after.versions.from_log(cure.version, proved=())
-        if chain and (edited := _edited(after, chain, cure.removes[-1].entry)):
+        chain = after.versions.from_log(step.version, proved=())
+        if chain and (edited := _edited(after, chain, step.removes[-1].entry)):
             yield f"{edited}; one of the two is wrong"
         if chain and chain.base and not _is_proved(after, chain.base.entry.path):
             yield (
@@ -266,8 +268,8 @@ class _Search:
             )
 
     @property
-    def unmended(self) -> tuple[str, ...]:
-        """Returns why each file stays that might have been the cure of something."""
+    def unrepaired(self) -> tuple[str, ...]:
+        """Returns why each file stays whose removal might have ended a finding."""
         gone = {path for one in self.accepted for path in one.paths}
         return tuple(
             f"{path} stays: {why}" for path, why in self._stays.items() if path not in gone
@@ -275,7 +277,7 @@ class _Search:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns what is still wrong with all cures; none of them ends a broken lineage."""
+        """Returns what is still wrong after all steps; none of them ends a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
         based = [_store(self._before.checkpoint, one) for one in self.based]
@@ -286,26 +288,26 @@ class _Search:
     def _damage(self) -> set[tuple[str, str]]:
         return _damage(self.after)
 
-    def made(self) -> Iterator[Cure]:
-        """Yields the cures, with what is to be written in place of what goes."""
+    def made(self) -> Iterator[RepairStep]:
+        """Yields the steps, each with the snapshot that takes the place of the removed one."""
         before = self._before.checkpoint
         first, last = before.span or (0, 0)
         window = range(first, last + 1)
-        for cure in self.accepted:
-            listed, store = _store(before, cure), _store(self.after.checkpoint, cure)
-            yield replace(cure, rebuild=rebuilt(cure, listed, store, window))
+        for step in self.accepted:
+            listed, store = _store(before, step), _store(self.after.checkpoint, step)
+            yield replace(step, rebuild=rebuilt(step, listed, store, window))
         yield from self.based
 
 
-def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
-    """Folds the version that a cure is about from the log, or the newest where it is above.
+def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
+    """Folds the version of a step from the log, or the newest version where the step's is above.
 
     Raises:
         CheckpointError: when the log does not give it.
     """
-    store = _store(checkpoint, cure)
+    store = _store(checkpoint, step)
     last = checkpoint.span[1] if checkpoint.span else 0
-    version = min(cure.version or last, last)
+    version = min(step.version or last, last)
     chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
     if not isinstance(chain, Chain) or not chain.paths:
         raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
@@ -315,10 +317,10 @@ def _proof(storage: Storage, checkpoint: Checkpoint, cure: Cure) -> Proof:
     return Proof(found.digest, found.rows, len(chain.paths), chain.start)
 
 
-def _allowed(cure: Cure) -> set[tuple[str, str]]:
-    """Returns what a cure may leave: a query that restarts writes a schema that is missing."""
-    unreadable = cure.reason is RemoveReason.UNREADABLE_SCHEMA
-    return {(FindingCode.MISSING_SCHEMA.value, cure.removes[0].path)} if unreadable else set()
+def _allowed(step: RepairStep) -> set[tuple[str, str]]:
+    """Returns the findings that a step may leave: a restarted query writes a missing schema."""
+    unreadable = step.reason is RemoveReason.UNREADABLE_SCHEMA
+    return {(FindingCode.MISSING_SCHEMA.value, step.removes[0].path)} if unreadable else set()
 
 
 def _damage(found: Verification) -> set[tuple[str, str]]:
@@ -329,25 +331,25 @@ def _key(found: Finding) -> tuple[str, str]:
     return found.code.value, found.path or str(found.store)
 
 
-def _lost_families(store: Store, found: Verification, cure: Cure) -> bool:
+def _lost_families(store: Store, found: Verification, step: RepairStep) -> bool:
     zips = store.rocks is None or store.versions.snapshots
-    return not zips and has_families(_operator(found, cure))
+    return not zips and has_families(_operator(found, step))
 
 
-def _operator(found: Verification, cure: Cure) -> Operator | None:
-    number = _store(found.checkpoint, cure).id.operator
+def _operator(found: Verification, step: RepairStep) -> Operator | None:
+    number = _store(found.checkpoint, step).id.operator
     return next((one for one in found.checkpoint.operators if one.id == number), None)
 
 
-def _store(checkpoint: Checkpoint, cure: Cure) -> Store:
-    return next(one for one in checkpoint.stores if one.id == cure.store)
+def _store(checkpoint: Checkpoint, step: RepairStep) -> Store:
+    return next(one for one in checkpoint.stores if one.id == step.store)
 
 
-def _store_of(checkpoint: Checkpoint, cure: Cure) -> Store | None:
-    return next((one for one in checkpoint.stores if one.id == cure.store), None)
+def _store_of(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
+    return next((one for one in checkpoint.stores if one.id == step.store), None)
 
 
-def _says_a_sum(storage: Storage, side: SideFile) -> bool:
+def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:
     """Tells whether a checksum file is one, of whatever bytes."""
     content = storage.read(side.entry.path)
     try:

@@ -19,16 +19,16 @@ from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import version_of
-from statemaint.plan import Mend, MendVerb, Remove, rolled_back
+from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, rolled_back
 from statemaint.planning import scan_checkpoint
-from statemaint.recover.mending import Mended, Proved, carry_out, log_entries
+from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan import partition_counts
 from statemaint.storage import ReadOnly, Storage, Without
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
 
 
-def plan_rollback(storage: Storage, batch: int) -> Mend:
+def plan_rollback(storage: Storage, batch: int) -> RecoveryPlan:
     """Returns what has to go so that the query goes on behind a batch; writes nothing.
 
     What is left then is scanned and read as if it were all there is: the batch must be the newest
@@ -52,7 +52,7 @@ def plan_rollback(storage: Storage, batch: int) -> Mend:
 
 def rollback(
     storage: Storage, batch: int, *, trash_for: float, expected: str | None = None
-) -> Mended:
+) -> RecoveryReport:
     """Moves what lies above a batch to the trash, so that the query goes on behind it.
 
     The query must not run. One that begins a batch meanwhile is noticed; one that only waits for
@@ -83,8 +83,8 @@ def _proved(storage: Storage, batch: int) -> Proved:
     found = doctor(Without(reading, [one.path for one in removes]), deep=True)
     _must_restart(found, batch)
     _must_leave_stores(before, found.checkpoint, batch)
-    plan = Mend(
-        MendVerb.ROLLBACK,
+    plan = RecoveryPlan(
+        RecoveryVerb.ROLLBACK,
         found.checkpoint.root,
         found.checkpoint.query_id,
         batch,

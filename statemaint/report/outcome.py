@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import SharedFile, SideFile, Snapshot, StateFile
+from statemaint.model.files import ChecksumFile, Snapshot, SstFile, StateFile
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
@@ -41,8 +41,8 @@ class SnapshotWritten:
     def files(self) -> tuple[StateFile, ...]:
         """Returns the files that are there now."""
         action, beside = self.action, self.checksum
-        shared = tuple(SharedFile(part) for part in self.parts)
-        side = (SideFile(action.version, action.path, beside),) if beside else ()
+        shared = tuple(SstFile(part) for part in self.parts)
+        side = (ChecksumFile(action.version, action.path, beside),) if beside else ()
         return (Snapshot(action.version, self.entry, action.id), *side, *shared)
 
 

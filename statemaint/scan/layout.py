@@ -20,8 +20,8 @@ from statemaint.model.files import (
     HDFS_NAMES,
     ROCKS_NAMES,
     UUID,
-    SharedFile,
-    SideFile,
+    ChecksumFile,
+    SstFile,
     StateFile,
     TempFile,
     UnknownFile,
@@ -125,11 +125,11 @@ def _rocks_file(entry: Entry) -> tuple[StoreId, StateFile] | None:
 def _in_place(file: StateFile, folder: str | None) -> bool:
     """Tells whether a file lies where its kind does: shared ones and what goes with them apart."""
     match file:
-        case SharedFile() if folder:
+        case SstFile() if folder:
             return file.entry.name.endswith(".sst") == (folder == "SSTs")
-        case SharedFile() | UnknownFile():
+        case SstFile() | UnknownFile():
             return False
-        case SideFile() | TempFile():
+        case ChecksumFile() | TempFile():
             return (file.version == 0) == bool(folder)
         case _:
             return not folder

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statemaint.errors import NotFoundError, UnreadableError
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import SharedFile, Snapshot
+from statemaint.model.files import Snapshot, SstFile
 from statemaint.storage import Storage, deprived
 
 
@@ -57,5 +57,5 @@ def _surely_ours(store: Store, path: str) -> bool:
 
 def _parts(store: Store, snapshot: Snapshot) -> Iterator[Entry]:
     named = store.rocks.parts.get(snapshot.entry.path, {}) if store.rocks else {}
-    shared = (file.entry for file in store.files if isinstance(file, SharedFile))
+    shared = (file.entry for file in store.files if isinstance(file, SstFile))
     return (entry for entry in shared if entry.path in named)

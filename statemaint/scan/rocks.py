@@ -8,7 +8,7 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.errors import CodecError, NotFoundError
 from statemaint.model.checkpoint import Rocks, Store
-from statemaint.model.files import Delta, SharedFile, Snapshot, snapshot_version
+from statemaint.model.files import Delta, Snapshot, SstFile, snapshot_version
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.model.lineage import Attempts, Item, Lost, Trace
@@ -78,7 +78,7 @@ class _Reading:
         return shared_paths(self.store.id.directory, found)
 
     def _missing(self, parts: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
-        files = (file.entry for file in self.store.files if isinstance(file, SharedFile))
+        files = (file.entry for file in self.store.files if isinstance(file, SstFile))
         sizes = {entry.path: entry.size for entry in files}
         found = {}
         for path, wanted in parts.items():

@@ -13,8 +13,8 @@ MOST_READ = 128 * 1024 * 1024
 # 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
 NO_DIRECTORY = (
-    "it is a file where Spark has a directory, which cannot be mended from what is left: put the "
-    "directory back from a copy"
+    "it is a file where Spark has a directory, which cannot be repaired from the files that are "
+    "left: put the directory back from a copy"
 )
 NO_FILE = "it is a directory where Spark has a file"
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")

@@ -9,7 +9,7 @@ from typing import Any
 
 from statemaint.fold.compiled.kernels import records
 from statemaint.fold.compiled.output import Output
-from statemaint.fold.compiled.sweep import Sweep
+from statemaint.fold.compiled.scanner import Scanner
 from statemaint.fold.compiled.table import Table
 from tests.benchmarks import ours
 from tests.benchmarks.bench import Bench
@@ -20,7 +20,7 @@ from tests.benchmarks.tables import BREAKDOWN
 
 # What each step does, and the function that does nothing else.
 _STEPS: dict[str, tuple[Any, str]] = {
-    "read, decompress and check": (Sweep, "_more"),
+    "read, decompress and check": (Scanner, "_more"),
     "deltas: hash the keys and enter them": (records, "decide"),
     "deltas: digest what is kept": (records, "pick_decided"),
     "base: hash, look up, digest what is kept": (records, "pick_undecided"),

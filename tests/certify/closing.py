@@ -1,4 +1,4 @@
-"""How a schedule ends: what is wrong is found and mended, then maintenance has nothing to do."""
+"""How a schedule ends: what is wrong is found and repaired, then maintenance has nothing to do."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
     stage.step(f"all is quiet: {policy}")
     stage.world.clock += 1000.0
     stage.world.skew = 0.0
-    _cured(stage, policy, repairs=repairs)
+    _repaired(stage, policy, repairs=repairs)
     stage.operator.heal()
     stage.query.finish()
     if any(stage.certificate.wrong()) or any(stage.certificate.broken.values()):
@@ -42,7 +42,7 @@ def settle(stage: "Stage", policy: Policy, *, repairs: bool = False) -> None:
         _rested(stage, directory, policy)
 
 
-def _cured(stage: "Stage", policy: Policy, *, repairs: bool) -> None:
+def _repaired(stage: "Stage", policy: Policy, *, repairs: bool) -> None:
     """Whatever is wrong is found, or gone, once maintenance was there."""
     if not stage.certificate.harmed:
         return

@@ -222,7 +222,7 @@ class Deeds:
             self._temp(path, file, doer)
             return
         if doer.verb in ("repair", "rollback"):
-            self._mended(path, file, doer)
+            self._repaired(path, file, doer)
             return
         if path in self.foreign or not (_KNOWN.fullmatch(name) or _SIDE.fullmatch(name)):
             raise Loss(f"S11: {doer.run} deleted {path}")
@@ -246,7 +246,7 @@ class Deeds:
             if names and id(doer) not in self.world.late:
                 raise Loss(f"S7: {doer.run} deleted {name}, which {path} needs")
 
-    def _mended(self, path: str, file: File, doer: Doer) -> None:
+    def _repaired(self, path: str, file: File, doer: Doer) -> None:
         if (doer.run, path) in self.mine and (doer.run, path) not in self.named:
             return  # a table of its own that no zip names: somebody was first with the zip
         # Between the two steps of a move is a moment that nobody can close.

@@ -38,7 +38,7 @@ class Mutant:
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Breaks the code, and mends it."""
+        """Breaks the code, and restores it."""
         found = [(owner, name, vars(owner)[name]) for owner, name, _ in self.changes]
         try:
             for owner, name, new in self.changes:

@@ -10,7 +10,7 @@ from typing import Any
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.execute import ledger, steps
 from statemaint.execute.lease import Lease
-from statemaint.execute.steps import StoreRun
+from statemaint.execute.store_executor import StoreExecutor
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint
@@ -26,8 +26,8 @@ from statemaint.plan.fates import ChecksumTraits, Fate, Owner, TempTraits, Versi
 from statemaint.plan.window import Window
 from statemaint.scan import scan
 from tests.certify.mutant import SHARED, Mutant
-from tests.certify.mutants_mend import MEND_MUTANTS
 from tests.certify.mutants_proof import PROOF_MUTANTS
+from tests.certify.mutants_recovery import RECOVERY_MUTANTS
 from tests.certify.mutants_rocks import ROCKS_MUTANTS
 
 # Their packages have functions of the same names.
@@ -237,7 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no age guard", "S5", "deletes temp files at once",
            ((Window, "guard", _no_age),)),
     Mutant("no proof", "S6", "deletes without an attestation",
-           ((deciding, "base_proof", _no_attest), (StoreRun, "_base_must_stand", _trusting))),
+           ((deciding, "base_proof", _no_attest), (StoreExecutor, "_base_must_stand", _trusting))),
     Mutant("proof of itself", "S6", "reads a snapshot of Spark's and compares it with nothing",
            ((deciding, "base_proof", _attest_alone),)),
     Mutant("no comparison", "S6", "reads back and does not compare",
@@ -247,13 +247,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("proof by name", "S6", "believes a proof of a file that was replaced",
            ((Attestation, "covers", _covers_name), (steps, "must_be_unchanged", _any_file))),
     Mutant("base replaced under a fold", "S6", "folds on from what has taken a proved file's place",
-           ((StoreRun, "_fold", _fold_unguarded),)),
+           ((StoreExecutor, "_fold", _fold_unguarded),)),
     Mutant("deletes first", "S7", "deletes before it writes and proves",
-           ((deciding, "_in_order", _deletes_first), (StoreRun, "_base_must_stand", _trusting))),
+           ((deciding, "_in_order", _deletes_first),
+             (StoreExecutor, "_base_must_stand", _trusting))),
     Mutant("side files stay", "S7", "deletes files and leaves their checksums",
            ((fates, "_of_checksum", _sides_stay),)),
     Mutant("side files last", "S7", "deletes a checksum after its file",
-           ((StoreRun, "_remove", _sides_last),)),
+           ((StoreExecutor, "_remove", _sides_last),)),
     Mutant("stale checksum stays", "S7", "writes a snapshot beside another one's checksum",
            ((deciding, "clearances", _no_clearing),)),
     Mutant("no fence", "S8", "never asks whether it still holds the lease",
@@ -267,6 +268,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("proof by size", "S6", "believes a proof of a file of the same size",
            ((Attestation, "covers", _covers_size), (steps, "must_be_unchanged", _any_file))),
     *PROOF_MUTANTS,
-    *MEND_MUTANTS,
+    *RECOVERY_MUTANTS,
     *ROCKS_MUTANTS,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 from rocksdict import AccessType, Options, Rdict
 
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.codec.rocksdb.snapshot_zip import SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
 from statemaint.fold.rocksdb.database import opened
 from tests.certify.files import State
 from tests.certify.loading import EMPTY, Loader, Read
@@ -90,7 +90,7 @@ def _lay_out(image: Image, place: Path) -> None:
 def render(image: Image, stored: Mapping[str, str]) -> bytes:
     """Returns the zip of a database."""
     ssts = tuple(
-        SstFile(local, stored[local], len(content)) for local, content in image.tables.items()
+        ImmutableFile(local, stored[local], len(content)) for local, content in image.tables.items()
     )
     content = snapshot_zip.render(image.members, ZipMetadata(ssts, keys=len(image.state)))
     _STATES[_key(content, image.tables)] = dict(image.state)

@@ -16,7 +16,7 @@ from statemaint.codec.compression.base import Block
 from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.errors import CodecError
 from statemaint.fold import Source
-from statemaint.fold.compiled.feed import UnsureError, feed
+from statemaint.fold.compiled.input import UnsureError, open_input
 from statemaint.fold.compiled.kernels import lz4 as kernels
 from statemaint.fold.compiled.kernels.lz4 import DONE, FROM, NARROW, NEED, STATUS, TO, unpack
 from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow
@@ -47,7 +47,7 @@ def fed(stored: bytes, wish: int) -> Found:
     """Returns what a feed makes of it, which is asked for so many bytes at a time."""
     source = Source(MemoryStorage({"file": stored}), Lz4Block(), row_checksums=False, key=bytes(16))
     window, found, more = PayloadWindow(), list[tuple[bytes, bytes]](), True
-    with closing(feed(source, "file")) as pieces:
+    with closing(open_input(source, "file")) as pieces:
         while more:
             try:
                 more = pieces.fill(window, wish)

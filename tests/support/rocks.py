@@ -16,7 +16,7 @@ from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change, Header
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Provider, Rocks, Store
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, StateFile
 from statemaint.model.ids import StoreId
 from statemaint.storage import Storage
 from tests.support.checkpoints import COMMIT, NOW, OLD, STORE, changes, offsets_bytes
@@ -71,13 +71,13 @@ def rocks_store(  # noqa: PLR0913 -- what a test says of its store, all by name
 def _file(found: re.Match[str], store: StoreId) -> StateFile:
     age = float(found["age"] or found["table_age"] or OLD)
     if found["table"]:
-        return SharedFile(Entry(table(found["table"], store), SIZE, NOW - age))
+        return SstFile(Entry(table(found["table"], store), SIZE, NOW - age))
     version, unique = int(found["version"]), found["id"]
     stem = f"{store.directory}/{version}{f'_{unique}' if unique else ''}"
     if found["kind"] == "k":
         owner = f"{stem}.zip"
         side = f"{store.directory}/.{owner.rpartition('/')[2]}.crc"
-        return SideFile(version, owner, Entry(side, 12, NOW - age))
+        return ChecksumFile(version, owner, Entry(side, 12, NOW - age))
     name = f"{stem}.changelog" if found["kind"] == "c" else f"{stem}.zip"
     kind = Delta if found["kind"] == "c" else Snapshot
     return kind(version, Entry(name, 100, NOW - age), unique)

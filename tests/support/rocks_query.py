@@ -25,7 +25,7 @@ from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
 from statemaint.fold import Source
 from statemaint.fold.rocksdb import Built, build
 from statemaint.fold.rocksdb.database import opened
@@ -282,7 +282,7 @@ def _first(rows: State, unique: str | None) -> Held:
         files = sorted(Path(place, "made").iterdir())
         contents = {file.name: file.read_bytes() for file in files if file.suffix != ".json"}
     ssts = tuple(
-        SstFile(name, f"{name[:-4]}-{uuid5(_SPACE, str(rows))}.sst", len(content))
+        ImmutableFile(name, f"{name[:-4]}-{uuid5(_SPACE, str(rows))}.sst", len(content))
         for name, content in contents.items()
         if name.endswith(".sst")
     )

@@ -10,7 +10,7 @@ from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb import changelog, snapshot_zip
 from statemaint.codec.rocksdb.changelog import DELETE, MERGE, PUT, Change, Header
-from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
 from statemaint.fold import Source
 from statemaint.fold.rocksdb import Built, Limits
 from statemaint.fold.rocksdb.database import opened
@@ -78,7 +78,7 @@ def _put_directory(
     ssts, members = [], {}
     for file in place.iterdir():
         if file.suffix == ".sst":
-            ssts.append(SstFile(file.name, f"{file.stem}-{uuid4()}.sst", file.stat().st_size))
+            ssts.append(ImmutableFile(file.name, f"{file.stem}-{uuid4()}.sst", file.stat().st_size))
             source.storage.write(f"{STORE}/SSTs/{ssts[-1].stored}", [file.read_bytes()])
         elif file.suffix != ".json":
             members[file.name] = file.read_bytes()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Rocks, Store
-from statemaint.model.files import SharedFile, Snapshot
+from statemaint.model.files import Snapshot, SstFile
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Action, Attest, Delete, WriteSnapshot, observed
 
@@ -44,7 +44,7 @@ def _step(store: Store, action: Action, now: float) -> Store:
 
 def _parts(
     store: Store, action: WriteSnapshot, now: float
-) -> tuple[tuple[SharedFile, ...], Rocks | None]:
+) -> tuple[tuple[SstFile, ...], Rocks | None]:
     """Returns a table of its own for a zip, and what else it refers to if it may."""
     if store.rocks is None:
         return (), None
@@ -52,7 +52,7 @@ def _parts(
     base = action.chain.base
     old = store.rocks.parts.get(base.entry.path, {}) if base and action.reuse else {}
     rocks = store.rocks.with_parts(action.path, {**old, table.path: table.size})
-    return (SharedFile(table),), replace(rocks, ours=rocks.ours | {action.path})
+    return (SstFile(table),), replace(rocks, ours=rocks.ours | {action.path})
 
 
 def _proof(entry: Entry, version: int, chain: Chain | None) -> Attestation:

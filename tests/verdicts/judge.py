@@ -23,7 +23,7 @@ from tests.verdicts.place import Place, maintained, trimmed
 from tests.verdicts.query import Query, Run, output
 
 MONTH = 30 * 86_400.0
-_CANNOT = "cannot be mended from what is left"
+_CANNOT = "cannot be repaired from the files that are left"
 _ASIDE = (
     FindingCode.UNLOADABLE_NAME,
     FindingCode.BLOCKED_NAME,
@@ -165,13 +165,13 @@ class Court:
         place = self._damaged(kind, "damaged")
         said = _asked(place.storage)
         run, spark = self._go_on(place, kind.hours, exact=True)
-        cured = self._damaged(kind, "cured")
-        steps = list(_follow(cured))
-        final = _say(lambda: _doctor(cured.storage, deep=True))
+        repaired = self._damaged(kind, "repaired")
+        steps = list(_follow(repaired))
+        final = _say(lambda: _doctor(repaired.storage, deep=True))
         then, after = Run(), Outcome.NOT_TRIED
         if final.good:
             exact = not any(one.startswith("rollback") for one in steps)
-            then, after = self._go_on(cured, kind.hours, exact=exact)
+            then, after = self._go_on(repaired, kind.hours, exact=exact)
         verdict = Verdict(
             kind.group,
             kind.name,
@@ -277,7 +277,7 @@ def _follow(place: Place) -> Iterator[str]:
             return
         if not damaged(found.findings):
             break
-        step = _mended(storage) or _moved(place, found) or _gone_back(storage, found)
+        step = _repaired(storage) or _moved(place, found) or _gone_back(storage, found)
         if step is None:
             break
         yield step
@@ -290,9 +290,9 @@ def _follow(place: Place) -> Iterator[str]:
         yield f"maintain: {error.code}"
 
 
-def _mended(storage: Storage) -> str | None:
+def _repaired(storage: Storage) -> str | None:
     try:
-        if not plan_repair(storage).steps:
+        if not plan_repair(storage).actions:
             return None
         repair(storage, trash_for=MONTH)
     except StatemaintError as error:
@@ -315,7 +315,7 @@ def _gone_back(storage: Storage, found: Diagnosis) -> str | None:
     if batch is None:
         return None
     try:
-        if not plan_rollback(storage, batch).steps:
+        if not plan_rollback(storage, batch).actions:
             return None
         rollback(storage, batch, trash_for=MONTH)
     except StatemaintError as error:
@@ -338,7 +338,7 @@ def _faults(
             yield f"after our advice: {after}"
     yield from _of_the_verbs(said)
     if not (final.good or final.anew) and not any(_CANNOT in one for one in final.advice):
-        yield "it is not said that it cannot be mended"
+        yield "it is not said that it cannot be repaired"
 
 
 def _of_the_restart(spark: Outcome, said: dict[str, Said]) -> Iterator[str]:

@@ -116,6 +116,6 @@ def _why(error: str) -> str:
 def _end(one: Verdict) -> str:
     steps = ", ".join(step for step in one.steps if not step.startswith("maintain"))
     if one.after == Outcome.NOT_TRIED:
-        said = "begins anew" if one.spark == Outcome.ANEW else "cannot be mended"
+        said = "begins anew" if one.spark == Outcome.ANEW else "cannot be repaired"
         return f"{steps}; {said}".removeprefix("; ")
     return f"{steps}: {one.after}".removeprefix(": ")

@@ -77,7 +77,7 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SstFile:
+class ImmutableFile:
     """A file beside the zip that belongs to the snapshot.
 
     Attributes:
@@ -106,8 +106,8 @@ class ZipMetadata:
         shape: which fields are written.
     """
 
-    ssts: tuple[SstFile, ...]
-    logs: tuple[SstFile, ...] = ()
+    ssts: tuple[ImmutableFile, ...]
+    logs: tuple[ImmutableFile, ...] = ()
     keys: int = 0
     internal_keys: int = 0
     families: Mapping[str, int] = field(default_factory=dict)
@@ -277,9 +277,9 @@ def _metadata(fields: dict[str, Any]) -> ZipMetadata:
         raise CodecError(f"zip metadata cannot be: {error!r}"[:300], offset=0) from error
 
 
-def _files(found: list[dict[str, Any]], stored: str) -> tuple[SstFile, ...]:
+def _files(found: list[dict[str, Any]], stored: str) -> tuple[ImmutableFile, ...]:
     files = tuple(
-        SstFile(_large(one["localFileName"]), _large(one[stored]), _size(one["sizeBytes"]))
+        ImmutableFile(_large(one["localFileName"]), _large(one[stored]), _size(one["sizeBytes"]))
         for one in found
     )
     if len({file.local for file in files}) != len(files):
@@ -334,7 +334,7 @@ def _render(metadata: ZipMetadata) -> bytes:
     return f"{_VERSION}\n{text}".encode()
 
 
-def _listed(files: tuple[SstFile, ...], stored: str) -> list[dict[str, Any]]:
+def _listed(files: tuple[ImmutableFile, ...], stored: str) -> list[dict[str, Any]]:
     return [
         {"localFileName": file.local, stored: file.stored, "sizeBytes": file.size} for file in files
     ]

@@ -61,7 +61,7 @@ from statemaint.fold.compiled.kernels.records import (
     Runs,
 )
 from statemaint.fold.compiled.output import Output
-from statemaint.fold.compiled.sweep import Sweep, Work, new_work
+from statemaint.fold.compiled.scanner import Scanner, Work, new_work
 from statemaint.fold.compiled.table import Table
 from statemaint.fold.compiled.window import PayloadWindow
 from statemaint.fold.source import Folding, Pieces, Source
@@ -123,11 +123,11 @@ def _compiled(source: Source) -> Source:
 
 def _read(step: int, source: Source, path: str, *, snapshot: bool) -> _Words:
     window, work, sums = PayloadWindow(), new_work(), _sums()
-    with closing(Sweep(source, path, snapshot, window, work, step)) as sweep:
-        sweep.start(step)
+    with closing(Scanner(source, path, snapshot, window, work, step)) as scanner:
+        scanner.start(step)
         while True:
             kernels.pick_all(window.buffer, window.end, work, sums, _words(source.key))
-            if not sweep.goes_on():
+            if not scanner.goes_on():
                 row: _Words = sums[0]
                 return row
 
@@ -183,12 +183,12 @@ class _Fold:
         if self._floor is not None and delta.version <= self._floor:
             self._below_floor()
         self._work[FIRST] = self._work[NEXT]
-        with closing(self._sweep(delta.entry.path, snapshot=False)) as sweep:
-            sweep.start(self._engine.held)
-            held = sweep.whole
-            self._decide(sweep, delta)
-            self._expansion = max(1.0, sweep.taken / max(1, delta.entry.size))
-            yield from self._pick(sweep) if held else self._pick_again(sweep)
+        with closing(self._scanner(delta.entry.path, snapshot=False)) as scanner:
+            scanner.start(self._engine.held)
+            held = scanner.whole
+            self._decide(scanner, delta)
+            self._expansion = max(1.0, scanner.taken / max(1, delta.entry.size))
+            yield from self._pick(scanner) if held else self._pick_again(scanner)
         self._passed += delta.entry.size
 
     def _below_floor(self) -> None:
@@ -197,10 +197,10 @@ class _Fold:
             self._work[LOWER] = 1
             self._work[BOUNDARY] = self._work[NEXT]
 
-    def _sweep(self, path: str, *, snapshot: bool) -> Sweep:
-        return Sweep(self._source, path, snapshot, self._window, self._work, self._engine.window)
+    def _scanner(self, path: str, *, snapshot: bool) -> Scanner:
+        return Scanner(self._source, path, snapshot, self._window, self._work, self._engine.window)
 
-    def _decide(self, sweep: Sweep, delta: Delta) -> None:
+    def _decide(self, scanner: Scanner, delta: Delta) -> None:
         window, work = self._window, self._work
         while True:
             self._fit_fates()
@@ -213,14 +213,16 @@ class _Fold:
                 self._table.secret,
             )
             if work[STATUS] == FULL:
-                self._table.grow(int(work[KEYS]), self._share(sweep, delta), first=not self._passed)
+                self._table.grow(
+                    int(work[KEYS]), self._share(scanner, delta), first=not self._passed
+                )
                 self._fit_table()
-            elif not sweep.goes_on():
+            elif not scanner.goes_on():
                 return
 
-    def _share(self, sweep: Sweep, delta: Delta) -> float:
+    def _share(self, scanner: Scanner, delta: Delta) -> float:
         """Estimates which part of all deltas has been read."""
-        read = min(delta.entry.size, sweep.taken / self._expansion)
+        read = min(delta.entry.size, scanner.taken / self._expansion)
         return (self._passed + read) / self._bytes
 
     def _fit_table(self) -> None:
@@ -239,26 +241,26 @@ class _Fold:
             fates[:taken] = self._fates[:taken]
             self._fates = fates
 
-    def _pick_again(self, sweep: Sweep) -> Iterator[tuple[int, bytes]]:
+    def _pick_again(self, scanner: Scanner) -> Iterator[tuple[int, bytes]]:
         """Reads a delta a second time, which may have been replaced since it was decided."""
-        decided = sweep.crc32c, sweep.taken
-        sweep.close()
+        decided = scanner.crc32c, scanner.taken
+        scanner.close()
         try:
-            sweep.start(self._engine.window)
-            yield from self._pick(sweep)
+            scanner.start(self._engine.window)
+            yield from self._pick(scanner)
         except CodecError as error:
-            raise Superseded(sweep.path, "was replaced while it was read") from error
-        if decided != (sweep.crc32c, sweep.taken):
-            raise Superseded(sweep.path, "was replaced while it was read")
+            raise Superseded(scanner.path, "was replaced while it was read") from error
+        if decided != (scanner.crc32c, scanner.taken):
+            raise Superseded(scanner.path, "was replaced while it was read")
 
-    def _pick(self, sweep: Sweep) -> Iterator[tuple[int, bytes]]:
+    def _pick(self, scanner: Scanner) -> Iterator[tuple[int, bytes]]:
         window, work = self._window, self._work
         following = int(work[NEXT])
         work[AT] = 0
         work[CHECKED] = 0  # they have been, and those of removals are overwritten by now
         work[NEXT] = 0
         yield from self._stream(
-            sweep,
+            scanner,
             lambda: kernels.pick_decided(
                 window.buffer, window.end, work, self._fates, *self._picked()
             ),
@@ -273,10 +275,10 @@ class _Fold:
         if self._floor is not None:
             self._below_floor()
         window, work, table = self._window, self._work, self._table
-        with closing(self._sweep(path, snapshot=True)) as sweep:
-            sweep.start(self._engine.window)
+        with closing(self._scanner(path, snapshot=True)) as scanner:
+            scanner.start(self._engine.window)
             yield from self._stream(
-                sweep,
+                scanner,
                 lambda: kernels.pick_undecided(
                     window.buffer, window.end, work, table.entries, table.secret, *self._picked()
                 ),
@@ -297,7 +299,7 @@ class _Fold:
         return self._runs, self._counts, self._sums, self._key
 
     def _stream(
-        self, sweep: Sweep, pick: Callable[[], None], upto: Callable[[], int]
+        self, scanner: Scanner, pick: Callable[[], None], upto: Callable[[], int]
     ) -> Iterator[tuple[int, bytes]]:
         """Picks records window by window, and yields what the outputs have ready."""
         self._settled = 0
@@ -305,9 +307,9 @@ class _Fold:
         while True:
             pick()
             yield from self._settle(upto())
-            if not sweep.goes_on(keep=self._settled):
+            if not scanner.goes_on(keep=self._settled):
                 return
-            self._forget(sweep.moved)
+            self._forget(scanner.moved)
 
     def _settle(self, upto: int) -> Iterator[tuple[int, bytes]]:
         """Hands what is kept of the window, up to a position, to the outputs."""

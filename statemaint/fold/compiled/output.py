@@ -3,9 +3,9 @@
 import numpy as np
 
 from statemaint.codec.compression.base import Buffer, Compression
+from statemaint.fold.compiled.compressor import compressor_for
 from statemaint.fold.compiled.kernels import records as kernels
 from statemaint.fold.compiled.kernels.records import Runs
-from statemaint.fold.compiled.press import press
 from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow, Placed
 
 _END = (-1).to_bytes(4, "big", signed=True)
@@ -20,7 +20,7 @@ class Output:
 
     def __init__(self, compression: Compression) -> None:
         self._encoder = compression.encoder()
-        self._press = press(compression, self._encoder)
+        self._compressor = compressor_for(compression, self._encoder)
         self._block = compression.block_size
         self._buffer: Bytes = np.empty(self._block + _PIECE + SLACK, np.uint8)
         self._at = 0
@@ -71,7 +71,7 @@ class Output:
 
     def _cut(self, upto: int) -> None:
         """Compresses everything below a position and moves the rest to the front."""
-        self._ready.append(self._press.blocks(self._buffer, upto))
+        self._ready.append(self._compressor.blocks(self._buffer, upto))
         left = self._at - upto
         self._buffer[:left] = self._buffer[upto : self._at].copy()
         self._at = left

@@ -7,11 +7,11 @@ database, and the clear way goes on with the very next change.
 from contextlib import closing
 
 from statemaint.codec.rocksdb.changelog import Header, read_header
-from statemaint.fold.compiled.feed import Feed, UnsureError, feed
+from statemaint.fold.compiled.input import Input, UnsureError, open_input
 from statemaint.fold.compiled.kernels.changes import END, MORE
+from statemaint.fold.rocksdb.changelog_batch import ChangelogBatch
 from statemaint.fold.rocksdb.changes import Pending, apply, named
 from statemaint.fold.rocksdb.database import Database
-from statemaint.fold.rocksdb.segment import Segment
 from statemaint.fold.rocksdb.sums import KnownRows
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
@@ -30,7 +30,7 @@ class Fast:
 
     def __init__(self, source: Source, pending: Pending, database: Database, *, held: int) -> None:
         self._source, self._pending, self._database = source, pending, database
-        self._segment = Segment()
+        self._batch = ChangelogBatch()
         self._held = held
         self._handed = 0
         self._read, self._size = 0, 1
@@ -47,11 +47,11 @@ class Fast:
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
         # Memory that is never touched costs nothing, and to move what is in it costs a lot.
-        self._segment.window.reserve(min(self._held + _STEP, _EXPANSION * self._size), 0)
+        self._batch.window.reserve(min(self._held + _STEP, _EXPANSION * self._size), 0)
         for number, delta in enumerate(deltas):
-            before = self._handed + self._segment.count
+            before = self._handed + self._batch.count
             if not self._take(delta):
-                taken = self._handed + self._segment.count - before
+                taken = self._handed + self._batch.count - before
                 self._hand_over()
                 apply(self._source, deltas[number:], self._pending, taken)
                 self.known = None
@@ -61,24 +61,24 @@ class Fast:
 
     def _take(self, delta: Delta) -> bool:
         """Takes a changelog's changes; tells whether there was none that it does not know."""
-        with closing(feed(self._source, delta.entry.path)) as payload:
+        with closing(open_input(self._source, delta.entry.path)) as payload:
             try:
                 return self._begin(payload, delta) and self._enter(payload, delta)
             except UnsureError:
                 return False
 
-    def _begin(self, payload: Feed, delta: Delta) -> bool:
-        window, begin = self._segment.window, self._segment.window.end
-        self._segment.more(payload, _HEADER)
+    def _begin(self, payload: Input, delta: Delta) -> bool:
+        window, begin = self._batch.window, self._batch.window.end
+        self._batch.more(payload, _HEADER)
         content = window.buffer[begin : min(window.end, begin + _HEADER)].tobytes()
         with named(delta.entry.path):
             header = read_header([content])
             self._pending.begin(header)
-        self._segment.begin(_size(header, content), tagged=header.column_families)
+        self._batch.begin(_size(header, content), tagged=header.column_families)
         return True
 
-    def _enter(self, payload: Feed, delta: Delta) -> bool:
-        segment, step, more = self._segment, _STEP, True
+    def _enter(self, payload: Input, delta: Delta) -> bool:
+        segment, step, more = self._batch, _STEP, True
         share = (self._read + delta.entry.size) / self._size
         while (status := segment.enter(share, first=not self._read)) == MORE:
             if not more:
@@ -93,7 +93,7 @@ class Fast:
 
     def _hand_over(self) -> None:
         """Hands what is newest to the database."""
-        segment, database = self._segment, self._database
+        segment, database = self._batch, self._database
         if self._handed and not segment.count:
             return
         picked = segment.newest(removals=not database.empty)

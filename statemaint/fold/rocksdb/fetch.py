@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from statemaint.codec.rocksdb import log_records, snapshot_zip
-from statemaint.codec.rocksdb.snapshot_zip import METADATA, SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import METADATA, ImmutableFile, ZipMetadata
 from statemaint.errors import CodecError, MissingSstError, NotFoundError, StorageError, Superseded
 from statemaint.fold.rocksdb.options import delimiter_of
 from statemaint.fold.source import Source
@@ -101,7 +101,7 @@ def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:
     return f"{zip_path.rpartition('/')[0]}/{folder}/{name}"
 
 
-def _fetch(source: Source, owner: str, sst: SstFile, target: Path) -> None:
+def _fetch(source: Source, owner: str, sst: ImmutableFile, target: Path) -> None:
     path = stored_at(owner, sst.stored)
     try:
         _must_have(sst, source.storage.stat(path).size, owner, path)
@@ -113,7 +113,7 @@ def _fetch(source: Source, owner: str, sst: SstFile, target: Path) -> None:
     _must_have(sst, size, owner, path)
 
 
-def _must_have(sst: SstFile, size: int, owner: str, path: str) -> None:
+def _must_have(sst: ImmutableFile, size: int, owner: str, path: str) -> None:
     if size != sst.size:
         text = f"it has {size} bytes, {owner} says {sst.size}"
         raise CodecError(text, offset=min(size, sst.size), path=path)

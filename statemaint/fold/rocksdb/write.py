@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
 from statemaint.errors import StorageError, UnsupportedError
 from statemaint.fold.rocksdb.changes import Pending, apply, named
 from statemaint.fold.rocksdb.database import Database, opened
@@ -55,7 +55,7 @@ class Built:
     metadata: ZipMetadata
     members: Mapping[str, bytes]
     new: tuple[Fresh, ...]
-    reused: tuple[SstFile, ...]
+    reused: tuple[ImmutableFile, ...]
     digest: StateDigest
 
 
@@ -192,7 +192,7 @@ def _built(version: int, place: Path, fold: Folded, found: Found, *, reuse: bool
             reused.append(old[file.name])
         else:
             new.append(Fresh(file, f"{file.stem}-{uuid4()}{_SST}", size))
-    named = (*reused, *(SstFile(one.local.name, one.stored, one.size) for one in new))
+    named = (*reused, *(ImmutableFile(one.local.name, one.stored, one.size) for one in new))
     metadata = replace(
         fold.families,
         ssts=tuple(sorted(named, key=lambda sst: sst.local)),

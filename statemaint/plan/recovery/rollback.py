@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile
 from statemaint.model.findings import Finding
 from statemaint.model.ids import version_of
-from statemaint.plan.recovery.mend import Remove, RemoveReason
+from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason
 
 _LOG_ENTRY = re.compile(r"\.?(0|[1-9][0-9]{0,17})(?:\.crc)?")
 _FIRST = 10**18  # before any batch
@@ -79,8 +79,8 @@ def _batch(entry: Entry) -> int:
 def _above(store: Store, version: int) -> Iterator[Remove]:
     shared = _only_of_those_above(store, version)
     for file in store.files:
-        if isinstance(file, Delta | Snapshot | SharedFile | SideFile):
-            path = file.owner if isinstance(file, SideFile) else file.entry.path
+        if isinstance(file, Delta | Snapshot | SstFile | ChecksumFile):
+            path = file.owner if isinstance(file, ChecksumFile) else file.entry.path
             if file.version > version or path in shared:
                 yield Remove(file.entry, RemoveReason.ROLLED_BACK, store.id, file.version)
 

@@ -68,7 +68,7 @@ class HadoopFiles:
         self._make_path = jvm.java(_FS + "Path")
         with opening(jvm, uri):
             conf = jvm.configuration()
-            _without_side_files(conf)
+            _without_checksum_files(conf)
             given = self._make_path(uri)
             self._files = jvm.java(_FS + "FileSystem").newInstance(given.toUri(), conf)
             root = self._files.makeQualified(given).toString()
@@ -295,7 +295,7 @@ class HadoopFiles:
         )
 
 
-def _without_side_files(conf: Any) -> None:
+def _without_checksum_files(conf: Any) -> None:
     # Hadoop's usual view of a local disk hides the `.NAME.crc` files that it makes.
     conf.set("fs.file.impl", _FS + "RawLocalFileSystem")
     conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")

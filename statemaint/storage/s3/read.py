@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import StorageError, Superseded
 from statemaint.storage.base import must_be_small
-from statemaint.storage.s3.ahead import in_order
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import S3Error
+from statemaint.storage.s3.prefetch import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]

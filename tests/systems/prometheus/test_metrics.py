@@ -90,8 +90,8 @@ def test_a_halted_store_is_told_and_keeps_the_last_success(
     assert broken["last_success_timestamp_seconds", ""] == NOW
     assert broken["last_run_timestamp_seconds", ""] == NOW + 60
     storage.write("state/0/0/20.delta", [content])
-    mended = pushed(gateway, maintain(storage, TIGHT))
-    assert (mended["halted", "default"], mended["findings", "BROKEN_CHAIN"]) == (0, 0)
+    repaired = pushed(gateway, maintain(storage, TIGHT))
+    assert (repaired["halted", "default"], repaired["findings", "BROKEN_CHAIN"]) == (0, 0)
 
 
 def test_a_chain_that_does_not_load_has_no_length(storage: MemoryStorage, gateway: Server) -> None:

@@ -75,7 +75,7 @@ class Repartitioned:
         looked = doctor(self.storage, deep=True)
         assert looked.restarts
         assert looked.loadable == tuple(self.job.batches)
-        assert plan_repair(self.storage).steps == ()
+        assert plan_repair(self.storage).actions == ()
 
     def partitions(self) -> set[str]:
         """Returns the partitions that have files of state."""

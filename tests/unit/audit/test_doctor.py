@@ -10,7 +10,7 @@ from statemaint.audit import Diagnosis, doctor, verify
 from statemaint.audit.diagnosis import Reading
 from statemaint.cli.doctor import doctor_json, lines
 from statemaint.codec.integrity.checksum_file import hadoop
-from statemaint.codec.rocksdb.snapshot_zip import SstFile, parse_metadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, parse_metadata
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.planning import scan_checkpoint
@@ -135,7 +135,7 @@ def noise(size: int) -> bytes:
     return hashlib.shake_128(b"noise").digest(size)
 
 
-def tables(storage: MemoryStorage, path: str) -> tuple[SstFile, ...]:
+def tables(storage: MemoryStorage, path: str) -> tuple[ImmutableFile, ...]:
     return parse_metadata(storage.read(path)).ssts
 
 

@@ -81,7 +81,9 @@ def test_a_query_with_a_watermark_has_lost_its_state() -> None:
     found = doctor(storage)
     assert [(one.code, one.damage) for one in found.findings] == [("NO_STATE", True)]
     assert not found.restarts
-    assert found.next[-1] == ("this cannot be mended from what is left: it takes state from a copy")
+    assert found.next[-1] == (
+        "this cannot be repaired from the files that are left: it takes state from a copy"
+    )
 
 
 def test_where_only_metadata_is_left_a_query_begins_with_its_first_batch() -> None:

@@ -79,7 +79,7 @@ def test_a_directory_that_is_named_as_a_snapshot_ends_that(storage: MemoryStorag
 
 def test_what_repair_mends_is_said_first(storage: MemoryStorage) -> None:
     assert doctor(storage).next == (
-        "see what `statemaint repair` can mend from the log",
+        "see what `statemaint repair` can repair from the log",
         "put the damaged files back from a copy",
     )
 

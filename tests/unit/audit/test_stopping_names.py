@@ -76,7 +76,7 @@ def test_a_stray_snapshot_stops_the_restart(storage: MemoryStorage) -> None:
     assert found.next == (
         "move the files and directories that are named out of the stores' directories",
     )
-    assert plan_repair(storage).steps == ()
+    assert plan_repair(storage).actions == ()
     assert "state/0/1/foo.snapshot" not in [one.path for one in found.findings if not one.damage]
 
 
@@ -99,7 +99,7 @@ def test_a_directory_in_the_place_of_a_file(
     found = doctor(storage)
     assert found.restarts is restarts
     assert found.goes_back_to is None
-    assert not any("cannot be mended" in one for one in found.next), "moving it aside is enough"
+    assert not any("cannot be repaired" in one for one in found.next), "moving it aside is enough"
 
 
 def test_the_name_of_one_that_spark_parses_says_the_worse(storage: MemoryStorage) -> None:

@@ -328,11 +328,11 @@ def test_a_snapshot_that_the_query_cannot_read_halts_its_store_and_is_not_health
     diagnosis = doctor(storage)
     assert not diagnosis.restarts
     assert diagnosis.loadable == (6, 7, 8)
-    assert diagnosis.next[0] == "see what `statemaint repair` can mend from the log"
+    assert diagnosis.next[0] == "see what `statemaint repair` can repair from the log"
     assert "give the snapshots that the query cannot read" in diagnosis.next[1]
-    (cure,) = plan_repair(storage).cures
-    assert (cure.finding.code, cure.removes[-1].path) == (finding.code, SNAPSHOT)
-    assert cure.rebuild is not None
+    (step,) = plan_repair(storage).repairs
+    assert (step.finding.code, step.removes[-1].path) == (finding.code, SNAPSHOT)
+    assert step.rebuild is not None
 
 
 def test_what_only_seems_unreadable_is_not_found() -> None:

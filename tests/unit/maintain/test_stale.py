@@ -298,7 +298,7 @@ def test_a_rollback_below_all_doubt_ends_in_the_truth(attested: RewoundQuery) ->
 
 def test_neither_repair_nor_maintenance_touches_what_is_in_doubt(attested: RewoundQuery) -> None:
     before = attested.storage.files
-    assert plan_repair(attested.storage).steps == ()
+    assert plan_repair(attested.storage).actions == ()
     report = maintain(attested.storage, TIGHT, request=Request(force_snapshot=True))
     assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
     now = attested.storage.files
@@ -319,8 +319,8 @@ def test_checksums_that_fit_what_the_snapshot_says_stay(attested: RewoundQuery) 
     found = verify(attested.storage, deep=True)
     assert codes(found.findings) == {"SNAPSHOT_MISMATCH", "STALE_CHECKSUM"}
     plan = plan_repair(attested.storage)
-    assert plan.steps == ()
-    assert len(plan.unmended) == 3
+    assert plan.actions == ()
+    assert len(plan.unrepaired) == 3
     before = attested.storage.files
     repair(attested.storage, trash_for=MONTH)
     assert attested.storage.files == before
@@ -446,7 +446,7 @@ def test_a_log_that_was_edited_at_its_lowest_end_is_compared_with_all_above(
         report = maintain(edge.storage, TIGHT)
         assert codes(report.findings) >= {"SNAPSHOT_MISMATCH"}
         assert edge.names == before
-    assert plan_repair(edge.storage).steps == ()
+    assert plan_repair(edge.storage).actions == ()
     found = doctor(edge.storage)
     assert found.goes_back_to is None
     assert "the log below was changed after state/0/0/10.snapshot was proved" in found.next[0]
@@ -499,7 +499,7 @@ def test_the_doubt_outlives_the_next_proof_of_the_lowest_snapshot() -> None:
         assert (one.path, one.batches) == (f"{HOME}/10.delta", tuple(range(10, 20)))
     query.storage.write(f"{HOME}/20.snapshot", [encode([(b"other", b"1")])])
     assert codes(maintain(query.storage, rare).findings) == {"LOG_REPLACED", "SNAPSHOT_MISMATCH"}
-    assert plan_repair(query.storage).steps == ()
+    assert plan_repair(query.storage).actions == ()
     query.storage.delete(f"{HOME}/20.snapshot")
     swapped(query, 10, 11)
     assert verify(query.storage, deep=True).findings == ()
@@ -563,9 +563,9 @@ def test_the_proof_of_a_file_that_was_overwritten_still_says_what_the_log_was(
         query.run(len(query.truth) - 1, len(query.truth) - 1)
         before |= {f"{len(query.truth) - 1}.delta"}
         found = plan_repair(query.storage)
-        assert found.steps == ()
+        assert found.actions == ()
         assert "20.delta was replaced after another file of this name was proved" in str(
-            found.unmended
+            found.unrepaired
         )
     assert query.names == before
 
@@ -597,16 +597,16 @@ def test_a_snapshot_in_the_doubted_part_of_a_log_stays(agreeing: RewoundQuery) -
     assert maintain(agreeing.storage, TIGHT).exit_code == 0
     agreeing.storage.write(f"{HOME}/21.snapshot", [encode(agreeing.truth[21].items())])
     plan = plan_repair(agreeing.storage)
-    assert plan.steps == ()
-    assert f"{HOME}/20.delta was replaced; put what was there before back" in str(plan.unmended)
+    assert plan.actions == ()
+    assert f"{HOME}/20.delta was replaced; put what was there before back" in str(plan.unrepaired)
 
 
 def test_a_snapshot_below_one_that_shows_the_log_in_doubt_stays(attested: RewoundQuery) -> None:
     """An executor uploads its snapshot of version 20 late, and nobody has compared it."""
     attested.storage.write(f"{HOME}/20.snapshot", [encode(attested.truth[20].items())])
     plan = plan_repair(attested.storage)
-    assert plan.steps == ()
-    assert f"the log below it is in doubt, as {HOME}/24.snapshot shows" in str(plan.unmended)
+    assert plan.actions == ()
+    assert f"the log below it is in doubt, as {HOME}/24.snapshot shows" in str(plan.unrepaired)
 
 
 def test_a_snapshot_above_one_that_is_disputed_is_not_blamed_for_it() -> None:
@@ -620,7 +620,7 @@ def test_a_snapshot_above_one_that_is_disputed_is_not_blamed_for_it() -> None:
     query.storage.write(f"{HOME}/7.snapshot", [encode(query.truth[7].items())])
     found = verify(query.storage, deep=True).findings
     assert {one.path for one in found if one.damage} == {f"{HOME}/6.snapshot"}
-    assert plan_repair(query.storage).steps == ()
+    assert plan_repair(query.storage).actions == ()
     assert query.wrong == []
 
 
@@ -644,9 +644,9 @@ def test_a_log_that_is_not_in_the_order_of_its_times_disproves_no_snapshot() -> 
     swapped(query, 10, 11)
     assert codes(verify(query.storage, deep=True).findings) == {"SNAPSHOT_MISMATCH"}
     plan = plan_repair(query.storage)
-    assert plan.steps == ()
+    assert plan.actions == ()
     assert "10.delta was written after state/0/0/11.delta, which no query does" in str(
-        plan.unmended
+        plan.unrepaired
     )
 
 
@@ -660,7 +660,7 @@ def test_two_snapshots_of_executors_that_agree_are_not_disproved_by_an_edited_lo
     query.purge(6)
     found = verify(query.storage, deep=True).findings
     assert {one.path for one in found} == {f"{HOME}/6.snapshot"}
-    assert plan_repair(query.storage).steps == ()
+    assert plan_repair(query.storage).actions == ()
 
 
 def test_a_right_snapshot_is_not_blamed_for_a_wrong_one_below() -> None:
@@ -715,9 +715,9 @@ def test_an_unproved_snapshot_is_not_disproved_by_a_change_that_came_later(versi
     assert codes(report.findings) == {"SNAPSHOT_MISMATCH"}
     assert query.wrong == list(range(version, 10))
     plan = plan_repair(query.storage)
-    assert plan.steps == ()
+    assert plan.actions == ()
     assert f"{edited} was written after it, and not by a query that was rewound" in str(
-        plan.unmended
+        plan.unrepaired
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.model.chain import Chain, Gap, Versions, lone_side_files
+from statemaint.model.chain import Chain, Gap, Versions, lone_checksum_files
 from tests.support.checkpoints import files, names
 
 
@@ -83,7 +83,7 @@ def test_loadable_says_what_chain_says(
 
 
 def test_finds_side_files_whose_file_is_gone() -> None:
-    assert names(side.entry.path for side in lone_side_files(files("1d 1c 2c 3k 3d"))) == [
+    assert names(side.entry.path for side in lone_checksum_files(files("1d 1c 2c 3k 3d"))) == [
         ".2.delta.crc",
         ".3.snapshot.crc",
     ]

@@ -4,8 +4,8 @@ import pytest
 
 from statemaint.listing import Entry
 from statemaint.model.files import (
+    ChecksumFile,
     Delta,
-    SideFile,
     Snapshot,
     TempFile,
     UnknownFile,
@@ -35,7 +35,7 @@ def test_tells_deltas_and_snapshots() -> None:
 
 @pytest.mark.parametrize("name", [".7.delta.crc", "7.delta.crc", ".7.delta.crc.crc"])
 def test_a_side_file_belongs_to_its_file(name: str) -> None:
-    assert classify(entry(name)) == SideFile(7, "state/0/3/7.delta", entry(name))
+    assert classify(entry(name)) == ChecksumFile(7, "state/0/3/7.delta", entry(name))
 
 
 @pytest.mark.parametrize(

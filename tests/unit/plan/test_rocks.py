@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.files import Delta, SharedFile, Snapshot
+from statemaint.model.files import Delta, Snapshot, SstFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, Outdated
 from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Delete, Plan, Request, WriteSnapshot, plan
-from statemaint.plan.shared import overtakes
+from statemaint.plan.sst_files import overtakes
 from statemaint.report.to_json import plan_json
 from tests.support.checkpoints import NOW, names, versions
 from tests.support.rocks import rocks_checkpoint, rocks_store
@@ -523,8 +523,8 @@ def test_while_executors_may_build_on_them_no_zip_and_no_table_goes(
         return
     gone = {one.entry for one in found.actions if isinstance(one, Delete)}
     files = [one for one in store.files if one.entry in gone]
-    assert all(isinstance(one, Delta) for one in files if not isinstance(one, SharedFile))
-    assert not [one for one in files if isinstance(one, SharedFile)]
+    assert all(isinstance(one, Delta) for one in files if not isinstance(one, SstFile))
+    assert not [one for one in files if isinstance(one, SstFile)]
 
 
 def test_with_unique_ids_executors_are_to_snapshot_now_and_then() -> None:

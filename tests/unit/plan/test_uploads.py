@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statemaint.model.checkpoint import Store
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.plan import observed
-from statemaint.plan.shared import executors_upload
+from statemaint.plan.sst_files import executors_upload
 from statemaint.plan.uploads import MOST_INFERRED
 from statemaint.scan import parse_attestations, render_attestations
 from tests.support.checkpoints import STORE, store, versions

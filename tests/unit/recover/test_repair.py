@@ -1,4 +1,4 @@
-"""What can be mended, on what proof; and what is left alone."""
+"""What can be repaired, on what proof; and what is left alone."""
 
 import re
 from collections.abc import Callable
@@ -18,10 +18,18 @@ from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.checkpoint import Operator
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.policy import Policy
-from statemaint.plan import Cure, Mend, Remove, RemoveReason, Request, has_families, rebuilt
+from statemaint.plan import (
+    RecoveryPlan,
+    Remove,
+    RemoveReason,
+    RepairStep,
+    Request,
+    has_families,
+    rebuilt,
+)
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import plan_repair, repair
-from statemaint.report.mend_json import mend_fingerprint, mend_json
+from statemaint.report.recovery_json import recovery_fingerprint, recovery_json
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.matrix.test_damage import HDFS, IDS, ROCKS, cut, empty, flip, maintained, table, versions
@@ -56,12 +64,12 @@ def spoil(storage: MemoryStorage, path: str, change: Spoil = cut) -> bytes:
     return bad
 
 
-def removed(plan: Mend) -> list[tuple[str, str]]:
-    return [(one.path, one.reason.value) for one in plan.steps if isinstance(one, Remove)]
+def removed(plan: RecoveryPlan) -> list[tuple[str, str]]:
+    return [(one.path, one.reason.value) for one in plan.actions if isinstance(one, Remove)]
 
 
-def written(plan: Mend) -> list[str]:
-    return [one.path for one in plan.steps if not isinstance(one, Remove)]
+def written(plan: RecoveryPlan) -> list[str]:
+    return [one.path for one in plan.actions if not isinstance(one, Remove)]
 
 
 # -- bad snapshots
@@ -92,14 +100,14 @@ def test_a_plan_says_what_and_proves_it_and_writes_nothing(storage: MemoryStorag
     plan = plan_repair(storage)
     assert storage.files == before
     assert (removed(plan), written(plan)) == ([(path, "bad_snapshot")], [path])
-    (cure,) = plan.cures
-    assert cure.proof
+    (step,) = plan.repairs
+    assert step.proof
     (_, right), *_ = digest_stores(MemoryStorage({**before}), version=19)[1]
-    assert cure.proof.rows == len(state_at(20)) == right.rows + 1
-    assert (cure.proof.files, cure.proof.start) == (20, 0)
-    assert (plan.findings, plan.unmended) == ((), ())
+    assert step.proof.rows == len(state_at(20)) == right.rows + 1
+    assert (step.proof.files, step.proof.start) == (20, 0)
+    assert (plan.findings, plan.unrepaired) == ((), ())
     assert plan.versions_checked == 2 * 9
-    shown = mend_json(plan)
+    shown = recovery_json(plan)
     assert shown["actions"] == [
         {"action": "remove", "operator": 0, "partition": 0, "store": "default", "version": 20,
          "path": path, "bytes": len(before[path]), "reason": "bad_snapshot"},
@@ -108,7 +116,7 @@ def test_a_plan_says_what_and_proves_it_and_writes_nothing(storage: MemoryStorag
     ]  # fmt: skip
     assert shown["proofs"] == [
         {"operator": 0, "partition": 0, "store": "default", "version": 20,
-         "digest": cure.proof.digest, "rows": cure.proof.rows, "files": 20, "start": 0}
+         "digest": step.proof.digest, "rows": step.proof.rows, "files": 20, "start": 0}
     ]  # fmt: skip
 
 
@@ -132,7 +140,7 @@ def test_one_whose_log_is_gone_stays(storage: MemoryStorage) -> None:
     before = dict(storage.files)
     done = repair(storage, trash_for=MONTH)
     assert storage.files == before
-    assert done.plan.unmended == (f"{path} stays: without it, BROKEN_CHAIN at state/0/0/1.delta",)
+    assert done.plan.unrepaired == (f"{path} stays: without it, BROKEN_CHAIN at state/0/0/1.delta",)
     assert {one.code for one in done.plan.findings} == {"CORRUPT_FILE"}
 
 
@@ -141,7 +149,7 @@ def test_one_below_what_loads_stays_as_well_when_its_log_is_gone(storage: Memory
     snapshot(storage, 10)
     storage.delete("state/0/0/3.delta")
     spoil(storage, path)
-    (reason,) = plan_repair(storage).unmended
+    (reason,) = plan_repair(storage).unrepaired
     assert (
         reason == f"{path} stays: the log does not give version 5: state/0/0: files are missing; "
         "put them back from a copy"
@@ -149,7 +157,7 @@ def test_one_below_what_loads_stays_as_well_when_its_log_is_gone(storage: Memory
 
 
 def test_one_above_another_that_is_bad_waits_for_that(storage: MemoryStorage) -> None:
-    """Both are mended where the log goes down to the empty state, the lower one first."""
+    """Both are repaired where the log goes down to the empty state, the lower one first."""
     lower, upper = snapshot(storage, 10), snapshot(storage, 20)
     for path in (lower, upper):
         spoil(storage, path)
@@ -163,8 +171,8 @@ def test_one_above_another_that_is_bad_waits_for_that(storage: MemoryStorage) ->
     for path in (lower, upper):
         spoil(storage, path)
     plan = plan_repair(storage)
-    assert plan.steps == ()
-    assert [one.partition(" ")[0] for one in plan.unmended] == [lower, upper]
+    assert plan.actions == ()
+    assert [one.partition(" ")[0] for one in plan.unrepaired] == [lower, upper]
 
 
 def test_one_that_claims_another_state_than_the_log_is_made_anew(storage: MemoryStorage) -> None:
@@ -184,7 +192,7 @@ def test_one_that_was_proved_once_stays_for_it_is_the_log_that_has_changed(
     before = dict(storage.files)
     done = repair(storage, trash_for=MONTH)
     assert storage.files == before
-    (reason,) = done.plan.unmended
+    (reason,) = done.plan.unrepaired
     assert reason.startswith("state/0/0/25.snapshot stays: it was equal to the log when it was")
 
 
@@ -195,8 +203,8 @@ def test_one_that_differs_from_a_snapshot_that_nobody_proved_stays(storage: Memo
     for version in range(1, 13):
         storage.delete(f"state/0/0/{version}.delta")
     plan = plan_repair(storage)
-    assert plan.steps == ()
-    (reason,) = plan.unmended
+    assert plan.actions == ()
+    (reason,) = plan.unrepaired
     assert reason == (
         f"{path} stays: what it differs from begins with state/0/0/12.snapshot, which nobody has "
         "proved; one of the two is wrong"
@@ -224,9 +232,9 @@ def test_a_log_whose_rows_lie_in_the_wrong_partition_is_not_believed() -> None:
     storage = MemoryStorage(files)
     assert {"SNAPSHOT_MISMATCH"} == {one.code for one in verify(storage, deep=True).findings}
     plan = plan_repair(storage)
-    assert plan.steps == ()
-    assert len(plan.unmended) == 2
-    assert all("stays: without it, WRONG_PARTITION at state/0/" in one for one in plan.unmended)
+    assert plan.actions == ()
+    assert len(plan.unrepaired) == 2
+    assert all("stays: without it, WRONG_PARTITION at state/0/" in one for one in plan.unrepaired)
 
 
 @pytest.mark.parametrize("kind", [ROCKS, IDS])
@@ -264,13 +272,13 @@ def test_a_zip_of_an_attempt_that_does_not_count_takes_the_place_of_no_bad_one()
     )
     (bad,) = [one for one in store.files if one.entry.name == "2_b.zip"]
     gone = (Remove(bad.entry, RemoveReason.BAD_SNAPSHOT, store.id, 2),)
-    cure = Cure(Finding(FindingCode.CORRUPT_FILE, "", store.id, 2), gone, 2)
+    step = RepairStep(Finding(FindingCode.CORRUPT_FILE, "", store.id, 2), gone, 2)
     without = replace(store, files=tuple(one for one in store.files if one != bad))
-    found = rebuilt(cure, store, without, range(4, 6))
+    found = rebuilt(step, store, without, range(4, 6))
     assert found is not None
     assert (found.path, len(found.chain.deltas)) == (bad.entry.path, 2)
     lacking = tuple(one for one in without.files if one.entry.name != "1_a.changelog")
-    assert rebuilt(cure, store, replace(without, files=lacking), range(4, 6)) is None
+    assert rebuilt(step, store, replace(without, files=lacking), range(4, 6)) is None
 
 
 def without_its_base() -> MemoryStorage:
@@ -295,23 +303,23 @@ def test_a_lineage_that_lacks_its_zip_gets_one_from_the_log() -> None:
     assert [(one.code, one.version) for one in lost] == [
         (FindingCode.LINEAGE_BROKEN, 7), (FindingCode.LINEAGE_BROKEN, 8),
     ]  # fmt: skip
-    assert "see what `statemaint repair` can mend from the log" in doctor(storage).next
+    assert "see what `statemaint repair` can repair from the log" in doctor(storage).next
     before = digest_stores(storage)
     done = repair(storage, trash_for=MONTH)
     assert [one.action.version for one in done.written] == [7]
     assert (done.removed, done.plan.findings) == ((), verify(storage).findings)
     assert verify(storage, deep=True).healthy
     assert digest_stores(storage) == before
-    assert mend_json(done.plan)["proofs"][0]["version"] == 7
-    assert plan_repair(storage).steps == ()
+    assert recovery_json(done.plan)["proofs"][0]["version"] == 7
+    assert plan_repair(storage).actions == ()
 
 
 def test_no_zip_is_written_from_a_log_that_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     repairing = import_module("statemaint.recover.repair")  # the package has a function of it
     monkeypatch.setattr(repairing, "was_replaced", lambda _: True)
     plan = plan_repair(without_its_base())
-    assert plan.steps == ()
-    assert "the log is in doubt" in str(plan.unmended)
+    assert plan.actions == ()
+    assert "the log is in doubt" in str(plan.unrepaired)
     assert FindingCode.LINEAGE_BROKEN in {one.code for one in plan.findings}
 
 
@@ -320,7 +328,7 @@ def test_where_the_log_does_not_give_it_either_it_stays_broken() -> None:
     damaged = next(path for path in storage.files if "/2_" in path)
     storage.write(damaged, [b"no changelog"], overwrite=True)
     plan = plan_repair(storage)
-    assert plan.steps == ()
+    assert plan.actions == ()
     assert FindingCode.LINEAGE_BROKEN in {one.code for one in plan.findings}
 
 
@@ -330,8 +338,8 @@ def test_a_bad_table_stays_while_a_zip_that_stays_refers_to_it() -> None:
     path = f"state/0/0/SSTs/{parse_metadata(files[zips[0]]).ssts[0].stored}"
     spoil(storage, path, lambda content: content[:20] + b"????" + content[24:])
     plan = plan_repair(storage)
-    assert plan.steps == ()
-    assert f"{path} stays: a zip that stays refers to it" in "\n".join(plan.unmended)
+    assert plan.actions == ()
+    assert f"{path} stays: a zip that stays refers to it" in "\n".join(plan.unrepaired)
 
 
 def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
@@ -342,7 +350,7 @@ def test_the_only_zip_of_a_store_with_column_families_stays() -> None:
     spoil(storage, zips[0])
     assert (
         plan_repair(storage)
-        .unmended[0]
+        .unrepaired[0]
         .endswith("no zip is left that says which column families there are")
     )
 
@@ -377,7 +385,7 @@ def test_a_checksum_of_another_file_goes_where_the_file_is_sound(storage: Memory
     snapshot(storage, 22)
     done = repair(storage, trash_for=MONTH)
     assert [(one.path, one.reason) for one in done.removed] == [(path, RemoveReason.STALE_CHECKSUM)]
-    (proof,) = [cure.proof for cure in done.plan.cures]
+    (proof,) = [step.proof for step in done.plan.repairs]
     assert proof
     assert proof.rows == len(state_at(20))
     assert verify(storage, deep=True).findings == ()
@@ -387,8 +395,8 @@ def test_it_stays_where_the_file_is_not(storage: MemoryStorage) -> None:
     path = with_stale_checksum(storage, "20.delta")
     spoil(storage, "state/0/0/20.delta")
     plan = plan_repair(storage)
-    assert plan.steps == ()
-    assert plan.unmended == (f"{path} stays: state/0/0/20.delta is damaged itself",)
+    assert plan.actions == ()
+    assert plan.unrepaired == (f"{path} stays: state/0/0/20.delta is damaged itself",)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy"])
@@ -396,7 +404,7 @@ def test_a_codec_that_checks_nothing_needs_a_witness(codec: str) -> None:
     storage = MemoryStorage()
     write_checkpoint(storage, codec=codec)
     path = with_stale_checksum(storage, "20.delta")
-    (reason,) = plan_repair(storage).unmended
+    (reason,) = plan_repair(storage).unrepaired
     assert reason == (
         f"{path} stays: nothing tells whether it or state/0/0/20.delta is wrong; put both back "
         "from a copy"
@@ -439,8 +447,10 @@ def test_one_of_other_bytes_may_be_right_although_the_file_is_whole(storage: Mem
     assert verify(storage, deep=True).findings == ()
     storage.write("state/0/0/20.delta", [storage.files["state/0/1/20.delta"]], overwrite=True)
     plan = plan_repair(storage)
-    assert plan.steps == ()
-    assert plan.unmended[0].startswith("state/0/0/.20.delta.crc stays: nothing tells whether it or")
+    assert plan.actions == ()
+    assert plan.unrepaired[0].startswith(
+        "state/0/0/.20.delta.crc stays: nothing tells whether it or"
+    )
 
 
 def test_sparks_own_checksum_goes_with_what_hadoop_keeps_beside_it(storage: MemoryStorage) -> None:
@@ -483,7 +493,7 @@ def test_of_two_cures_of_a_checksum_the_gentler_one_is_taken(storage: MemoryStor
     side = with_stale_checksum(storage, "20.snapshot")
     plan = plan_repair(storage)
     assert (removed(plan), written(plan)) == ([(side, "stale_checksum")], [])
-    assert plan.unmended == ()
+    assert plan.unrepaired == ()
     assert path in storage.files
 
 
@@ -511,7 +521,7 @@ def test_snapshots_above_a_rewound_log_go(storage: MemoryStorage) -> None:
         ("state/0/0/.28.snapshot.crc", "above_target"),
         (paths[1], "above_target"),
     ]
-    proofs = [cure.proof for cure in done.plan.cures]
+    proofs = [step.proof for step in done.plan.repairs]
     (_, right), *_ = before[1]
     assert [one.digest for one in proofs if one] == [right.digest] * 2
     assert digest_stores(storage) == before
@@ -525,9 +535,9 @@ def test_a_schema_that_cannot_be_read_goes_and_a_restart_writes_it_anew(kind: st
     bad = spoil(storage, path)
     done = repair(storage, trash_for=MONTH)
     assert removed(done.plan) == [(path, "unreadable_schema")]
-    (cure,) = done.plan.cures
-    assert cure.proof
-    assert cure.proof.digest == before[1][0][1].digest
+    (step,) = done.plan.repairs
+    assert step.proof
+    assert step.proof.digest == before[1][0][1].digest
     assert [one.code for one in done.plan.findings] == ["MISSING_SCHEMA"]
     assert storage.files[f"_statemaint/trash/{done.run}/{path}"] == bad
     assert digest_stores(storage) == before
@@ -539,14 +549,14 @@ def test_a_schema_that_cannot_be_read_goes_and_a_restart_writes_it_anew(kind: st
 def test_a_healthy_checkpoint_is_left_alone(storage: MemoryStorage) -> None:
     before = dict(storage.files)
     done = repair(storage, trash_for=MONTH)
-    assert (done.run, done.plan.steps, done.plan.findings) == ("", (), ())
+    assert (done.run, done.plan.actions, done.plan.findings) == ("", (), ())
     assert storage.files == before
 
 
 def test_a_lost_change_is_for_people(storage: MemoryStorage) -> None:
     spoil(storage, "state/0/0/20.delta")
     plan = plan_repair(storage)
-    assert (plan.steps, plan.unmended) == ((), ())
+    assert (plan.actions, plan.unrepaired) == ((), ())
     assert [one.code for one in plan.findings] == ["CORRUPT_FILE"]
 
 
@@ -559,7 +569,7 @@ def test_another_run_is_waited_for(storage: MemoryStorage) -> None:
 def test_what_was_looked_at_is_what_is_done(storage: MemoryStorage) -> None:
     path = snapshot(storage, 20)
     spoil(storage, path)
-    looked = mend_fingerprint(plan_repair(storage))
+    looked = recovery_fingerprint(plan_repair(storage))
     spoil(storage, snapshot(storage, 10))
     with pytest.raises(Superseded):
         repair(storage, trash_for=MONTH, expected=looked)
@@ -617,4 +627,4 @@ def test_a_bad_snapshot_that_is_all_of_a_store_stays() -> None:
     storage.write(path, [b"anything"])
     plan = plan_repair(storage)
     assert plan.removes == ()
-    assert f"{path} stays: without it nothing is left of its store" in plan.unmended
+    assert f"{path} stays: without it nothing is left of its store" in plan.unrepaired

@@ -15,7 +15,7 @@ from statemaint.maintain import list_runs, maintain, undo
 from statemaint.model.policy import Policy
 from statemaint.plan import RemoveReason, Request, rolled_back
 from statemaint.recover import plan_rollback, rollback
-from statemaint.report.mend_json import mend_fingerprint
+from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import MemoryStorage, Without
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import (
@@ -191,7 +191,7 @@ def test_a_batch_whose_log_does_not_fit_a_checksum_is_refused(storage: MemorySto
     assert doctor(storage).restarts
     with pytest.raises(DamagedError, match=r"batch 23 cannot be gone back to: .*\.22\.delta\.crc"):
         plan_rollback(storage, 23)
-    assert plan_rollback(storage, 20).steps
+    assert plan_rollback(storage, 20).actions
 
 
 def test_a_batch_of_which_a_store_would_have_nothing_left_is_refused(
@@ -258,7 +258,7 @@ def test_another_run_is_waited_for(storage: MemoryStorage) -> None:
 
 
 def test_a_plan_that_was_looked_at_is_the_one_that_is_done(storage: MemoryStorage) -> None:
-    looked = mend_fingerprint(plan_rollback(storage, 22))
+    looked = recovery_fingerprint(plan_rollback(storage, 22))
     storage.write("commits/25", [COMMIT])
     storage.write("offsets/25", [offsets_bytes()])
     before = of_the_query(storage)

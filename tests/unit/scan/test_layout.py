@@ -7,7 +7,7 @@ import pytest
 from statemaint.listing import Entry
 from statemaint.maintain import maintain
 from statemaint.model.checkpoint import Provider
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, TempFile, UnknownFile
+from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, TempFile, UnknownFile
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import DeleteReason
@@ -31,11 +31,11 @@ STATE: dict[str, tuple[Provider, type]] = {
     f"{STORE}/1_{UUID}.changelog": (ROCKS, Delta),
     f"{STORE}/2.zip": (ROCKS, Snapshot),
     f"{STORE}/2_{UUID}.zip": (ROCKS, Snapshot),
-    f"{STORE}/SSTs/000008-{UUID}.sst": (ROCKS, SharedFile),
-    f"{STORE}/logs/000009-{UUID}.log": (ROCKS, SharedFile),
-    f"{STORE}/1.delta.crc": (HDFS, SideFile),
-    f"{STORE}/.1.delta.crc": (HDFS, SideFile),
-    f"{STORE}/.1.delta.crc.crc": (HDFS, SideFile),
+    f"{STORE}/SSTs/000008-{UUID}.sst": (ROCKS, SstFile),
+    f"{STORE}/logs/000009-{UUID}.log": (ROCKS, SstFile),
+    f"{STORE}/1.delta.crc": (HDFS, ChecksumFile),
+    f"{STORE}/.1.delta.crc": (HDFS, ChecksumFile),
+    f"{STORE}/.1.delta.crc.crc": (HDFS, ChecksumFile),
     f"{STORE}/.1.delta.{UUID}.tmp": (HDFS, TempFile),
     f"{STORE}/.1.delta.{UUID}.TID12.tmp": (HDFS, TempFile),
     f"{STORE}/.1.delta.crc.{UUID}.TID12.tmp": (HDFS, TempFile),
@@ -64,10 +64,10 @@ def owners() -> list[tuple[str, Provider, type]]:
     """Returns each name of a state file with everything that may lie beside it."""
     found = [(path, provider, kind) for path, (provider, kind) in STATE.items()]
     for path, (provider, kind) in STATE.items():
-        if kind not in (SideFile, TempFile):
+        if kind not in (ChecksumFile, TempFile):
             folder, _, name = path.rpartition("/")
             sides = (f"{name}.crc", f".{name}.crc", f".{name}.crc.crc")
-            found += [(f"{folder}/{side}", provider, SideFile) for side in sides]
+            found += [(f"{folder}/{side}", provider, ChecksumFile) for side in sides]
             written = (f".{one}.{UUID}{task}.tmp" for one in (name, f"{name}.crc")
                        for task in ("", ".TID7"))  # fmt: skip
             for temp in written:

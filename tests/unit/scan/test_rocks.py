@@ -6,19 +6,19 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.codec.rocksdb.snapshot_zip import SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider
 from statemaint.model.files import (
     ROCKS_NAMES,
+    ChecksumFile,
     Delta,
-    SharedFile,
-    SideFile,
     Snapshot,
+    SstFile,
     TempFile,
     UnknownFile,
-    side_file,
+    checksum_file_of,
     snapshot_version,
 )
 from statemaint.model.findings import FindingCode
@@ -51,11 +51,11 @@ def entry(name: str) -> Entry:
         ("12.zip", Snapshot(12, entry("12.zip"))),
         (f"7_{UUID}.zip", Snapshot(7, entry(f"7_{UUID}.zip"), UUID)),
         (f"7_{UUID}.changelog", Delta(7, entry(f"7_{UUID}.changelog"), UUID)),
-        (SST, SharedFile(entry(SST))),
-        (f"000009-{UUID}.log", SharedFile(entry(f"000009-{UUID}.log"))),
-        (".7.zip.crc", SideFile(7, "state/0/3/7.zip", entry(".7.zip.crc"))),
-        ("7.zip.crc", SideFile(7, "state/0/3/7.zip", entry("7.zip.crc"))),
-        (f".{SST}.crc", SideFile(0, f"state/0/3/{SST}", entry(f".{SST}.crc"))),
+        (SST, SstFile(entry(SST))),
+        (f"000009-{UUID}.log", SstFile(entry(f"000009-{UUID}.log"))),
+        (".7.zip.crc", ChecksumFile(7, "state/0/3/7.zip", entry(".7.zip.crc"))),
+        ("7.zip.crc", ChecksumFile(7, "state/0/3/7.zip", entry("7.zip.crc"))),
+        (f".{SST}.crc", ChecksumFile(0, f"state/0/3/{SST}", entry(f".{SST}.crc"))),
         (f".7.zip.{UUID}.tmp", TempFile(7, entry(f".7.zip.{UUID}.tmp"))),
         (f".{SST}.{UUID}.tmp", TempFile(0, entry(f".{SST}.{UUID}.tmp"))),
         *((name, UnknownFile(entry(name))) for name in (
@@ -72,10 +72,10 @@ def test_versions_and_checksum_files_are_known_without_the_provider() -> None:
     assert snapshot_version(f"state/0/0/7_{UUID}.zip") == snapshot_version("7.snapshot") == 7
     assert snapshot_version("7.changelog") is snapshot_version(SST) is None
     for owner in ("7.zip", "7.delta", SST):
-        found = side_file(entry(f".{owner}.crc"))
+        found = checksum_file_of(entry(f".{owner}.crc"))
         assert found is not None
         assert found.owner == f"state/0/3/{owner}"
-    assert side_file(entry("7.zip")) is None
+    assert checksum_file_of(entry("7.zip")) is None
 
 
 def test_tables_are_part_of_their_store_and_of_no_other() -> None:
@@ -85,7 +85,7 @@ def test_tables_are_part_of_their_store_and_of_no_other() -> None:
         storage.write(f"state/0/0/{path}", [b"x"])
     (store,) = scan(storage).stores
     assert store.id == STORE
-    shared = [one.entry.path for one in store.files if isinstance(one, SharedFile)]
+    shared = [one.entry.path for one in store.files if isinstance(one, SstFile)]
     assert shared == [f"state/0/0/SSTs/{SST}"]
     unknown = [one.entry.path for one in store.files if isinstance(one, UnknownFile)]
     assert unknown == [
@@ -113,7 +113,7 @@ def test_a_named_store_has_tables_of_its_own() -> None:
 
 
 def put_zip(storage: MemoryStorage, name: str, *tables: tuple[str, int]) -> None:
-    ssts = tuple(SstFile(f"{number:06}.sst", *one) for number, one in enumerate(tables))
+    ssts = tuple(ImmutableFile(f"{number:06}.sst", *one) for number, one in enumerate(tables))
     content = snapshot_zip.render({"CURRENT": b"x"}, ZipMetadata(ssts, keys=0))
     storage.write(f"state/0/0/{name}", [content])
 
@@ -271,7 +271,7 @@ def test_a_changelog_under_the_name_of_another_one_does_not_load(
     assert {one.path for one in found.findings if one.damage} == {path(6), path(7)}
     assert {one.code for one in found.findings} == {FindingCode.LINEAGE_BROKEN}
     plan = plan_repair(with_ids)
-    assert plan.steps == ()
+    assert plan.actions == ()
     assert {one.path for one in plan.findings if one.damage} == {path(6), path(7)}
     with_ids.write(path(6), [first], overwrite=True)
     with_ids.write(path(7), [second], overwrite=True)

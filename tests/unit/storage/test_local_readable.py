@@ -329,9 +329,9 @@ def test_repair_makes_anew_what_the_query_cannot_read(root: Path) -> None:
     os.chown(root / SNAPSHOT, 0, 0)
     (root / SNAPSHOT).chmod(0o600)
     with umask(0o077):
-        mended = repair(LocalStorage(root), trash_for=DAY)
-    assert [one.path for one in mended.removed] == [SNAPSHOT]
-    assert [one.entry.path for one in mended.written] == [SNAPSHOT]
+        repaired = repair(LocalStorage(root), trash_for=DAY)
+    assert [one.path for one in repaired.removed] == [SNAPSHOT]
+    assert [one.entry.path for one in repaired.written] == [SNAPSHOT]
     assert who(root / SNAPSHOT) == (SPARK, TEAM, 0o644)
     assert verify(LocalStorage(root), deep=True).healthy
 

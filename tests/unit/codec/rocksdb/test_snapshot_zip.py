@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.codec.rocksdb import snapshot_zip
-from statemaint.codec.rocksdb.snapshot_zip import Shape, SstFile, ZipMetadata
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, Shape, ZipMetadata
 from statemaint.errors import CodecError
 from tests.support.rocks_files import ZIP, ZIP_METADATA
 
@@ -22,15 +22,15 @@ PLAIN = (
     b'v1\n{"sstFiles":[{"localFileName":"000008.sst","dfsSstFileName":'
     b'"000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst","sizeBytes":1272}],"numKeys":3}'
 )
-SST = SstFile("000008.sst", "000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst", 1272)
-LOG = SstFile("000009.log", "000009-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.log", 7)
+SST = ImmutableFile("000008.sst", "000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst", 1272)
+LOG = ImmutableFile("000009.log", "000009-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.log", 7)
 
 NUMBERED = st.integers(0, 10**20 - 1).map(str)
 
 
-def large(kind: str) -> st.SearchStrategy[tuple[SstFile, ...]]:
+def large(kind: str) -> st.SearchStrategy[tuple[ImmutableFile, ...]]:
     names = st.text("08aZ_-", max_size=9).map(lambda name: f"0{name}.{kind}")
-    file = st.builds(SstFile, names, names, st.integers(0, 2**63 - 1))
+    file = st.builds(ImmutableFile, names, names, st.integers(0, 2**63 - 1))
     return st.lists(file, max_size=4, unique_by=lambda file: file.local).map(tuple)
 
 
@@ -81,8 +81,8 @@ def sst(**changes: Any) -> list[dict[str, Any]]:
 def test_reads_what_spark_4_wrote() -> None:
     assert snapshot_zip.parse_metadata(ZIP) == ZipMetadata(
         ssts=(
-            SstFile("000008.sst", "000008-dccdc576-1a03-46e0-9105-121ebf1a1cbb.sst", 1342),
-            SstFile("000009.sst", "000009-21476335-547e-47a8-babd-1e8793ab682f.sst", 1453),
+            ImmutableFile("000008.sst", "000008-dccdc576-1a03-46e0-9105-121ebf1a1cbb.sst", 1342),
+            ImmutableFile("000009.sst", "000009-21476335-547e-47a8-babd-1e8793ab682f.sst", 1453),
         ),
         keys=7,
         families={"default": 1, "fam": 2},

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.lz4 import HEADER_SIZE, Lz4Block
 from statemaint.codec.compression.snappy import Snappy
+from statemaint.fold.compiled.compressor import compressor_for
 from statemaint.fold.compiled.kernels.lz4 import MOST, xxh32
-from statemaint.fold.compiled.press import press
 from statemaint.fold.compiled.window import SLACK
 from tests.fuzz.stretches import clear, fed, guarded, packed
 
@@ -153,7 +153,9 @@ def test_what_only_the_library_accepts_is_left_to_it() -> None:
 def test_any_other_compression_is_written_block_by_block() -> None:
     codec, payload = Snappy(block_size=100), np.arange(250, dtype=np.uint8)
     encoder = codec.encoder()
-    stored = encoder.begin() + bytes(press(codec, encoder).blocks(payload, 250)) + encoder.end()
+    stored = (
+        encoder.begin() + bytes(compressor_for(codec, encoder).blocks(payload, 250)) + encoder.end()
+    )
     parts = [bytes(one.payload) for one in codec.blocks(io.BytesIO(stored))]
     assert [len(part) for part in parts] == [100, 100, 50]
     assert b"".join(parts) == payload.tobytes()
@@ -161,5 +163,5 @@ def test_any_other_compression_is_written_block_by_block() -> None:
 
 def test_blocks_too_large_for_the_table_are_left_to_the_library() -> None:
     codec, payload = Lz4Block(2 * MOST), np.zeros(3 * MOST, np.uint8)
-    stored = bytes(press(codec, codec.encoder()).blocks(payload, 3 * MOST))
+    stored = bytes(compressor_for(codec, codec.encoder()).blocks(payload, 3 * MOST))
     assert [len(part) for part, _ in clear(stored) or ()] == [2 * MOST, MOST]

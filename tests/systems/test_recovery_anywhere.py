@@ -19,7 +19,7 @@ def of_the_query(storage: Storage) -> dict[str, bytes]:
 
 
 def comes_through(storage: Storage) -> None:
-    """Breaks a checkpoint, mends it, goes back behind what cannot be, and takes that back."""
+    """Breaks a checkpoint, repairs it, rolls back what cannot be, and takes that back."""
     write_checkpoint(storage)
     storage.write("state/0/0/20.snapshot", [snapshot_bytes(state_at(20))[:50]])
     storage.delete("state/0/1/23.delta")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.fold.compiled.feed import Feed
+from statemaint.fold.compiled.input import Input
 from statemaint.fold.compiled.kernels import changes as kernels
 from statemaint.fold.compiled.kernels.changes import (
     AT,
@@ -41,7 +41,7 @@ _FEW = 100
 _MOST_WORDS = 16
 
 
-class Segment:
+class ChangelogBatch:
     """Changes that wait for their place in a database.
 
     Attributes:
@@ -65,7 +65,7 @@ class Segment:
         """Returns how many bytes of the window no change was made of yet."""
         return self.window.end - int(self._work[AT])
 
-    def more(self, payload: Feed, step: int) -> bool:
+    def more(self, payload: Input, step: int) -> bool:
         """Appends payload, about so many bytes; tells whether the file may have more."""
         if self.window.end + step > self.window.room:
             self.window.reserve(step, 2 * self.window.end)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from statemaint.errors import CodecError
-from statemaint.fold.compiled.feed import Feed, UnsureError, feed
+from statemaint.fold.compiled.input import Input, UnsureError, open_input
 from statemaint.fold.compiled.kernels.records import (
     AT,
     CHECKED,
@@ -32,7 +32,7 @@ def new_work() -> Work:
 
 
 @dataclass(slots=True)
-class Sweep:
+class Scanner:
     """One pass over a file: `start`, then a kernel on the window as long as it `goes_on`.
 
     Attributes:
@@ -58,12 +58,12 @@ class Sweep:
     crc32c: int = 0
     _summed: bool = False
     _behind: int = 0
-    _feed: Feed | None = None
+    _input: Input | None = None
 
     def start(self, wish: int) -> None:
         """Fills the window from the start of the file, as far as is wished for."""
         self.window.clear()
-        self._feed = feed(self.source, self.path)
+        self._input = open_input(self.source, self.path)
         self.whole, self.crc32c = False, 0
         self._fill(wish)
         self._behind = 0
@@ -81,7 +81,7 @@ class Sweep:
 
     def _more(self, wish: int) -> bool:
         try:
-            return self._feed is not None and self._feed.fill(self.window, wish)
+            return self._input is not None and self._input.fill(self.window, wish)
         except UnsureError:
             self._raise_damage()
 
@@ -132,5 +132,5 @@ class Sweep:
 
     def close(self) -> None:
         """Closes the file."""
-        if self._feed:
-            self._feed.close()
+        if self._input:
+            self._input.close()

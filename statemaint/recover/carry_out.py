@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from statemaint.errors import Superseded
-from statemaint.execute import Holder, leased, mend, newest
+from statemaint.execute import Holder, leased, newest, recover
 from statemaint.listing import Entry
-from statemaint.maintain.history import note_mend
+from statemaint.maintain.history import note_recovery
 from statemaint.maintain.run import alone_since, new_run_id
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.plan import Mend, Remove
+from statemaint.plan import RecoveryPlan, Remove
 from statemaint.report import SnapshotWritten
-from statemaint.report.mend_json import mend_fingerprint
+from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A mend, and what it was proved on.
+    """A plan of recovery, and what it was proved on.
 
     Attributes:
         plan: what to do.
@@ -25,13 +25,13 @@ class Proved:
         logs: the entries of both logs as they were.
     """
 
-    plan: Mend
+    plan: RecoveryPlan
     checkpoint: Checkpoint
     logs: frozenset[Entry]
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RecoveryReport:
     """What was done.
 
     Attributes:
@@ -42,7 +42,7 @@ class Mended:
     """
 
     run: str
-    plan: Mend
+    plan: RecoveryPlan
     removed: tuple[Remove, ...] = ()
     written: tuple[SnapshotWritten, ...] = ()
 
@@ -54,7 +54,7 @@ def log_entries(storage: Storage) -> frozenset[Entry]:
 
 def carry_out(
     storage: Storage, prove: Callable[[], Proved], *, trash_for: float, expected: str | None
-) -> Mended:
+) -> RecoveryReport:
     """Plans, and does what was planned; nothing is written where there is nothing to do.
 
     Args:
@@ -70,8 +70,8 @@ def carry_out(
     """
     before, found = newest(storage), prove()
     _must_be(found, expected)
-    if not found.plan.steps:
-        return Mended("", found.plan)
+    if not found.plan.actions:
+        return RecoveryReport("", found.plan)
     run, started = new_run_id(storage.now()), storage.now()
     with leased(storage, Holder(run)) as lease:
         if not alone_since(before, lease):
@@ -82,16 +82,18 @@ def carry_out(
             if changed := sorted(one.path for one in log_entries(storage) ^ found.logs):
                 raise Superseded(changed[0], "changed since this was planned; stop the query")
 
-        steps = mend(found.plan, storage, found.checkpoint, run=run, fence=lease,
+        steps = recover(found.plan, storage, found.checkpoint, run=run, fence=lease,
                      trash_for=trash_for, before=unchanged)  # fmt: skip
         result = _gathered(run, found.plan, steps)
-        note_mend(
+        note_recovery(
             storage, run, lease, started=started, removed=result.removed, written=result.written
         )
         return result
 
 
-def _gathered(run: str, plan: Mend, steps: Iterable[Remove | SnapshotWritten]) -> Mended:
+def _gathered(
+    run: str, plan: RecoveryPlan, steps: Iterable[Remove | SnapshotWritten]
+) -> RecoveryReport:
     removed: list[Remove] = []
     written: list[SnapshotWritten] = []
     try:
@@ -105,9 +107,9 @@ def _gathered(run: str, plan: Mend, steps: Iterable[Remove | SnapshotWritten]) -
             raise
         back = f"{len(removed)} files are in the trash already, `statemaint undo` of run {run}"
         raise Superseded(error.path, f"{error.detail}; {back} brings them back") from error
-    return Mended(run, plan, tuple(removed), tuple(written))
+    return RecoveryReport(run, plan, tuple(removed), tuple(written))
 
 
 def _must_be(found: Proved, expected: str | None) -> None:
-    if expected is not None and mend_fingerprint(found.plan) != expected:
+    if expected is not None and recovery_fingerprint(found.plan) != expected:
         raise Superseded(found.plan.root, "the files that the plan is about have changed")

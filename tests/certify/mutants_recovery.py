@@ -69,7 +69,7 @@ def _no_rebuild(*_: Any) -> None:
     return None
 
 
-MEND_MUTANTS = (
+RECOVERY_MUTANTS = (
     Mutant("undo in any world", "S17", "undoes a rollback although the query has gone on",
            ((restoring, "must_fit", _nothing),)),
     Mutant("undo overwrites", "S17", "puts a file back over another one",
@@ -83,7 +83,7 @@ MEND_MUTANTS = (
             (going_back, "_must_restart", _nothing))),
     Mutant("rollback takes one more", "S1", "takes the state of the batch itself",
            ((going_back, "rolled_back", _one_too_many), (going_back, "_must_restart", _nothing))),
-    Mutant("mends for good", "S17", "deletes what should go to the trash",
+    Mutant("repairs for good", "S17", "deletes what should go to the trash",
            ((Trash, "put", _for_good),)),
     Mutant("repair asks nothing", "S1", "removes whatever a finding names",
            ((repairing._Search, "_against", _accepts),)),

@@ -6,31 +6,31 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from statemaint.plan import Cure, Mend, Remove, WriteSnapshot
+from statemaint.plan import RecoveryPlan, Remove, RepairStep, WriteSnapshot
 from statemaint.report.outcome import SnapshotWritten
 from statemaint.report.to_json import action_json, attestation_json, findings_json, id_json
 
 Json = dict[str, Any]
 
 
-def mend_json(plan: Mend) -> Json:
+def recovery_json(plan: RecoveryPlan) -> Json:
     """Returns what `repair --json` and `rollback --json` print before anything is done."""
     return {
         "verb": plan.verb.value,
         "checkpoint": plan.root,
         "query_id": plan.query_id,
         "batch": plan.batch,
-        "actions": [_step_json(one) for one in plan.steps],
-        "proofs": [_proof_json(one) for one in plan.cures if one.proof],
+        "actions": [_step_json(one) for one in plan.actions],
+        "proofs": [_proof_json(one) for one in plan.repairs if one.proof],
         "versions_checked": plan.versions_checked,
-        "unmended": list(plan.unmended),
+        "unrepaired": list(plan.unrepaired),
         "findings": findings_json(plan.findings),
-        "fingerprint": mend_fingerprint(plan),
+        "fingerprint": recovery_fingerprint(plan),
     }
 
 
-def mended_json(
-    run: str, plan: Mend, removed: Sequence[Remove], written: Sequence[SnapshotWritten]
+def recovered_json(
+    run: str, plan: RecoveryPlan, removed: Sequence[Remove], written: Sequence[SnapshotWritten]
 ) -> Json:
     """Returns what `repair --apply --json`, `rollback --apply --json` and `apply --json` print."""
     return {
@@ -46,16 +46,16 @@ def mended_json(
             }
             for one in written
         ],
-        "unmended": list(plan.unmended),
+        "unrepaired": list(plan.unrepaired),
         "findings": findings_json(plan.findings),
     }
 
 
-def mend_fingerprint(plan: Mend) -> str:
-    """Returns what tells one mend from another: its steps, with size and time of every file."""
+def recovery_fingerprint(plan: RecoveryPlan) -> str:
+    """Returns the fingerprint of a plan: its actions, with size and time of every file."""
     decided = [plan.verb.value, plan.query_id, plan.batch]
-    steps = [_fingerprint(one) for one in plan.steps]
-    proofs = [asdict(one.proof) for one in plan.cures if one.proof]
+    steps = [_fingerprint(one) for one in plan.actions]
+    proofs = [asdict(one.proof) for one in plan.repairs if one.proof]
     return sha256(json.dumps([decided, steps, proofs]).encode()).hexdigest()
 
 
@@ -74,6 +74,6 @@ def _step_json(step: Remove | WriteSnapshot) -> Json:
     return {"action": "remove", **store, **version, **about}
 
 
-def _proof_json(cure: Cure) -> Json:
-    where = id_json(cure.store) if cure.store else {}
-    return {**where, "version": cure.version, **(asdict(cure.proof) if cure.proof else {})}
+def _proof_json(step: RepairStep) -> Json:
+    where = id_json(step.store) if step.store else {}
+    return {**where, "version": step.version, **(asdict(step.proof) if step.proof else {})}

@@ -1,4 +1,4 @@
-"""A broken checkpoint is mended or rolled back, and the real query goes on to the same output.
+"""A broken checkpoint is repaired or rolled back, and the real query goes on to the same output.
 
 Each query has run thirteen batches, was maintained (snapshots at the floor and at version 13), and
 has run three more. Copies of it are broken, one kind of damage each.
@@ -41,8 +41,8 @@ MANY = (
     *FEW, "dedup", "session-window", "join2", "pandas-state", "rocks-aggregation", "rocks-join2",
     "rocks-join3", "rocks-join4", "rocks-timed", "rocks-timed-ids",
 )  # fmt: skip
-# `make test-mends` takes all of them, which the suite has no time for.
-ALL = os.environ.get("STATEMAINT_MENDS") == "all"
+# `make test-recovery` takes all of them, which the suite has no time for.
+ALL = os.environ.get("STATEMAINT_RECOVERY") == "all"
 NAMES = MANY if ALL else FEW
 if ALL:
     # Some kinds need what we do not. Their workers begin with the session, so here is the time.
@@ -104,7 +104,7 @@ class Query:
 def whole(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Query:
-    return query(spark, KIND[request.param], tmp_path_factory.mktemp("mended"))
+    return query(spark, KIND[request.param], tmp_path_factory.mktemp("repaired"))
 
 
 def query(spark: SparkSession, kind: Kind, place: Path) -> Query:
@@ -199,7 +199,7 @@ def flip(at: int) -> Callable[[bytes], bytes]:
     return lambda content: content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
 
 
-# -- what a repair mends
+# -- repairs
 
 
 SPOILT = {"cut": cut, "empty": empty, "data": flip(60), "length": flip(10), "checksum": flip(18)}

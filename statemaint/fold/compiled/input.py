@@ -33,7 +33,7 @@ class UnsureError(Exception):
     """A compiled reader met bytes that it leaves to the clear one."""
 
 
-class Feed(Protocol):
+class Input(Protocol):
     """The payload of one file, from its start to its end."""
 
     def fill(self, window: PayloadWindow, wish: int) -> bool:
@@ -50,7 +50,7 @@ class Feed(Protocol):
         ...
 
 
-def feed(source: Source, path: str) -> Feed:
+def open_input(source: Source, path: str) -> Input:
     """Returns the fastest way to read a file."""
     made = _Stretches if isinstance(source.compression, Lz4Block) else _Blocks
     return made(source, path)

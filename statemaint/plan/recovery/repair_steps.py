@@ -4,40 +4,47 @@ from collections.abc import Iterable, Iterator
 
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Operator, Store
-from statemaint.model.files import Delta, SharedFile, SideFile, Snapshot, StateFile, spark_checksums
+from statemaint.model.files import (
+    ChecksumFile,
+    Delta,
+    Snapshot,
+    SstFile,
+    StateFile,
+    spark_checksums,
+)
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
-from statemaint.plan.recovery.mend import Cure, Remove, RemoveReason
+from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, RepairStep
 
 
-def cures(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[Cure, ...]:
+def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[RepairStep, ...]:
     """Returns what might end each finding of damage; nothing is proved yet.
 
     In an order in which each may rely on those before it: lower snapshots first, checksums last. A
     snapshot is disposable, and so is a checksum (S1). A change is not: nothing here removes one.
     """
     stores = {store.id: store for store in checkpoint.stores}
-    found: dict[frozenset[str], Cure] = {}
+    found: dict[frozenset[str], RepairStep] = {}
     for finding in findings:
         if finding.damage and finding.store in stores and finding.path:
-            for cure in _cures_of(stores[finding.store], finding):
-                found.setdefault(cure.paths, cure)
+            for step in _steps_of(stores[finding.store], finding):
+                found.setdefault(step.paths, step)
         for store, entry in checkpoint.schemas.items():
             if finding.code is FindingCode.UNREADABLE_METADATA and finding.path == entry.path:
                 remove = Remove(entry, RemoveReason.UNREADABLE_SCHEMA, store)
-                found[frozenset({entry.path})] = Cure(finding, (remove,), 0)
+                found[frozenset({entry.path})] = RepairStep(finding, (remove,), 0)
     return tuple(sorted(found.values(), key=_order))
 
 
-def _order(cure: Cure) -> tuple[int, StoreId, int]:
-    # A bad snapshot takes its checksum with it, which then needs no cure of its own. What several
+def _order(step: RepairStep) -> tuple[int, StoreId, int]:
+    # A bad snapshot takes its checksum with it, which then needs no step of its own. What several
     # share goes once none of them is left. A snapshot goes for its checksum where the checksum
     # cannot.
-    store = cure.removes[-1].store or StoreId(0, 0)
-    last = of_checksum(cure.finding)
-    alone = cure.reason is RemoveReason.STALE_CHECKSUM
-    return 4 * last + 2 * (last and not alone) + (cure.version == 0), store, cure.version
+    store = step.removes[-1].store or StoreId(0, 0)
+    last = of_checksum(step.finding)
+    alone = step.reason is RemoveReason.STALE_CHECKSUM
+    return 4 * last + 2 * (last and not alone) + (step.version == 0), store, step.version
 
 
 def of_checksum(finding: Finding) -> bool:
@@ -56,13 +63,13 @@ _OF_SNAPSHOTS = frozenset(
 )
 
 
-def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
+def _steps_of(store: Store, finding: Finding) -> Iterator[RepairStep]:
     path, code = finding.path, finding.code
     for file in store.files:
-        if isinstance(file, SideFile) and file.entry.path == path:
-            yield Cure(finding, _checksums(store, file), file.version)
+        if isinstance(file, ChecksumFile) and file.entry.path == path:
+            yield RepairStep(finding, _checksums(store, file), file.version)
             yield from _without_snapshots(store, finding, file.owner)
-        elif isinstance(file, SharedFile) and file.entry.path == path:
+        elif isinstance(file, SstFile) and file.entry.path == path:
             yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
     if code is FindingCode.SNAPSHOT_ABOVE_TARGET:
         above = (one for one in store.files if isinstance(one, Snapshot) and one.entry.path == path)
@@ -71,8 +78,8 @@ def _cures_of(store: Store, finding: Finding) -> Iterator[Cure]:
         yield from _without_snapshots(store, finding, path)
 
 
-def _without_snapshots(store: Store, finding: Finding, path: str | None) -> Iterator[Cure]:
-    """Yields the cures of the snapshots that a file is, or that refer to it."""
+def _without_snapshots(store: Store, finding: Finding, path: str | None) -> Iterator[RepairStep]:
+    """Yields the steps for the snapshot that a file is, or for those that refer to it."""
     for file in store.files:
         if isinstance(file, Snapshot) and _spoils(store, file, path):
             yield _without(store, finding, file, RemoveReason.BAD_SNAPSHOT)
@@ -85,15 +92,15 @@ def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:
 
 
 def _without(
-    store: Store, finding: Finding, file: Snapshot | SharedFile, reason: RemoveReason
-) -> Cure:
+    store: Store, finding: Finding, file: Snapshot | SstFile, reason: RemoveReason
+) -> RepairStep:
     sides = sorted(_sides_of(store, file.entry.path), key=lambda one: -len(one.entry.path))
     gone = (*(one.entry for one in sides), file.entry)
     removes = tuple(Remove(one, reason, store.id, file.version) for one in gone)
-    return Cure(finding, removes, file.version)
+    return RepairStep(finding, removes, file.version)
 
 
-def _checksums(store: Store, side: SideFile) -> tuple[Remove, ...]:
+def _checksums(store: Store, side: ChecksumFile) -> tuple[Remove, ...]:
     """Returns a checksum file, and in front of it what Hadoop keeps beside it."""
     beside = f"{side.entry.path.removesuffix(side.entry.name)}.{side.entry.name}.crc"
     files = [one for one in store.files if one.entry.path == beside]
@@ -101,26 +108,26 @@ def _checksums(store: Store, side: SideFile) -> tuple[Remove, ...]:
     return tuple(Remove(one.entry, reason, store.id, side.version) for one in (*files, side))
 
 
-def _sides_of(store: Store, path: str) -> Iterator[SideFile]:
-    return (one for one in store.files if isinstance(one, SideFile) and one.owner == path)
+def _sides_of(store: Store, path: str) -> Iterator[ChecksumFile]:
+    return (one for one in store.files if isinstance(one, ChecksumFile) and one.owner == path)
 
 
-def rebuilt(cure: Cure, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
+def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
     """Returns what to write in place of a bad snapshot; `None` where the log alone will do.
 
     It is written where a retained version would be loaded from it, folded from as little as
     possible that nobody has compared with the log.
 
     Args:
-        cure: that removes it.
+        step: that removes it.
         listed: the store as it is.
         store: as it is without what goes.
         window: the versions that the commit log asks for.
     """
-    path = cure.removes[-1].path
-    if cure.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(cure.version):
+    path = step.removes[-1].path
+    if step.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(step.version):
         return None  # no snapshot, or one of an attempt that does not count
-    return from_log(store, cure.version) if _reads_from(listed, cure.version, window) else None
+    return from_log(store, step.version) if _reads_from(listed, step.version, window) else None
 
 
 def from_log(store: Store, version: int) -> WriteSnapshot | None:
@@ -139,7 +146,7 @@ def from_log(store: Store, version: int) -> WriteSnapshot | None:
     )
 
 
-def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[Cure]:
+def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[RepairStep]:
     """Yields what ends a broken lineage that lacks a zip alone: the lowest version's is written.
 
     A repair that was killed leaves that, or somebody who has deleted a zip. The lineages of the
@@ -149,7 +156,7 @@ def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterat
     for store in checkpoint.stores:
         versions = {one.version: one for one in lost if one.version and lacks_base(store, one)}
         if versions and (write := from_log(store, min(versions))):
-            yield Cure(versions[write.version], (), write.version, rebuild=write)
+            yield RepairStep(versions[write.version], (), write.version, rebuild=write)
 
 
 def lacks_base(store: Store, finding: Finding) -> bool:
@@ -204,7 +211,7 @@ def self_checking(checkpoint: Checkpoint) -> bool:
     return checkpoint.codec == "lz4" or checkpoint.row_checksums
 
 
-def witness(store: Store, side: SideFile) -> tuple[Snapshot, Chain] | None:
+def witness(store: Store, side: ChecksumFile) -> tuple[Snapshot, Chain] | None:
     """Returns what a file can be compared with: the next snapshot, and a chain through the file.
 
     A snapshot is compared with the log below it, and a change with the next snapshot above. One

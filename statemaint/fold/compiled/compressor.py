@@ -10,7 +10,7 @@ from statemaint.fold.compiled.kernels import lz4 as kernels
 from statemaint.fold.compiled.window import SLACK, Bytes
 
 
-class Press(Protocol):
+class Compressor(Protocol):
     """Makes blocks of one stream."""
 
     def blocks(self, payload: Bytes, upto: int) -> Buffer:
@@ -21,7 +21,7 @@ class Press(Protocol):
         ...
 
 
-def press(compression: Compression, encoder: Encoder) -> Press:
+def compressor_for(compression: Compression, encoder: Encoder) -> Compressor:
     """Returns the fastest way to make a stream's blocks."""
     if isinstance(compression, Lz4Block) and compression.block_size <= kernels.MOST:
         return _Stretches(compression)

@@ -1,6 +1,6 @@
-"""What repair and rollback do: files that go to the trash, and snapshots that are made anew. Pure.
+"""The plan of a repair or a rollback: files for the trash, and snapshots to rebuild. Pure.
 
-Neither deletes anything: what is removed can be brought back by `undo`, byte for byte.
+Neither deletes anything: `undo` brings every removed file back, byte for byte.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from statemaint.plan.actions import WriteSnapshot
 
 
 @unique
-class MendVerb(StrEnum):
-    """What a mend was asked for."""
+class RecoveryVerb(StrEnum):
+    """Which verb made a plan."""
 
     REPAIR = "repair"
     ROLLBACK = "rollback"
@@ -71,8 +71,8 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Cure:
-    """What would end one finding.
+class RepairStep:
+    """One step of a repair: it ends one finding.
 
     Attributes:
         finding: which.
@@ -106,7 +106,7 @@ class Cure:
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class RecoveryPlan:
     """Everything that a repair or a rollback would do; a value (S14).
 
     Attributes:
@@ -115,26 +115,26 @@ class Mend:
         query_id: the query that the checkpoint belongs to.
         batch: the committed batch that the query goes on behind.
         removes: the files that a rollback moves away, in the order in which they go.
-        cures: what a repair does, in its order.
+        repairs: the steps of a repair, in their order.
         findings: what is still wrong afterwards.
-        unmended: why each damage that stays is not mended.
+        unrepaired: why each damage that stays is not repaired.
         versions_checked: how many versions were rebuilt without those files, as the proof.
     """
 
-    verb: MendVerb
+    verb: RecoveryVerb
     root: str
     query_id: str
     batch: int | None
     removes: tuple[Remove, ...] = ()
-    cures: tuple[Cure, ...] = ()
+    repairs: tuple[RepairStep, ...] = ()
     findings: tuple[Finding, ...] = ()
-    unmended: tuple[str, ...] = ()
+    unrepaired: tuple[str, ...] = ()
     versions_checked: int = 0
 
     @property
-    def steps(self) -> tuple[Remove | WriteSnapshot, ...]:
-        """Returns all steps in their order."""
+    def actions(self) -> tuple[Remove | WriteSnapshot, ...]:
+        """Returns every removal and every write in their order."""
         found: list[Remove | WriteSnapshot] = list(self.removes)
-        for cure in self.cures:
-            found += [*cure.removes, *([cure.rebuild] if cure.rebuild else [])]
+        for step in self.repairs:
+            found += [*step.removes, *([step.rebuild] if step.rebuild else [])]
         return tuple(found)

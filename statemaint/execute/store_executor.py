@@ -39,7 +39,7 @@ _ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
 
 
 @dataclass(slots=True)
-class StoreRun:
+class StoreExecutor:
     """One store while its plan is carried out, and what is proved of it so far.
 
     Attributes:

@@ -1,23 +1,23 @@
-"""Carrying a mend out: bad files to the trash, and what takes their place."""
+"""Carrying out a repair or a rollback: bad files to the trash, and their replacements."""
 
 from collections.abc import Callable, Iterator, Mapping
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
-from statemaint.execute.steps import StoreRun
+from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
-from statemaint.execute.world import is_same, mended, rolled_back
+from statemaint.execute.world import is_same, recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
-from statemaint.plan import Mend, Remove, StorePlan, WriteSnapshot
+from statemaint.plan import RecoveryPlan, Remove, StorePlan, WriteSnapshot
 from statemaint.report import SnapshotWritten
 from statemaint.storage import Storage
 
 
-def mend(  # noqa: PLR0913 -- each is a fact of its own
-    plan: Mend,
+def recover(  # noqa: PLR0913 -- each is a fact of its own
+    plan: RecoveryPlan,
     storage: Storage,
     checkpoint: Checkpoint,
     *,
@@ -26,7 +26,7 @@ def mend(  # noqa: PLR0913 -- each is a fact of its own
     trash_for: float,
     before: Callable[[], object],
 ) -> Iterator[Remove | SnapshotWritten]:
-    """Yields what happens while a mend is carried out; what is not consumed does not happen.
+    """Yields each action of a repair or a rollback once done; what is not consumed is not done.
 
     Each file is moved only as long as it is the very one that was planned with; all are noted in
     the ledger and in the trash's manifest before the first one goes, with the world that they were
@@ -50,8 +50,8 @@ def mend(  # noqa: PLR0913 -- each is a fact of its own
     """
     ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)
     stores = {store.id: store for store in checkpoint.stores}
-    removes = [step for step in plan.steps if isinstance(step, Remove)]
-    notes = mended(storage, plan, checkpoint, trash.until)
+    removes = [step for step in plan.actions if isinstance(step, Remove)]
+    notes = recovery_notes(storage, plan, checkpoint, trash.until)
     logs = rolled_back(storage, plan, checkpoint)
     before()
     fence.must_hold()
@@ -59,7 +59,7 @@ def mend(  # noqa: PLR0913 -- each is a fact of its own
         ledger.removing(plan.verb.value, removes)
         trash.announce(notes, plan.verb.value, logs)
     of_logs = next((step for step in removes if step.store is None), None)
-    for step in plan.steps:
+    for step in plan.actions:
         if isinstance(step, Remove):
             if step is of_logs:
                 before()
@@ -92,5 +92,5 @@ def _written(
     alone = StorePlan(store, None, (step,), (), ())
     source = Source.of(storage, store, checkpoint)
     engine = engine_for(step.chain.size, checkpoint.provider)
-    run = StoreRun(alone, source, engine, ledger, fence, target=checkpoint.target)
+    run = StoreExecutor(alone, source, engine, ledger, fence, target=checkpoint.target)
     yield from run.write((step,), verify=True)

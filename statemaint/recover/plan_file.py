@@ -6,26 +6,26 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from statemaint.errors import ConfigError
-from statemaint.plan import MendVerb
-from statemaint.recover.mending import Mended
+from statemaint.plan import RecoveryVerb
+from statemaint.recover.carry_out import RecoveryReport
 from statemaint.recover.repair import repair
 from statemaint.recover.rollback import rollback
 from statemaint.storage import Storage
 
 
-class MendFile(BaseModel):
+class RecoveryFile(BaseModel):
     """What `apply` needs of the document that `repair --json` or `rollback --json` prints."""
 
     model_config = ConfigDict(frozen=True)
 
-    verb: MendVerb
+    verb: RecoveryVerb
     checkpoint: str
     batch: int | None
     trash_for: float
     fingerprint: str
 
 
-def parse_mend(name: str, content: bytes) -> MendFile | None:
+def parse_recovery(name: str, content: bytes) -> RecoveryFile | None:
     """Returns what the file of a repair or a rollback says; `None` for a file of anything else.
 
     Raises:
@@ -34,7 +34,7 @@ def parse_mend(name: str, content: bytes) -> MendFile | None:
     if not _has_verb(content):
         return None
     try:
-        return MendFile.model_validate_json(content)
+        return RecoveryFile.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -52,7 +52,7 @@ def _has_verb(content: bytes) -> bool:
     return isinstance(found, dict) and "verb" in found
 
 
-def apply_mend(storage: Storage, asked: MendFile) -> Mended:
+def apply_recovery(storage: Storage, asked: RecoveryFile) -> RecoveryReport:
     """Carries out exactly the repair or rollback that was looked at, or nothing.
 
     Raises:
@@ -60,7 +60,7 @@ def apply_mend(storage: Storage, asked: MendFile) -> Mended:
         ConfigError: when it is the rollback to no batch.
         StatemaintError: as `repair` and `rollback` do.
     """
-    if asked.verb is MendVerb.REPAIR:
+    if asked.verb is RecoveryVerb.REPAIR:
         return repair(storage, trash_for=asked.trash_for, expected=asked.fingerprint)
     if asked.batch is None:
         raise ConfigError("a rollback needs the batch that it goes back to")
