@@ -196,13 +196,19 @@ class Fence:
             StorageError: when the storage fails.
         """
 
-    def check(self) -> bool:
-        """Does the same, but relies on an answer of the last `TRUSTED` seconds.
+    @property
+    def is_fresh(self) -> bool:
+        """Returns whether an answer of the last `TRUSTED` seconds says that it is held."""
+        return True
 
-        Returns:
-            Whether it asked.
+    def check(self) -> None:
+        """Makes sure that the lease is held, asking only where the last answer is not fresh.
+
+        Raises:
+            LeaseLostError, StorageError: as `must_hold` does.
         """
-        return False
+        if not self.is_fresh:
+            self.must_hold()
 
 
 class Lease(Fence):
@@ -302,12 +308,10 @@ class Lease(Fence):
             while self._overdue:  # again where it was paused meanwhile
                 self._renew()
 
-    def check(self) -> bool:
-        """Does the same, but relies on an answer of the last `TRUSTED` seconds."""
-        asks = self._overdue or self._storage.now() - self._asked >= TRUSTED
-        if asks:
-            self.must_hold()
-        return asks
+    @property
+    def is_fresh(self) -> bool:
+        """Returns whether an answer of the last `TRUSTED` seconds says that it is held."""
+        return not self._overdue and self._storage.now() - self._asked < TRUSTED
 
     @property
     def _overdue(self) -> bool:

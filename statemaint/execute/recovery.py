@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
+from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.execute.world import is_same, recovery_notes, rolled_back
@@ -92,5 +93,5 @@ def _written(
     alone = StorePlan(store, None, (step,), (), ())
     source = Source.of(storage, store, checkpoint)
     engine = engine_for(step.chain.size, checkpoint.provider)
-    run = StoreExecutor(alone, source, engine, ledger, fence, target=checkpoint.target)
-    yield from run.write((step,), verify=True)
+    context = RunContext(storage, engine, ledger, fence, target=checkpoint.target)
+    yield from StoreExecutor.of(alone, source, context).writer.write((step,), verify=True)

@@ -5,8 +5,7 @@ where this one ended: a snapshot appears whole or not at all, its proof is durab
 below it goes (S6, S7), and deletions are in an order of which every prefix is harmless.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Callable, Iterator
 
 from statemaint.errors import (
     CheckpointError,
@@ -18,6 +17,7 @@ from statemaint.errors import (
 )
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
+from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
@@ -54,22 +54,31 @@ def execute(
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
-    folds = engine or engine_for(_bytes_to_fold(plan), plan.provider)
-    holds = fence or Fence()
-    ledger = Ledger(storage, run, holds)
-    trash = Trash(storage, run, plan.policy.trash_for) if plan.policy.trash_for else None
-    aside = Trash(storage, run, STALE_FOR)
+    context = _context(plan, storage, run, fence or Fence(), engine)
     for store in plan.stores:
         if plan.halted:
             yield Halted(store.store.id)
         elif plan.target is None or _out_of_time(plan, elapsed()):
             yield Skipped(store.store.id)
         else:
-            source = Source.of(storage, store.store, plan)
-            one = StoreExecutor(
-                store, source, folds, ledger, holds, trash, plan.target, plan.commit, aside
-            )
-            yield from _store(one, verify=plan.policy.verify)
+            executor = StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
+            yield from _store(executor, verify=plan.policy.verify)
+
+
+def _context(
+    plan: Plan, storage: Storage, run: str, fence: Fence, engine: Engine | None
+) -> RunContext:
+    trash_for = plan.policy.trash_for
+    return RunContext(
+        storage=storage,
+        engine=engine or engine_for(_bytes_to_fold(plan), plan.provider),
+        ledger=Ledger(storage, run, fence),
+        fence=fence,
+        trash=Trash(storage, run, trash_for) if trash_for else None,
+        aside=Trash(storage, run, STALE_FOR),
+        target=plan.target,
+        commit=plan.commit,
+    )
 
 
 def _bytes_to_fold(plan: Plan) -> int:
@@ -84,22 +93,22 @@ def _out_of_time(plan: Plan, seconds: float) -> bool:
     return limit is not None and seconds >= limit
 
 
-def _store(run: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
-    yield from _standing_still(run.plan)
+def _store(executor: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
+    yield from _standing_still(executor.plan)
     try:
-        yield from _carry_out(run, verify=verify)
+        yield from executor.carry_out(verify=verify)
     except Superseded as error:
-        yield Skipped(run.plan.store.id, _finding(run, FindingCode.SUPERSEDED, error))
+        yield Skipped(executor.plan.store.id, _finding(executor, FindingCode.SUPERSEDED, error))
     except (CheckpointError, UnreadableError) as error:
-        yield Halted(run.plan.store.id, _finding(run, FindingCode(error.code), error))
+        yield Halted(executor.plan.store.id, _finding(executor, FindingCode(error.code), error))
     except UnsupportedError as error:
-        yield Halted(run.plan.store.id, _finding(run, FindingCode.UNSUPPORTED, error))
+        yield Halted(executor.plan.store.id, _finding(executor, FindingCode.UNSUPPORTED, error))
     except StorageError as error:
-        yield Halted(run.plan.store.id, _finding(run, FindingCode.STORAGE_FAILED, error))
+        yield Halted(executor.plan.store.id, _finding(executor, FindingCode.STORAGE_FAILED, error))
     except LeaseLostError:
         raise
     except Exception as error:  # noqa: BLE001 -- our fault in one store must not stop the others
-        yield Halted(run.plan.store.id, _finding(run, FindingCode.FAULT, _named(error)))
+        yield Halted(executor.plan.store.id, _finding(executor, FindingCode.FAULT, _named(error)))
 
 
 def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
@@ -110,30 +119,9 @@ def _standing_still(plan: StorePlan) -> Iterator[Outcome]:
             yield Skipped(plan.store.id, finding)
 
 
-def _carry_out(run: StoreExecutor, *, verify: bool) -> Iterator[Outcome]:
-    """Carries the actions out in their order, neighbouring ones of a kind together."""
-    run.note_habits()
-    for _, group in groupby(run.plan.actions, key=type):
-        same = tuple(group)
-        for writes in _folds(one for one in same if isinstance(one, WriteSnapshot)):
-            yield from run.write(writes, verify=verify)
-        for attest in (one for one in same if isinstance(one, Attest)):
-            yield run.attest(attest)
-        yield from run.delete(tuple(one for one in same if isinstance(one, Delete)))
-
-
-def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
-    """Yields the snapshots that one fold gives; a store has two at most, target and floor."""
-    found = tuple(writes)
-    if len(found) == 2 and found[1].chain.begins(found[0].chain):  # noqa: PLR2004
-        yield found
-    else:
-        yield from ((write,) for write in found)
-
-
 def _named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _finding(run: StoreExecutor, code: FindingCode, error: Exception | str) -> Finding:
-    return Finding(code, str(error), run.plan.store.id)
+def _finding(executor: StoreExecutor, code: FindingCode, error: Exception | str) -> Finding:
+    return Finding(code, str(error), executor.plan.store.id)

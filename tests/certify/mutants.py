@@ -8,9 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.execute import ledger, steps
+from statemaint.execute import deleter, ledger, snapshot_writer
+from statemaint.execute.deleter import Deleter
 from statemaint.execute.lease import Lease
-from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.store_folds import StoreFolds
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
 from statemaint.model.checkpoint import Checkpoint
@@ -199,7 +200,7 @@ def _sides_last(self: Any, page: Any, _: Any) -> None:
     for sides in (False, True):
         some = [one.path for one in page if (one.reason is DeleteReason.SIDE_FILE) is sides]
         if some:
-            self.storage.delete_all(some)
+            self.context.storage.delete_all(some)
 
 
 def _no_clearing(*_: Any) -> tuple[Delete, ...]:
@@ -210,6 +211,7 @@ def _unnoted(*_: Any, **__: Any) -> None:
     return None
 
 
+_UNLOOKED = tuple((one, "must_be_unchanged", _any_file) for one in (deleter, snapshot_writer))
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("base goes too", "S1", "deletes the base with what lies below it",
            ((traits, "place_of", _base_goes_too),)),
@@ -237,24 +239,24 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no age guard", "S5", "deletes temp files at once",
            ((Window, "guard", _no_age),)),
     Mutant("no proof", "S6", "deletes without an attestation",
-           ((deciding, "base_proof", _no_attest), (StoreExecutor, "_base_must_stand", _trusting))),
+           ((deciding, "base_proof", _no_attest), (Deleter, "_base_must_stand", _trusting))),
     Mutant("proof of itself", "S6", "reads a snapshot of Spark's and compares it with nothing",
            ((deciding, "base_proof", _attest_alone),)),
     Mutant("no comparison", "S6", "reads back and does not compare",
-           ((steps, "must_equal", _equal),)),
+           ((snapshot_writer, "must_equal", _equal),)),
     Mutant("nearest snapshot", "S6", "folds on from a snapshot that nobody proved",
            ((Versions, "from_log", _nearest),)),
     Mutant("proof by name", "S6", "believes a proof of a file that was replaced",
-           ((Attestation, "covers", _covers_name), (steps, "must_be_unchanged", _any_file))),
+           ((Attestation, "covers", _covers_name), *_UNLOOKED)),
     Mutant("base replaced under a fold", "S6", "folds on from what has taken a proved file's place",
-           ((StoreExecutor, "_fold", _fold_unguarded),)),
+           ((StoreFolds, "_fold", _fold_unguarded),)),
     Mutant("deletes first", "S7", "deletes before it writes and proves",
            ((deciding, "_in_order", _deletes_first),
-             (StoreExecutor, "_base_must_stand", _trusting))),
+             (Deleter, "_base_must_stand", _trusting))),
     Mutant("side files stay", "S7", "deletes files and leaves their checksums",
            ((fates, "_of_checksum", _sides_stay),)),
     Mutant("side files last", "S7", "deletes a checksum after its file",
-           ((StoreExecutor, "_remove", _sides_last),)),
+           ((Deleter, "_remove", _sides_last),)),
     Mutant("stale checksum stays", "S7", "writes a snapshot beside another one's checksum",
            ((deciding, "clearances", _no_clearing),)),
     Mutant("no fence", "S8", "never asks whether it still holds the lease",
@@ -266,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("skewed clocks", "S19", "deletes although clocks are far apart",
            ((planning, "_skewed", lambda *_: iter(())),)),
     Mutant("proof by size", "S6", "believes a proof of a file of the same size",
-           ((Attestation, "covers", _covers_size), (steps, "must_be_unchanged", _any_file))),
+           ((Attestation, "covers", _covers_size), *_UNLOOKED)),
     *PROOF_MUTANTS,
     *RECOVERY_MUTANTS,
     *ROCKS_MUTANTS,

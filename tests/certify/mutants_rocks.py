@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import Any
 
 from statemaint.errors import AlreadyExistsError
+from statemaint.execute.deleter import Deleter
 from statemaint.execute.publish import Published
-from statemaint.execute.store_executor import StoreExecutor
 from statemaint.model.checkpoint import Rocks
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.facts import Facts
@@ -21,7 +21,7 @@ writing = import_module("statemaint.plan.snapshots")
 fates = import_module("statemaint.plan.fates")
 traits = import_module("statemaint.plan.traits")
 sharing = import_module("statemaint.plan.sst_files")
-working = import_module("statemaint.execute.store_executor")
+working = import_module("statemaint.execute.snapshot_writer")
 publishing = import_module("statemaint.execute.publish_zip")
 
 _write = writing._write
@@ -100,7 +100,7 @@ ROCKS_MUTANTS = (
     Mutant("tables of the newest", "S7", "keeps the tables of the newest zip only",
            ((traits, "references", _used_by_the_newest),), ROCKS),
     Mutant("no second look at zips", "S7", "deletes tables that a new zip refers to",
-           ((StoreExecutor, "_no_other_snapshot", _no_look),
+           ((Deleter, "_no_other_snapshot", _no_look),
             (learning, "executors_upload", lambda *_: False)), ROCKS),
     Mutant("zip first", "S7", "uploads the zip before its tables",
            ((working, "publish_zip", _zip_first),), ROCKS),

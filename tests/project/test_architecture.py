@@ -139,9 +139,9 @@ def named(node: ast.AST) -> set[str]:
 
 
 def test_a_name_that_is_not_there_is_seen() -> None:
-    assert exists("execute.store_executor.StoreExecutor.delete")
+    assert exists("execute.deleter.Deleter.delete")
     assert exists("execute.lease.TRUSTED")
-    assert not exists("execute.store_executor.StoreExecutor.remove")
+    assert not exists("execute.deleter.Deleter.remove")
     assert not exists("execute.step.StoreExecutor")
 
 

@@ -9,7 +9,7 @@ from statemaint.audit import digest_stores, verify
 from statemaint.codec.integrity.digest import digest, digest_key
 from statemaint.codec.rocksdb import changelog
 from statemaint.errors import LeaseLostError
-from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.deleter import Deleter
 from statemaint.listing import Entry
 from statemaint.maintain import Holder, maintain, undo
 from statemaint.model.chain import Chain
@@ -246,15 +246,15 @@ def test_an_undo_brings_zips_and_their_tables_back() -> None:
 def test_a_zip_that_comes_while_tables_go_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = long_after()
     asked: list[str] = []
-    look = StoreExecutor._no_other_snapshot
+    look = Deleter._no_other_snapshot
 
-    def upload_first(self: StoreExecutor, page: tuple[object, ...]) -> None:
+    def upload_first(self: Deleter, page: tuple[object, ...]) -> None:
         if any(not one.version for one in page) and not asked:  # type: ignore[attr-defined]
             asked.append("tables")
             storage.write("state/0/0/21.zip", [storage.files["state/0/0/12.zip"]])
         look(self, page)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(StoreExecutor, "_no_other_snapshot", upload_first)
+    monkeypatch.setattr(Deleter, "_no_other_snapshot", upload_first)
     needs = set(parts_of(storage.files["state/0/0/12.zip"]))
     report = maintain(storage, TIGHT)
     assert codes(report) == [FindingCode.SUPERSEDED]

@@ -1,0 +1,141 @@
+"""Deletion, page by page, each page only while what it relies on is still in place (S6-S8)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from statemaint.errors import Superseded
+from statemaint.execute.bases import must_be_unchanged
+from statemaint.execute.commits import must_stand
+from statemaint.execute.run_context import RunContext
+from statemaint.execute.snapshot_writer import SnapshotWriter
+from statemaint.execute.store_record import StoreRecord
+from statemaint.execute.trash import Trash
+from statemaint.plan import RELY_ON_BASE, Delete, DeleteReason
+from statemaint.report import Deleted
+
+# One check of the base and one append to the ledger cover this many deletions.
+_PAGE = 200
+_LOOKS = 5  # at base and lease by turns, before a deletion: a slow listing makes any look old
+# What goes to the trash whatever the policy says: it was taken for the truth once.
+_ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
+Page = tuple[Delete, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleter:
+    """What deletes files of one store.
+
+    Attributes:
+        context: the run.
+        writer: proves what deletions rely on.
+        record: what is known of the store's snapshots.
+        base: the path of the snapshot that deletions rely on, if there is one.
+    """
+
+    context: RunContext
+    writer: SnapshotWriter
+    record: StoreRecord
+    base: str | None
+
+    def delete(self, deletes: Page) -> Iterator[Deleted]:
+        """Deletes files page by page, each page only while the proved base is still in place.
+
+        Raises:
+            LeaseLostError: when the lease is not held any more; nothing more is deleted.
+            Superseded: when the base was replaced or is missing, or the query was rewound.
+            UnreadableError: when the base is ours, and the query might not read it.
+            StorageError: when the storage fails.
+        """
+        stale = tuple(one for one in deletes if one.reason in _ASIDE)
+        for one in stale:
+            if one.instead:
+                must_be_unchanged(self.context.storage, one.entry)
+                self.writer.folds.must_give(one.instead)
+        yield from self._pages(stale, self.context.trash or self.context.aside)
+        if _relies_on_base(deletes):
+            self.writer.must_be_readable(self.base)
+        yield from self._pages(
+            tuple(one for one in deletes if one not in stale), self.context.trash
+        )
+
+    def _pages(self, deletes: Page, trash: Trash | None) -> Iterator[Deleted]:
+        context, store = self.context, self.record.store
+        for start in range(0, len(deletes), _PAGE):
+            page = deletes[start : start + _PAGE]
+            self._base_must_stand(page)
+            self._tables_must_stand(page)
+            context.ledger.deleting(page, trash=trash is not None)
+            if trash:
+                gone = max(one.version for one in deletes)
+                trash.note(page, None if start else store, target=context.target, gone=gone)
+            context.fence.must_hold()
+            must_stand(context.storage, context.commit, store)  # as late as once a page can
+            self._remove(page, trash)
+            yield from (Deleted(one) for one in page)
+
+    def _remove(self, page: Page, trash: Trash | None) -> None:
+        def before() -> None:
+            self._must_stand(page)
+
+        if trash:
+            trash.take(page, before=before)
+            return
+        # One call may delete in any order: no checksum may outlive its file, and no shared file
+        # may go before the snapshot that needs it.
+        for rank in sorted({one.rank for one in page}):
+            paths = [one.path for one in page if one.rank == rank]
+            self.context.storage.delete_all(paths, before=before)
+
+    def _must_stand(self, page: Page) -> None:
+        """Looks at base, zips and lease until all three were seen within a short time.
+
+        Each look takes its time, in which what was looked at before may be replaced.
+        """
+        for _ in range(_LOOKS):
+            self._base_must_stand(page)
+            self._no_other_snapshot(page)
+            if self.context.fence.is_fresh:
+                return
+            self.context.fence.must_hold()
+
+    def _base_must_stand(self, page: Page) -> None:
+        if not _relies_on_base(page):
+            return
+        proof = self.record.known.proofs.get(self.base) if self.base else None
+        if proof is None:
+            place = self.base or self.record.store.id.directory
+            raise Superseded(place, "the base has no attestation")
+        must_be_unchanged(self.context.storage, proof.entry)
+
+    def _tables_must_stand(self, page: Page) -> None:
+        """Looks once a page whether every SST file that the base's zip names is still there.
+
+        Raises:
+            Superseded: when one is missing, or is another file than the one that was listed.
+        """
+        if not self.base or not self.record.store.rocks or not _relies_on_base(page):
+            return
+        named = self.record.tables_of(self.base)
+        folders = {one.path.rpartition("/")[0] for one in named}
+        storage = self.context.storage
+        there = {entry for folder in sorted(folders) for entry in storage.list(folder)}
+        if lacking := sorted(one.path for one in named if one not in there):
+            raise Superseded(lacking[0], f"{self.base} needs it; it was replaced or is missing")
+
+    def _no_other_snapshot(self, page: Page) -> None:
+        """Looks once more whether any snapshot that was not planned with needs an SST file.
+
+        Raises:
+            Superseded: when there is one.
+        """
+        if all(one.version for one in page):
+            return
+        record = self.record
+        used = {table.path for one in record.placed for table in record.tables[one.path]}
+        if used := used & {one.path for one in page}:
+            raise Superseded(min(used), "a snapshot of this run refers to it")
+        record.must_have_no_newcomer()
+
+
+def _relies_on_base(deletes: Page) -> bool:
+    return any(one.reason in RELY_ON_BASE for one in deletes)

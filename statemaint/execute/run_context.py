@@ -1,0 +1,35 @@
+"""What all stores of one run share."""
+
+from dataclasses import dataclass
+
+from statemaint.execute.lease import Fence
+from statemaint.execute.ledger import Ledger
+from statemaint.execute.trash import Trash
+from statemaint.fold import Engine
+from statemaint.listing import Entry
+from statemaint.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """A run, as each of its stores sees it.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        engine: folds chains.
+        ledger: records every action.
+        fence: the lease that the run holds.
+        trash: receives deleted files; `None` where they are deleted immediately.
+        aside: receives stale snapshots under every policy; `None` where there are none.
+        target: the run's target version.
+        commit: the newest entry of the commit log when the run was planned.
+    """
+
+    storage: Storage
+    engine: Engine
+    ledger: Ledger
+    fence: Fence
+    trash: Trash | None = None
+    aside: Trash | None = None
+    target: int | None = None
+    commit: Entry | None = None

@@ -1,0 +1,198 @@
+"""Writing snapshots, and proving one: by reading it back, or by comparing it with the log."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.errors import SnapshotMismatchError
+from statemaint.execute.bases import must_be_readable, must_be_unchanged
+from statemaint.execute.publish import Published, publish, read_back
+from statemaint.execute.publish_zip import built, publish_zip
+from statemaint.execute.run_context import RunContext
+from statemaint.execute.store_folds import StoreFolds
+from statemaint.execute.store_record import StoreRecord
+from statemaint.fold import Source, must_equal
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
+from statemaint.model.proof import Attestation, FileRecord
+from statemaint.plan import Attest, WriteSnapshot
+from statemaint.report import Attested, SnapshotWritten
+from statemaint.scan import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWriter:
+    """What writes and proves the snapshots of one store.
+
+    Attributes:
+        context: the run.
+        folds: folds the store's chains.
+        record: what is known of its snapshots; every proof is added there, and recorded.
+    """
+
+    context: RunContext
+    folds: StoreFolds
+    record: StoreRecord
+
+    def write(
+        self, actions: tuple[WriteSnapshot, ...], *, verify: bool
+    ) -> Iterator[SnapshotWritten]:
+        """Folds a chain once, writes the snapshots, and proves each by reading it back.
+
+        Args:
+            actions: one, or two of which the second's chain is the beginning of the first's.
+            verify: read them back.
+
+        Raises:
+            CodecError: when a file of the chain is damaged.
+            StaleChecksumError: when a checksum file is not of the file beside it.
+            SnapshotMismatchError: when what storage holds is not what was folded.
+            Superseded: when a file of the chain is missing, or its base was replaced.
+            LeaseLostError: when the lease is lost; what has not appeared by then never does.
+            StorageError: when the storage fails.
+        """
+        self.record.announce(actions)
+        for action, published in zip(actions, self._published(actions), strict=True):
+            yield self._written(action, published, verify=verify)
+
+    def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
+        if self._store.rocks:
+            return (self._zip(action) for action in actions)
+        chunks = self.folds.fold(actions[0].chain, tuple(action.version for action in actions))
+        return publish(self.context.storage, actions, chunks, before=self.context.fence.check)
+
+    def _zip(self, action: WriteSnapshot) -> Published:
+        storage, base = self.context.storage, action.chain.base
+        with built(self._source, action) as made:
+            if base:
+                must_be_unchanged(storage, base.entry)
+            if action.reuse:  # a clean-up spares the tables of the newest zip alone
+                self.record.must_have_no_newcomer()
+                self.must_be_readable(base.entry.path if base else None)
+            return publish_zip(storage, action, made, before=self.context.fence.check)
+
+    def must_be_readable(self, path: str | None) -> None:
+        """Makes sure that the query can read a proved snapshot; asked once, then recorded (S22).
+
+        Raises:
+            UnreadableError: when the snapshot is ours, and the query might not read it.
+            Superseded: when it is missing, or what it is compared with.
+            LeaseLostError: when the lease is lost.
+            StorageError: when the storage fails.
+        """
+        known, storage = self.record.known, self.context.storage
+        if path in known.proofs and must_be_readable(storage, self._store, known, path):
+            self.record.note()
+
+    def _written(
+        self, action: WriteSnapshot, published: Published, *, verify: bool
+    ) -> SnapshotWritten:
+        record, entry, proof = self.record, published.entry, None
+        record.tables[entry.path] = record.listed(published.refers, published.parts)
+        if not published.written:
+            record.known.written.discard(action.path)
+        if verify:
+            # Spark's, if it was first with the snapshot, is compared as well as one of ours.
+            source = self._source.beside(action.path) if action.checksum else self._source
+            fence, engine = self.context.fence, self.context.engine
+            found = read_back(engine, source, action.path, published.digest, fence)
+            ours = published.written > 0
+            proof = self._proof(action, entry, found, action.chain, ours=ours)
+        self.context.fence.must_hold()
+        beside, parts = published.checksum, published.parts
+        self.context.ledger.proved(action, entry, proof, record.known, checksum=beside, parts=parts)
+        record.placed.append(entry)
+        return SnapshotWritten(
+            action, entry, proof, published.written, beside, parts, published.refers
+        )
+
+    def attest(self, action: Attest) -> Attested:
+        """Reads a snapshot back whole and compares it with the fold of what lies below it.
+
+        Raises:
+            CodecError: when the snapshot, or a file below it, is damaged.
+            StaleChecksumError: when a checksum file is not of the file beside it.
+            SnapshotMismatchError: when the two states differ.
+            Superseded: when the snapshot was replaced or is missing.
+            StorageError: when the storage fails.
+        """
+        entry, record, rocks = action.snapshot.entry, self.record, self._store.rocks
+        must_be_unchanged(self.context.storage, entry)
+        found = self.context.engine.digest(self._source, entry.path)
+        if action.against:
+            self._compare(action, found, self.folds.state(action.against, action.snapshot))
+        proved = record.known.proofs.get(entry.path)
+        ours = entry.path in rocks.ours if rocks else proved is not None and proved.ours
+        record.tables[entry.path] = record.tables_of(entry.path)
+        before = proved or record.known.former.get(entry.path)
+        proof = self._proof(action, entry, found, action.against, ours=ours)
+        if before and (action.doubts or before.doubted):
+            proof = proof.doubting(before, self._doubted(action.doubts))
+            record.known.proofs[entry.path] = proof
+        self.context.fence.must_hold()
+        self.context.ledger.proved(action, entry, proof, record.known)
+        return Attested(action, proof)
+
+    def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
+        try:
+            must_equal(action.path, found, expected)
+        except SnapshotMismatchError as error:
+            raise error.because(action.why) from error
+
+    def _proof(
+        self,
+        action: WriteSnapshot | Attest,
+        entry: Entry,
+        found: StateDigest,
+        chain: Chain | None,
+        *,
+        ours: bool,
+    ) -> Attestation:
+        proof = Attestation(
+            path=entry.path,
+            version=action.version,
+            size=entry.size,
+            modified=entry.modified,
+            digest=found.digest,
+            rows=found.rows,
+            bytes=found.bytes,
+            files=len(chain.paths) if chain else 0,
+            start=chain.start if chain else 0,
+            target=self.context.target,
+            tag=entry.tag,
+            sum=(self._source.sums or {}).get(entry.path),
+            at=self._store.listed,
+            ours=ours,
+            readable=ours and isinstance(action, WriteSnapshot),
+            inputs=self._records(self._inputs(chain)) if chain else (),
+            parts=self._records(self.record.tables.get(entry.path, ())),
+        )
+        self.record.known.proofs[entry.path] = proof
+        return proof
+
+    def _inputs(self, chain: Chain) -> Iterator[Entry]:
+        if base := chain.base:
+            yield base.entry
+            yield from self.record.tables_of(base.entry.path)
+        for delta in chain.deltas:
+            yield delta.entry
+
+    def _doubted(self, entries: tuple[Entry, ...]) -> tuple[FileRecord, ...]:
+        sums = self._source.sums if self._source.sums is not None else {}
+        for entry in entries:  # which the fold need not have read
+            if entry.path not in sums and (found := fingerprint(self.context.storage, entry.path)):
+                sums[entry.path] = found[1]
+        return self._records(entries)
+
+    def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:
+        sums = self._source.sums or {}
+        return tuple([FileRecord.of(entry, sums) for entry in entries])
+
+    @property
+    def _store(self) -> Store:
+        return self.record.store
+
+    @property
+    def _source(self) -> Source:
+        return self.folds.source

@@ -1,0 +1,62 @@
+"""The folds of one store, each of the very files that the run was planned with."""
+
+from dataclasses import dataclass, field, replace
+
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.execute.bases import as_planned
+from statemaint.fold import Engine, Folding, Source
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFolds:
+    """What folds the chains of one store, and which it has folded.
+
+    Attributes:
+        store: the store as it was listed.
+        source: how to read its files; it collects the fingerprints of what is read.
+        engine: folds them.
+        done: the paths of each chain that was folded whole.
+    """
+
+    store: Store
+    source: Source
+    engine: Engine
+    done: list[frozenset[str]] = field(default_factory=list)
+
+    def fold(self, chain: Chain, versions: tuple[int, ...]) -> Folding:
+        """Returns the pieces of the snapshots of some versions of a chain, highest first."""
+        return self._fold(self.source, chain, versions, write=True)
+
+    def state(self, chain: Chain, like: Snapshot | None) -> StateDigest:
+        """Returns the digest of a chain's last version.
+
+        Args:
+            chain: what is folded.
+            like: the zip that says how RocksDB merges; the chain may begin below the first one.
+
+        Raises:
+            CodecError: when a file of the chain is damaged.
+            StaleChecksumError: when a checksum file is not of the file beside it.
+            Superseded: when a file of the chain is missing, or its base was replaced.
+            StorageError: when the storage fails.
+        """
+        source = replace(self.source, families=like) if self.store.rocks else self.source
+        return self._fold(source, chain, (chain.version,), write=False).digests[chain.version]
+
+    def must_give(self, chain: Chain) -> None:
+        """Makes sure that a chain folds; not again where it was part of a longer one.
+
+        Raises:
+            CodecError, StaleChecksumError, Superseded, StorageError: as `state` does.
+        """
+        if not any(set(chain.paths) <= folded for folded in self.done):
+            self.state(chain, self.store.versions.base(chain.version))
+
+    def _fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
+    ) -> Folding:
+        folding = self.engine.fold(source, chain, versions, write=write)
+        return Folding(as_planned(folding, source.storage, chain, self.done.append))

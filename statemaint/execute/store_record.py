@@ -1,0 +1,101 @@
+"""What a run knows of one store, and what of it the ledger has."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from statemaint.errors import Superseded
+from statemaint.execute.ledger import Known
+from statemaint.execute.run_context import RunContext
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import Snapshot, snapshot_version
+from statemaint.model.uploads import Uploads
+from statemaint.plan import WriteSnapshot, observed
+
+
+@dataclass(slots=True)
+class StoreRecord:
+    """One store's snapshots while its plan is carried out.
+
+    Attributes:
+        context: the run.
+        store: the store as it was listed.
+        known: its proofs, and which snapshots are ours; the ledger's file holds a copy.
+        noted: the executors' snapshots that the ledger's file has.
+        placed: the snapshots that this run has put in place.
+        tables: the SST files that a zip refers to, by the zip's path.
+    """
+
+    context: RunContext
+    store: Store
+    known: Known
+    noted: Uploads
+    placed: list[Entry] = field(default_factory=list)
+    tables: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: RunContext, store: Store) -> "StoreRecord":
+        """Returns the record of a store that nothing was done to yet."""
+        listed = {file.entry.path for file in store.files}
+        # What no longer counts is kept: until it was compared the log is in doubt.
+        proofs = (*(one.proof for one in store.outdated), *store.attestations)
+        known = Known(
+            proofs={one.path: one for one in proofs if one.path in listed},
+            former={one.path: one.proof for one in store.former},
+            written={*store.written},
+            since=store.since,
+            uploads=observed(store),
+        )
+        return cls(context, store, known, store.uploads)
+
+    @property
+    def is_noted(self) -> bool:
+        """Returns whether the ledger has all that was seen of executors' snapshots."""
+        return self.noted == self.known.uploads
+
+    def note(self) -> None:
+        """Replaces the ledger's file of this store.
+
+        Raises:
+            LeaseLostError: when the lease is lost.
+            StorageError: when the storage fails.
+        """
+        if self.known.since is None:  # from here on we know what executors do
+            self.known.since = self.context.target
+        self.context.fence.must_hold()
+        self.context.ledger.knows(self.store.id, self.known)
+        self.noted = self.known.uploads
+
+    def announce(self, actions: Iterable[WriteSnapshot]) -> None:
+        """Notes what is about to be written: a crash must not make it look like an executor's."""
+        if not self.known.written:
+            # Whoever wrote what is there before we first write may have ended by now.
+            there = (file for file in self.store.files if isinstance(file, Snapshot))
+            self.known.written.update(one.entry.path for one in there)
+            self.known.since = self.context.target
+        self.known.written.update(action.path for action in actions)
+        self.note()
+
+    def must_have_no_newcomer(self) -> None:
+        """Makes sure that no snapshot has appeared but those of this run.
+
+        Raises:
+            Superseded: when one has.
+            StorageError: when the storage fails.
+        """
+        known = {file.entry for file in self.store.files} | {*self.placed}
+        for entry in self.context.storage.list(self.store.id.directory):
+            if snapshot_version(entry.path) is not None and entry not in known:
+                raise Superseded(entry.path, "the snapshot came after the run was planned")
+
+    def tables_of(self, path: str) -> tuple[Entry, ...]:
+        """Returns the SST files that a zip refers to; none of a snapshot without."""
+        rocks = self.store.rocks
+        return self.tables.get(path) or self.listed(rocks.parts.get(path, ()) if rocks else ())
+
+    def listed(self, paths: Iterable[str], new: tuple[Entry, ...] = ()) -> tuple[Entry, ...]:
+        """Returns the entries of some paths, each of which was listed or is new."""
+        if not (wanted := tuple(paths)):
+            return ()
+        there = {one.path: one for one in (*(file.entry for file in self.store.files), *new)}
+        return tuple(there[path] for path in wanted)
