@@ -10,7 +10,7 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 CORE = statemaint/model/**/*.py,statemaint/plan/**/*.py,statemaint/codec/**/*.py,statemaint/report/**/*.py,statemaint/listing.py
 
 # A process a core, and the ten slowest tests in the end.
-SIDE_BY_SIDE = -n logical --dist loadgroup --durations=10
+SIDE_BY_SIDE = -n logical --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
@@ -38,8 +38,8 @@ test-parts: setup
 test: setup ## what needs no server, and one proof by a real Spark (5 minutes); ARGS="-k name" runs a part of all
 	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK))
 
-test-all: test-parts ## everything, and hold its coverage
-	$(WITH_JAVA) $(BIN)/python -m pytest --ignore=tests/crash/test_certificate.py --cov --cov-report= --durations=10
+test-all: test-parts ## everything (25 minutes on two cores), and hold its coverage
+	$(WITH_JAVA) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=tests/crash/test_certificate.py --cov --cov-report=
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/crash/test_certificate.py # uncounted: it runs the same lines for minutes

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 _HERE = Path(__file__).parent
 
@@ -78,14 +80,28 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test by its folders, and puts those together that share a server."""
+    """Marks each test by its folders; the longest groups come first."""
     for item in items:
         place = item.path.relative_to(_HERE)
         for folder in place.parts[:-1][: 2 if place.parts[0] == "systems" else 1]:
             item.add_marker(folder)
-        if (group := _group(place)) is not None:
-            item.add_marker(pytest.mark.xdist_group(_TOGETHER[group]))
     items.sort(key=_order)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Has one process run all tests that share a server."""
+    return _Groups(config, log)
+
+
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """A test goes to the next free process, a group of tests to one process as a whole.
+
+    `--dist loadgroup` of pytest-xdist 3.8 does not find its groups under pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        group = _group(Path(nodeid.partition("::")[0]).relative_to(_HERE.name))
+        return nodeid if group is None else _TOGETHER[group]
 
 
 def _group(place: Path) -> int | None:

@@ -4,6 +4,7 @@ A process holds one Spark session at a time and `spark` holds it until the last 
 makes sessions of its own (`run_hours`) runs in `job_process`, a process with a JVM of its own.
 """
 
+import logging
 import multiprocessing
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """The session of all tests; it reads state well, and never maintains it by itself."""
     conf = {"spark.sql.streaming.stateStore.maintenanceInterval": "1h"}
+    # It says goodbye when the process ends and the stream that it writes to is closed already.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     with oracle_session(conf) as session:
         yield session
 
