@@ -10,6 +10,7 @@ import click
 from tests.benchmarks import (
     breakdown,
     cases,
+    far,
     growth,
     machine,
     rocks,
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "delta-size": partial(growth.run, cases=cases.DELTA_SIZES),
     "chain-length": partial(growth.run, cases=cases.CHAIN_LENGTHS),
     "threads": partial(threads.run, case=cases.AGGREGATION),
+    "far": partial(far.run, case=cases.FAR),
     "process": partial(small.run_process, case=cases.TINIEST),
 }
 

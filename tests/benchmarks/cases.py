@@ -61,6 +61,8 @@ LARGE_DOUBLED = Case("large, deltas doubled", rows=34_000_000, deltas=10, share=
 TINY = Case("tiny", rows=16, deltas=12, share=0.25, inserts=0.0, base=0, partitions=10_000)
 TINIEST = Case("one tiny partition", rows=16, deltas=12, share=0.25, inserts=0.0, base=0)
 
+FAR = Case("32 stores of 40 deltas", rows=200, deltas=40, share=0.1, base=0, partitions=32)
+
 STATE_SIZES = tuple(Case(f"{rows:,} rows", rows=rows) for rows in
                     (250_000, 500_000, 1_000_000, 2_000_000, 4_000_000))  # fmt: skip
 DELTA_SIZES = tuple(Case(f"deltas of {part:.0%}", share=part) for part in

@@ -71,7 +71,14 @@ PROCESS = Section(
     "run had loaded at its end.",
     ("whole run", "imports alone", "more", "numba loaded", "numpy loaded"),
 )
-SECTIONS = (TIMES, ROCKS, BREAKDOWN, MEMORY, TINY, GROWTH, THREADS, PROCESS)
+DISTANCE = Section(
+    "A bucket far away",
+    "Seconds by the clock and of our CPU; what was asked of the server, and how much of it at once "
+    "at most. The server (`tests/benchmarks/far_server.py`) is a small one in memory whose answers "
+    "come that much later; boto3 is the client. *Maintain* writes two snapshots a store.",
+    ("case", "each answer takes", "verb", "seconds", "CPU seconds", "requests", "at once"),
+)
+SECTIONS = (TIMES, ROCKS, BREAKDOWN, MEMORY, TINY, GROWTH, THREADS, PROCESS, DISTANCE)
 
 
 def _wide() -> Console:

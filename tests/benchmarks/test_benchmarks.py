@@ -10,9 +10,9 @@ from rich.console import Console
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.changelog import decode
-from tests.benchmarks import floor, ours, rocks, side_by_side, tables
+from tests.benchmarks import far, floor, ours, rocks, side_by_side, tables
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.cases import AGGREGATION, ROCKS
+from tests.benchmarks.cases import AGGREGATION, FAR, ROCKS
 from tests.benchmarks.inputs import copy_of, store_folder
 from tests.benchmarks.tables import Results
 from tests.support.documents import rewrite
@@ -107,3 +107,27 @@ def test_a_whole_run_replaces_the_generated_section_and_nothing_else(tmp_path: P
     rewrite(document, bench.results.markdown(), by="make bench")
     assert document.read_text().startswith(f"before\n{begin}\n\n### Two threads\n")
     assert document.read_text().endswith(f"| 2.00 |\n\n{end}\nafter\n")
+
+
+def test_a_far_bucket_is_asked_for_each_delta_and_tells_so(tmp_path: Path) -> None:
+    bench, case = quiet(tmp_path), replace(FAR, partitions=2)
+    far.run(bench, case, (1,))
+    lines = {line[2]: line for line in bench.results.lines[tables.DISTANCE.title]}
+    assert set(lines) == set(far.VERBS)
+    assert int(lines["plan"][-2]) < 20
+    assert int(lines["verify"][-2]) >= 2 * case.deltas
+    assert int(lines["maintain"][-2]) >= 2 * case.deltas + 2 * 2 * 2
+
+
+def test_a_far_bucket_is_what_it_was_after_each_verb(tmp_path: Path) -> None:
+    given = quiet(tmp_path).prepare(replace(FAR, partitions=2))
+    with far.far_bucket(given, 1) as bucket:
+        before = {entry.path: entry.size for entry in bucket.storage().list("")}
+        for verb in far.VERBS.values():
+            verb(bucket.storage())
+        assert len(list(bucket.storage().list("state"))) == 2 * (FAR.deltas + 2)
+        bucket.reset()
+        assert {entry.path: entry.size for entry in bucket.storage().list("")} == before
+    files = {one.relative_to(given.root).as_posix(): one.stat().st_size
+             for one in given.root.rglob("*") if one.is_file()}  # fmt: skip
+    assert before == files

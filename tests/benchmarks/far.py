@@ -1,0 +1,104 @@
+"""Verbs on a bucket far away: what counts is how many requests wait for one another."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import Any
+
+import boto3
+
+from statemaint.audit import doctor, verify
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
+from statemaint.storage import Storage
+from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.storage import S3Storage
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.cases import Case
+from tests.benchmarks.inputs import Input
+from tests.benchmarks.tables import DISTANCE, seconds
+
+DELAYS = (1, 10, 30, 100)
+# Snapshots at target and floor, and nothing to delete: both are too young to rely on.
+_POLICY = Policy(min_deltas_for_snapshot=10, min_batches_to_retain=10)
+VERBS: dict[str, Callable[[Storage], object]] = {
+    "plan": lambda storage: plan_checkpoint(storage, _POLICY),
+    "verify": verify,
+    "doctor": doctor,
+    "maintain": lambda storage: maintain(storage, _POLICY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FarBucket:
+    """A bucket of a server at a distance, which holds a checkpoint.
+
+    Attributes:
+        port: where the server listens.
+    """
+
+    port: int
+
+    def storage(self) -> S3Storage:
+        """Returns the checkpoint, by a client that has asked nothing yet."""
+        session = boto3.Session("access", "secret", region_name="us-east-1")
+        endpoint = f"http://127.0.0.1:{self.port}"
+        return S3Storage("s3://far", S3Options(endpoint=endpoint, session=session, path_style=True))
+
+    def told(self) -> dict[str, Any]:
+        """Returns how many requests there were by their methods, and how many at once at most."""
+        found: dict[str, Any] = json.loads(self._ask("GET"))
+        return found
+
+    def reset(self) -> None:
+        """Puts the bucket back to what it was."""
+        self._ask("DELETE")
+
+    def _ask(self, method: str) -> bytes:
+        connection = HTTPConnection("127.0.0.1", self.port)
+        connection.request(method, "/")
+        answer = connection.getresponse().read()
+        connection.close()
+        return answer
+
+
+@contextmanager
+def far_bucket(given: Input, delay: float) -> Iterator[FarBucket]:
+    """A bucket whose answers come so many milliseconds late, with a case's checkpoint in it."""
+    server = [sys.executable, "-m", "tests.benchmarks.far_server", str(delay), str(given.root)]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield FarBucket(int(process.stdout.readline()))
+        finally:
+            process.terminate()
+
+
+def run(bench: Bench, case: Case, delays: tuple[int, ...] = DELAYS) -> None:
+    """Measures each verb once at each distance."""
+    given = bench.prepare(case)
+    for delay in delays:
+        with far_bucket(given, delay) as bucket:
+            for name, verb in VERBS.items():
+                bench.results.say(f"{case.name}: {name} at {delay} ms")
+                _add(bench, (case.name, f"{delay} ms", name), bucket, verb)
+
+
+def _add(
+    bench: Bench, row: tuple[str, ...], bucket: FarBucket, verb: Callable[[Storage], object]
+) -> None:
+    bucket.reset()
+    storage = bucket.storage()
+    storage.now()  # its first connection, and boto3's own start
+    began, used = time.perf_counter(), time.process_time()
+    verb(storage)
+    took = time.perf_counter() - began, time.process_time() - used
+    told = bucket.told()
+    asked = sum(told["requests"].values())
+    bench.results.add(DISTANCE, *row, *map(seconds, took), f"{asked:,}", str(told["at once"]))

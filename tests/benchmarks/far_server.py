@@ -1,0 +1,239 @@
+"""A bucket at a distance: S3's protocol, in memory, each answer as late as one is told.
+
+`python -m tests.benchmarks.far_server DELAY_MS [FOLDER]` serves the bucket `far`, with the files of
+the folder in it, on a free port of this machine, and prints the port. Only what `S3Storage` asks
+for small objects is there. A GET of `/` tells how many requests there were, and how many at once
+at most; a DELETE of it puts the bucket back to what it was.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from hashlib import md5
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote
+from xml.etree import ElementTree as ET
+
+_PAGE = 1000
+_XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+_OWNER = "<Owner><ID>me</ID></Owner>"
+_ACL = (
+    f"<AccessControlPolicy {_XMLNS}>{_OWNER}<AccessControlList><Grant>"
+    '<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
+    "<ID>me</ID></Grantee><Permission>FULL_CONTROL</Permission></Grant></AccessControlList>"
+    "</AccessControlPolicy>"
+)
+_NO_TAGS = f"<Tagging {_XMLNS}><TagSet></TagSet></Tagging>"
+_REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Found",
+            412: "Precondition Failed", 416: "Range Not Satisfiable"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    content: bytes
+    modified: float
+
+    @property
+    def etag(self) -> str:
+        return f'"{md5(self.content, usedforsecurity=False).hexdigest()}"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    key: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    length: int | None = None
+
+
+class Bucket:
+    """The objects, and what was asked of them."""
+
+    def __init__(self, objects: dict[str, _Object]) -> None:
+        self._first, self._objects = objects, dict(objects)
+        self.asked: Counter[str] = Counter()
+        self.now = self.most = 0
+
+    def answer(self, request: _Request) -> _Answer:
+        """Returns the answer to a request of the bucket or one of its objects."""
+        if not request.key:
+            return self._of_bucket(request)
+        if "acl" in request.query or "tagging" in request.query:
+            body = _ACL if "acl" in request.query else _NO_TAGS
+            there = request.key in self._objects and request.method == "GET"
+            return _Answer(200, body.encode()) if there else _error(404, "NoSuchKey")
+        verbs = {"GET": self._get, "HEAD": self._head, "PUT": self._put, "DELETE": self._delete}
+        return verbs[request.method](request)
+
+    def _of_bucket(self, request: _Request) -> _Answer:
+        if request.method == "POST" and "delete" in request.query:
+            for key in ET.fromstring(request.body).iter():  # noqa: S314 -- our own request
+                if key.tag.endswith("Key"):
+                    self._objects.pop(key.text or "", None)
+            return _Answer(200, f"<DeleteResult {_XMLNS}></DeleteResult>".encode())
+        return self._list(request.query) if request.method == "GET" else _Answer(200)
+
+    def _list(self, query: dict[str, str]) -> _Answer:
+        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
+        keys = sorted(one for one in self._objects if one.startswith(prefix) and one > after)
+        page, more = keys[:_PAGE], len(keys) > _PAGE
+        found = "".join(_content(one, self._objects[one]) for one in page)
+        token = f"<NextContinuationToken>{quote(page[-1])}</NextContinuationToken>" if more else ""
+        text = (
+            f"<ListBucketResult {_XMLNS}><EncodingType>url</EncodingType>"
+            f"<KeyCount>{len(page)}</KeyCount><IsTruncated>{str(more).lower()}</IsTruncated>"
+            f"{token}{found}</ListBucketResult>"
+        )
+        return _Answer(200, text.encode())
+
+    def _get(self, request: _Request) -> _Answer:
+        found = self._objects.get(request.key)
+        if found is None:
+            return _error(404, "NoSuchKey")
+        content, headers = found.content, _about(found)
+        if wanted := request.headers.get("range"):
+            start, _, end = wanted.removeprefix("bytes=").partition("-")
+            stop = min(int(end) + 1, len(content))
+            if int(start) >= len(content):
+                return _error(416, "InvalidRange")
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
+            return _Answer(206, content[int(start) : stop], headers)
+        return _Answer(200, content, headers)
+
+    def _head(self, request: _Request) -> _Answer:
+        found = self._objects.get(request.key)
+        if found is None:
+            return _Answer(404)
+        return _Answer(200, b"", _about(found), len(found.content))
+
+    def _put(self, request: _Request) -> _Answer:
+        there = self._objects.get(request.key)
+        match = request.headers.get("if-match")
+        if "if-none-match" in request.headers and there is not None:
+            return _error(412, "PreconditionFailed")
+        if match is not None and (there is None or there.etag != match):
+            return _error(412, "PreconditionFailed")
+        made = _Object(request.body, time.time())
+        self._objects[request.key] = made
+        return _Answer(200, b"", {"ETag": made.etag})
+
+    def _delete(self, request: _Request) -> _Answer:
+        self._objects.pop(request.key, None)
+        return _Answer(204)
+
+    def told(self) -> _Answer:
+        """Returns what was asked so far."""
+        return _Answer(200, json.dumps({"requests": self.asked, "at once": self.most}).encode())
+
+    def reset(self) -> _Answer:
+        """Puts everything back to what it was."""
+        self._objects = dict(self._first)
+        self.asked, self.most = Counter(), 0
+        return _Answer(204)
+
+
+def _content(key: str, found: _Object) -> str:
+    when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(found.modified))
+    return (
+        f"<Contents><Key>{quote(key)}</Key><LastModified>{when}</LastModified>"
+        f"<ETag>{found.etag}</ETag><Size>{len(found.content)}</Size></Contents>"
+    )
+
+
+def _about(found: _Object) -> dict[str, str]:
+    return {"ETag": found.etag, "Last-Modified": formatdate(found.modified, usegmt=True)}
+
+
+def _error(status: int, code: str) -> _Answer:
+    return _Answer(status, f"<Error><Code>{code}</Code></Error>".encode())
+
+
+class Connection(asyncio.Protocol):
+    """One connection, whose requests come one after the other."""
+
+    def __init__(self, bucket: Bucket, delay: float) -> None:
+        self._bucket, self._delay, self._data = bucket, delay, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answers, later, once a request is whole."""
+        self._data += data
+        head, found, rest = self._data.partition(b"\r\n\r\n")
+        if not found:
+            return
+        lines = head.decode().split("\r\n")
+        headers = {
+            name.lower(): value
+            for name, value in (line.split(": ", 1) for line in lines[1:])
+        }  # fmt: skip
+        size = int(headers.get("content-length", "0"))
+        if headers.get("expect") and len(rest) < size:
+            headers.pop("expect")
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # type: ignore[attr-defined]
+        if len(rest) < size:
+            return
+        self._data = b""
+        method, target, _ = lines[0].split(" ")
+        path, _, query = target.partition("?")
+        key = unquote(path).removeprefix("/far").removeprefix("/")
+        asked = dict(parse_qsl(query, keep_blank_values=True))
+        self._take(path, _Request(method, key, asked, headers, rest[:size]))
+
+    def _take(self, path: str, request: _Request) -> None:
+        bucket, loop = self._bucket, asyncio.get_running_loop()
+        if path == "/":
+            answer = bucket.told() if request.method == "GET" else bucket.reset()
+            self._send(answer)
+            return
+        bucket.asked[request.method] += 1
+        bucket.now += 1
+        bucket.most = max(bucket.most, bucket.now)
+        loop.call_later(self._delay, self._finish, request)
+
+    def _finish(self, request: _Request) -> None:
+        self._bucket.now -= 1
+        self._send(self._bucket.answer(request))
+
+    def _send(self, answer: _Answer) -> None:
+        length = len(answer.body) if answer.length is None else answer.length
+        headers = {"Date": formatdate(usegmt=True), "Content-Length": str(length), **answer.headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        line = f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\n"
+        self._transport.write(f"{line}{head}\r\n".encode() + answer.body)  # type: ignore[attr-defined]
+
+
+def _objects(folder: Path) -> dict[str, _Object]:
+    return {
+        one.relative_to(folder).as_posix(): _Object(one.read_bytes(), one.stat().st_mtime)
+        for one in folder.rglob("*")
+        if one.is_file()
+    }
+
+
+async def serve(delay: float, bucket: Bucket) -> None:
+    """Serves until it is stopped."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(bucket, delay), "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    found = _objects(Path(sys.argv[2])) if len(sys.argv) > 2 else {}
+    asyncio.run(serve(float(sys.argv[1]) / 1000, Bucket(found)))
