@@ -15,7 +15,7 @@ from statemaint.errors import StorageError, Superseded
 from statemaint.storage.base import must_be_small
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.prefetch import in_order
+from statemaint.workers import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]

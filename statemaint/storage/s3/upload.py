@@ -8,8 +8,8 @@ from typing import Any
 from statemaint.errors import StorageError
 from statemaint.storage.s3.bucket import Bucket, content_md5
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.prefetch import in_order
 from statemaint.storage.s3.put import PRECONDITION_FAILED, must_be_absent, taken
+from statemaint.workers import in_order
 
 # S3 takes 10,000 parts: after each so many they grow, which allows for 440 GiB.
 _SAME_SIZE = 1000

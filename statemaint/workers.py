@@ -1,0 +1,153 @@
+"""Threads that work side by side, within a budget of memory."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Condition, Event
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:
+    """Yields the results of jobs in their order; up to `threads` of them run at a time.
+
+    When a job or the iterable fails, or the caller stops, the running jobs are waited for and no
+    other one starts.
+    """
+    pool = ThreadPoolExecutor(threads)
+    running: deque[Future[_T]] = deque()
+    try:
+        for job in jobs:
+            running.append(pool.submit(job))
+            if len(running) == threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Budget:
+    """Memory that threads share; a thread waits until its part is free.
+
+    Attributes:
+        total: in bytes.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._held = 0
+        self._freed = Condition()
+
+    @contextmanager
+    def hold(self, need: int) -> Iterator[None]:
+        """Holds a part of the budget for the block's length.
+
+        Args:
+            need: in bytes; more than the total is granted once nothing else is held.
+        """
+        part = min(need, self.total)
+        with self._freed:
+            self._freed.wait_for(lambda: self._held + part <= self.total)
+            self._held += part
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._held -= part
+                self._freed.notify_all()
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[_T]):
+    """An iterator that a thread consumes.
+
+    Attributes:
+        start: makes the iterator, in that thread.
+        need: the memory that it takes, in bytes.
+    """
+
+    start: Callable[[], Iterator[_T]]
+    need: int = 0
+
+
+def as_they_come(
+    jobs: Sequence[Job[_T]], *, threads: int, budget: Budget | None = None
+) -> Generator[_T]:
+    """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
+
+    With one thread the jobs run one after another in the caller's own, and an item is made only
+    when it is asked for. With more the threads run ahead of the caller. When a job raises, or the
+    caller stops, each running job ends after its current item; no other one starts.
+
+    Args:
+        jobs: started in this order.
+        threads: the number of jobs that run at a time.
+        budget: the memory that the running jobs share; unlimited by default.
+    """
+    if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
+        for job in jobs:
+            yield from job.start()
+        return
+    with closing(_Race(jobs, threads, budget)) as race:
+        yield from race.items()
+
+
+class _Race(Generic[_T]):
+    """Jobs in threads, and the queue of what they yield."""
+
+    def __init__(self, jobs: Sequence[Job[_T]], threads: int, budget: Budget | None) -> None:
+        self._budget = budget or Budget(1)
+        self._limited = budget is not None
+        self._stopped = Event()
+        self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
+        self._left = len(jobs)
+        self._pool = ThreadPoolExecutor(threads)
+        for job in jobs:
+            self._pool.submit(self._run, job)
+
+    def items(self) -> Iterator[_T]:
+        while self._left:
+            found = self._items.get()
+            if isinstance(found, BaseException):
+                raise found
+            if found is None:
+                self._left -= 1
+            else:
+                yield found[0]
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, job: Job[_T]) -> None:
+        try:
+            with self._budget.hold(job.need if self._limited else 0):
+                self._consume(job)
+        except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
+            self._items.put(error)
+        else:
+            self._items.put(None)
+
+    def _consume(self, job: Job[_T]) -> None:
+        if self._stopped.is_set():
+            return
+        with closing(_closable(job.start())) as items:
+            for item in items:
+                self._items.put((item,))
+                if self._stopped.is_set():
+                    return
+
+
+def _closable(items: Iterator[_T]) -> Generator[_T]:
+    yield from items

@@ -1,0 +1,142 @@
+"""Threads side by side: what they yield, how many there are, and that they stop when told."""
+
+from collections.abc import Iterator
+from threading import Barrier, Event, Lock
+from typing import Any, Self
+
+import pytest
+
+from statemaint.workers import Budget, Job, as_they_come, cores, in_order
+
+WAIT = 30
+
+
+class Crowd:
+    """Counts how many are inside at once."""
+
+    def __init__(self) -> None:
+        self.inside, self.most, self._lock = 0, 0, Lock()
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self.inside -= 1
+
+
+def test_there_is_a_core() -> None:
+    assert cores() >= 1
+
+
+def test_results_come_in_the_order_of_their_jobs() -> None:
+    first = Event()
+
+    def last() -> int:
+        first.set()
+        return 2
+
+    jobs = [lambda: first.wait(WAIT) and 1, last]
+    assert list(in_order(jobs, threads=2)) == [1, 2]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_item_comes_once_and_those_of_a_job_in_their_order(threads: int) -> None:
+    def items(number: int) -> Iterator[tuple[int, int]]:
+        yield from ((number, item) for item in range(number))
+
+    jobs = [Job(lambda number=number: items(number)) for number in range(8)]  # type: ignore[misc]
+    found = list(as_they_come(jobs, threads=threads))
+    for number in range(8):
+        assert [item for job, item in found if job == number] == list(range(number))
+    assert len(found) == 28
+
+
+def test_as_many_jobs_run_at_once_as_there_are_threads() -> None:
+    crowd, meet = Crowd(), Barrier(3)
+
+    def items() -> Iterator[int]:
+        with crowd:
+            meet.wait(WAIT)  # breaks, unless three are here together
+            yield 1
+
+    assert sum(as_they_come([Job(items)] * 9, threads=3)) == 9
+    assert crowd.most == 3
+
+
+def test_one_thread_makes_an_item_when_it_is_asked_for() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(3):
+            made.append(number)
+            yield number
+
+    both = as_they_come([Job(items), Job(items)], threads=1)
+    assert (next(both), made) == (0, [0])
+    both.close()
+    assert made == [0]
+
+
+def test_a_caller_who_stops_ends_every_job_between_two_items_and_starts_no_other() -> None:
+    begun: list[int] = []
+    closed: list[int] = []
+    on = Event()
+
+    def items(number: int) -> Iterator[int]:
+        begun.append(number)
+        try:
+            yield number
+            on.wait(WAIT)
+            while True:
+                yield number
+        finally:
+            closed.append(number)
+
+    jobs = [Job(lambda number=number: items(number)) for number in range(5)]  # type: ignore[misc]
+    found = as_they_come(jobs, threads=2)
+    assert {next(found), next(found)} == {0, 1}
+    on.set()
+    found.close()
+    assert sorted(begun) == sorted(closed) == [0, 1]
+
+
+def test_an_error_of_one_job_ends_the_others_and_is_raised() -> None:
+    running = Event()
+
+    def endless() -> Iterator[int]:
+        while True:
+            running.set()
+            yield 1
+
+    def fails() -> Iterator[int]:
+        running.wait(WAIT)
+        yield {}["gone"]
+
+    with pytest.raises(KeyError, match="gone"):
+        list(as_they_come([Job(endless), Job(fails)], threads=2))
+
+
+@pytest.mark.parametrize(("need", "most"), [(1, 4), (25, 4), (30, 3), (50, 2), (51, 1), (1000, 1)])
+def test_jobs_wait_for_their_memory(need: int, most: int) -> None:
+    crowd, begun = Crowd(), Barrier(most)
+
+    def items() -> Iterator[Any]:
+        with crowd:
+            begun.wait(WAIT)
+            yield None
+
+    jobs = [Job(items, need)] * (4 * most)
+    assert len(list(as_they_come(jobs, threads=4, budget=Budget(100)))) == len(jobs)
+    assert crowd.most == most
+
+
+def test_a_job_that_fails_gives_its_memory_back() -> None:
+    budget = Budget(10)
+    with pytest.raises(KeyError), budget.hold(10):
+        raise KeyError
+    with budget.hold(10):
+        pass
