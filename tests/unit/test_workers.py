@@ -114,7 +114,8 @@ def test_an_error_of_one_job_ends_the_others_and_is_raised() -> None:
 
     def fails() -> Iterator[int]:
         running.wait(WAIT)
-        yield {}["gone"]
+        nothing: dict[str, int] = {}
+        yield nothing["gone"]
 
     with pytest.raises(KeyError, match="gone"):
         list(as_they_come([Job(endless), Job(fails)], threads=2))
