@@ -45,8 +45,8 @@ class RememberedRuns:
 
     Attributes:
         runs: the folders of the listed runs.
-        since: the time from which on a file is of a listed run, or of one killed among them; minus
-            infinity as long as no run has left the window.
+        since: the time from which on everything is of a listed run, or of one killed among them;
+            minus infinity as long as no run has left the window.
         trashed: the runs whose trash is kept, each with the time since when it is there.
     """
 
