@@ -115,7 +115,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of a look at a checkpoint.
+    """The result of diagnosing a checkpoint.
 
     Attributes:
         checkpoint: the checkpoint that was read.
@@ -130,7 +130,7 @@ class Diagnosis:
         right: the newest loadable batch whose rows are all right, if any; sought only where those
             of the newest version are not.
         disputed: per snapshot that disagrees with its log, what was replaced there.
-        deep: whether rows were checked, and files that no retained version needs.
+        deep: whether rows were checked, and the files that no retained version needs.
         resumable: whether the version that a restart reads loads in every store.
         self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
             a bad snapshot, and look further down where one is missing.

@@ -143,7 +143,7 @@ def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
 
 
 def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Yields, for each log in doubt, what to do about it."""
+    """Yields, for each log in doubt, the advice on it."""
     wrong = {one.path for one in findings if one.code is FindingCode.SNAPSHOT_MISMATCH}
     for store in checkpoint.stores:
         for one in judge(store, checkpoint).disputed:

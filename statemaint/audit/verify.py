@@ -128,7 +128,7 @@ def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
 
 
 def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields the findings that a second look at the logs confirms: the query runs meanwhile."""
+    """Yields the findings that a second look at the logs confirms, as the query may be running."""
     if found := list(_look_at_logs(reading, checkpoint, whole=whole)):
         names = scan_checkpoint(reading, lambda _: False)
         again = {one.path for one in _look_at_logs(reading, names, whole=whole)}

@@ -152,7 +152,7 @@ class _Rollback:
                 yield f"{path} was written after it, and removed by another run"
 
     def _against_gone_on(self, known: frozenset[str] | set[str]) -> Iterator[str]:
-        """Yields the wrong snapshots that a query would load that has continued.
+        """Yields the wrong snapshots that a query that has continued would load.
 
         They are above its log, or older than the log that it wrote again.
         """

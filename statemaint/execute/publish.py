@@ -86,7 +86,7 @@ def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[
 
 
 class _Split:
-    """The pieces of a fold: those of one version are passed on, all others go to a spool."""
+    """Splits the pieces of a fold: those of one version pass through, all others are spooled."""
 
     def __init__(self, folding: Folding, version: int, spool: IO[bytes]) -> None:
         self._folding, self._version, self._spool = folding, version, spool

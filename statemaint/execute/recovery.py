@@ -27,7 +27,7 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     trash_for: float,
     before: Callable[[], object],
 ) -> Iterator[Remove | SnapshotWritten]:
-    """Yields each action of a repair or a rollback once done; what is not consumed is not done.
+    """Yields each action of a repair or a rollback once done; an unconsumed action is not done.
 
     Each file is moved only if it is the very file of the plan. All are noted in the ledger and in
     the trash's manifest before the first is moved, with the world that they were in: the log that

@@ -1,4 +1,4 @@
-"""Whether a file is still the one that a run saw."""
+"""Compares a file with the one that a run saw."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ def equal(storage: Storage, one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Compares the files of today with those that a run saw.
+    """Compares today's files with those that a run saw.
 
     Attributes:
         storage: where the checkpoint lives.

@@ -137,7 +137,8 @@ def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Re
     files = [*entries, *_operator_metadata(storage)]
     repartitions = _repartitions(storage, batch + 1)
     keep = _reads(storage, batch + 1) is None and not repartitions
-    # With the offsets of the next batch a restart reads those of this one; else those before too.
+    # With the offsets of the next batch, a restart reads those of this one; without them, also
+    # those before.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
         if (error := _reads(storage, needed)) is not None:
             detail = f"batch {batch} cannot be gone back to, a restart would read {error}"

@@ -7,9 +7,9 @@ A key is
     changed    where both have it, with other bytes in its value
     rewritten  where both have it with the same bytes, and a delta or changelog between put it
 
-Rows are compared as they are stored, one by one in the order of their keys. The files between the
-versions (deltas, snapshots or none any more) do not matter, except for `rewritten`: it needs the
-whole log between, and is unknown without it.
+Rows are compared as they are stored, one by one in the order of their keys, so the files between
+the versions (deltas, snapshots or none) do not matter. Only `rewritten` needs the whole log between
+them, and is unknown without it.
 """
 
 from collections import Counter

@@ -350,7 +350,7 @@ def _skew(stores: Iterable[StoreStats]) -> Skew:
 
 
 def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
-    """Yields a notice where no partition ever removed a key of the query, and new keys still come.
+    """Yields a notice where no partition removed any key of the query, and new keys keep coming.
 
     There must be ten versions or more, with keys added in the newer half of them.
     """
