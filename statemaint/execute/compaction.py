@@ -157,7 +157,7 @@ def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
 
 
 def _proved(storage: Storage, ledger: str) -> frozenset[str]:
-    """Returns a partition's proved snapshots, those of ours, and the files that proofs name."""
+    """Returns a partition's snapshots that are proved or ours, and the files that proofs name."""
     return frozenset(
         path
         for entry in storage.list(f"{ATTESTATIONS}/{ledger}")

@@ -269,7 +269,7 @@ class _Rollback:
     # -- what earlier builds noted
 
     def _against_old(self) -> Iterator[str]:
-        """Yields the reasons against a rollback that did not note the logs: every newer file."""
+        """Yields the reasons against the undo where the logs were not noted: every newer file."""
         for path in sorted(self.found.files):
             if path in self.there:
                 yield from self._against_place(path)

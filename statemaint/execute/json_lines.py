@@ -11,7 +11,7 @@ _LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 
 def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
-    """Returns the lines of a file, without one that a crash cut short; none of a missing file.
+    """Returns the lines of a file, without one that a crash cut short; none if it is missing.
 
     Raises:
         CodecError: when a line is longer than any of ours.

@@ -1,4 +1,4 @@
-"""Carrying out a repair or a rollback: bad files to the trash, and their replacements."""
+"""Carries out a repair or a rollback: moves files to the trash, and writes replacements."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -44,7 +44,7 @@ class Same:
         """Returns whether a listed file is the one that was seen.
 
         Its bytes decide where they were noted: a copied checkpoint has other times, and a clock in
-        whole seconds gives the same time twice.
+        whole seconds may give two files the same time.
         """
         if entry.size != seen.entry.size:
             return False

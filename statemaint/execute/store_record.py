@@ -1,4 +1,4 @@
-"""A run's knowledge of one store, and which of it the ledger has."""
+"""A run's knowledge of one store, and the part of it that the ledger has."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -91,7 +91,7 @@ class Trash:
         return self.storage.now() + self.seconds
 
     def take(self, deletes: Sequence[Delete], *, before: Callable[[], object]) -> None:
-        """Moves files of one store here that `note` was given; a missing file is not an error.
+        """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
         Args:
             deletes: the files, in the order of their moves.
@@ -143,7 +143,7 @@ class Trash:
         self.storage.append(manifest_path(self.run, name), render(notes, logs))
 
     def put(self, entry: Entry) -> None:
-        """Moves one file here that `announce` was given; a missing file is not an error.
+        """Moves one file to the trash, after `announce`; a missing file is not an error.
 
         Raises:
             StorageError: when the storage fails.

@@ -350,7 +350,7 @@ def _skew(stores: Iterable[StoreStats]) -> Skew:
 
 
 def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
-    """Yields a notice where no partition removed any key of the query, and new keys keep coming.
+    """Yields a notice where no partition ever removed a key of the query and new keys keep coming.
 
     There must be ten versions or more, with keys added in the newer half of them.
     """
@@ -373,7 +373,7 @@ def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
 
 
 def skewed(operators: Iterable[OperatorStats]) -> Iterator[Notice]:
-    """Yields a notice where a partition has three times the mean or more, and 1,000 rows or more."""
+    """Yields a notice where a partition has at least three times the mean, and 1,000 rows."""
     for one in operators:
         ratio = one.skew.ratio or 0.0
         if ratio >= _SKEWED and one.skew.rows >= _LEAST_ROWS:
