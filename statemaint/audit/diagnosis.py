@@ -123,7 +123,7 @@ class Diagnosis:
         loadable: the batches of the commit log that load in every store, ascending.
         longest: the store with the longest chain at the newest committed version, if any loads.
         chain: that chain.
-        took: the reading of it here, `None` when it could not be read.
+        took: the reading of that chain here, `None` when it could not be read.
         largest: the reading of the chain with the most bytes, where fixed costs weigh least.
         total: bytes of all stores at that version, `None` when one of them does not load.
         slots: how many stores the query's executors read at the same time.

@@ -30,7 +30,7 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
 
     Args:
         storage: where the checkpoint lives.
-        deep: check as deeply as `verify` can; else every file of a retained version is decoded.
+        deep: check as a deep `verify` does; else every file of a retained version is decoded.
         slots: how many stores the query's executors read at the same time, one or more.
 
     Raises:

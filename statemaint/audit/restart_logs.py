@@ -1,4 +1,4 @@
-"""Checks the logs that a restart reads before any state: the newest two offsets, sources' own logs.
+"""Checks the logs that a restart reads before any state: the newest two offsets, and source logs.
 
     offsets/<b>, offsets/<b - 1>   of the newest batch b
     sources/<i>/<n>[.compact]      the files that source i has seen: v1, then a JSON line for each;

@@ -236,7 +236,7 @@ def _joins(
     version = checkpoint.target or 0
     for (operator, partition, name), side in sorted(sides.items()):
         if UnitId(operator, partition) in broken:
-            continue  # rows that were not read are not missing
+            continue  # rows that were not read do not count as missing
         for fault in side.faults():
             place = f"state/{operator}/{partition}"
             detail = (

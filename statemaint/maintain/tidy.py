@@ -1,4 +1,4 @@
-"""Keeps our own files in a checkpoint as few as their uses require."""
+"""Keeps our own files in a checkpoint small: removes those that nothing relies on."""
 
 import logging
 
