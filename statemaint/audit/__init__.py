@@ -1,6 +1,6 @@
 """Whether a restart would load the right state: verify, digest and doctor.
 
-They read storages through `ReadOnly` and cannot import `execute`: nothing here can write.
+These read storages through `ReadOnly` and cannot import `execute`: nothing here can write.
 """
 
 from statemaint.audit.diagnosis import Diagnosis

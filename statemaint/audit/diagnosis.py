@@ -1,4 +1,4 @@
-"""What a look at a checkpoint comes to: whether the query restarts, from where, and what to do."""
+"""The diagnosis of a checkpoint: whether the query restarts, from where, and what to do."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ _LONG = PRESETS["safe"].min_deltas_for_snapshot
 _SHOWN = 3
 # A batch runs again where its commit is missing.
 _OF_AN_ENTRY = OF_LOGS - {FindingCode.MISSING_COMMIT}
-# What no rollback ends: it stands in the way of every batch.
+# Findings that no rollback ends: they block every batch.
 _OF_ALL_BATCHES = frozenset(
     {
         FindingCode.MISSING_METADATA,
@@ -39,7 +39,7 @@ _OF_ALL_BATCHES = frozenset(
         FindingCode.FOREIGN_OPERATOR,
     }
 )
-# The last one does not fail: Spark takes the snapshot for the state, and is silently wrong.
+# The last one does not fail: Spark takes the snapshot for the state, which is silently wrong.
 _BLOCKING = (
     _OF_AN_ENTRY
     | _OF_ALL_BATCHES
@@ -105,8 +105,8 @@ class Reading:
     """One chain, read here by our own code.
 
     Attributes:
-        size: its bytes, those of the tables that its zip refers to among them.
-        seconds: what that took.
+        size: its bytes, including the SST files that its zip refers to.
+        seconds: how long the reading took.
     """
 
     size: int
@@ -115,26 +115,26 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found.
+    """The result of diagnosing a checkpoint.
 
     Attributes:
-        checkpoint: what was read.
-        findings: what is wrong, and what is only worth knowing.
+        checkpoint: the checkpoint that was read.
+        findings: damage and notices.
         loadable: the batches of the commit log that load in every store, ascending.
         longest: the store with the longest chain at the newest committed version, if any loads.
         chain: that chain.
-        took: how long reading it took here, `None` when nobody could.
-        largest: the same of the chain with the most bytes, on which fixed costs weigh least.
+        took: the reading of that chain here, `None` when it could not be read.
+        largest: the reading of the chain with the most bytes, where fixed costs weigh least.
         total: bytes of all stores at that version, `None` when one of them does not load.
-        slots: how many stores the query's executors read at once.
-        right: the newest loadable batch whose rows are all right, if any; looked for where those
+        slots: how many stores the query's executors read at the same time.
+        right: the newest loadable batch whose rows are all right, if any; sought only where those
             of the newest version are not.
-        disputed: what was replaced in logs that snapshots disagree with, by snapshot.
-        deep: whether rows were looked at, and what no retained version needs.
+        disputed: per snapshot that disagrees with its log, what was replaced there.
+        deep: whether rows were checked, and the files that no retained version needs.
         resumable: whether the version that a restart reads loads in every store.
-        self_repairing: whether Spark 4.2 and later load that version all the same: they pass over
+        self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
             a bad snapshot, and look further down where one is missing.
-        passed_over: the bad snapshots that they pass over then.
+        passed_over: the bad snapshots that they then pass over.
     """
 
     checkpoint: Checkpoint
@@ -155,13 +155,13 @@ class Diagnosis:
 
     @property
     def speed(self) -> float | None:
-        """Returns the stored bytes that are read here in a second."""
+        """Returns the stored bytes that are read here per second."""
         measured = self.largest and self.largest.seconds
         return self.largest.size / measured if self.largest and measured else None
 
     @property
     def at_least(self) -> float | None:
-        """Returns the seconds that a restart takes at least if it reads at that speed.
+        """Returns the least number of seconds that a restart takes if it reads at that speed.
 
         Slots share the stores, and a single store is read by one of them alone.
         """
@@ -171,17 +171,17 @@ class Diagnosis:
 
     @property
     def restarts(self) -> bool:
-        """Returns whether the query can be started again as it is, with Spark 4.2 and later."""
+        """Returns whether the query can be restarted as it is, with Spark 4.2 and later."""
         return not any(self.blockers) and (self.resumable or self.self_repairing)
 
     @property
     def restarts_since(self) -> str | None:
-        """Returns the first Spark that restarts the query; `None` where every one does, or none."""
+        """Returns the first Spark that restarts the query; `None` where each one does, or none."""
         return REPAIRS_ITSELF if self.restarts and not self.resumable else None
 
     @property
     def blockers(self) -> Iterator[Finding]:
-        """Yields what stops a restart, or makes it wrong, before any state is read."""
+        """Yields the findings that stop a restart, or make it wrong, before any state is read."""
         return (one for one in self.findings if self._blocks(one))
 
     def _blocks(self, found: Finding) -> bool:
@@ -196,25 +196,24 @@ class Diagnosis:
 
     @property
     def _newest_entries(self) -> frozenset[str | None]:
-        """Returns the entries of the logs that a restart reads, and `None` for what has no path."""
+        """Returns the log entries that a restart reads, and `None` for findings without a path."""
         newest = max((*self.checkpoint.offsets, *self.checkpoint.batches), default=0)
         committed = f"commits/{self.checkpoint.committed}"
         return frozenset({f"offsets/{newest}", f"offsets/{newest - 1}", "offsets", committed, None})
 
     @property
     def counts(self) -> Counter[FindingCode]:
-        """Returns how many findings of each kind are damage."""
+        """Returns the number of findings of each code that are damage."""
         return Counter(one.code for one in self.findings if one.damage)
 
     @property
     def goes_back_to(self) -> int | None:
         """Returns the newest batch that is worth a rollback, `None` where there is none.
 
-        That is the newest one where the query restarts from there as it is. Where rows of that
-        are wrong, which only a deep look sees, it is one whose rows are right. Where a log that
-        was replaced disagrees with a snapshot there is none: going back would move the snapshot
-        away, which may be all that is left of the right state. Nor is there one while something
-        stands in the way of every batch.
+        That is the newest one from which the query restarts as it is. If its rows are wrong, which
+        only a deep look sees, it is one whose rows are right. Where a replaced log disagrees with
+        a snapshot there is none: a rollback would move the snapshot away, which may be all that is
+        left of the right state. Nor is there one while something blocks every batch.
         """
         if self.disputed or self._in_the_way:
             return None
@@ -228,7 +227,7 @@ class Diagnosis:
 
     @property
     def doubtful(self) -> bool:
-        """Returns whether a file that loads does not fit a checksum, which Spark does not read."""
+        """Returns whether a file that loads does not fit a checksum that Spark does not read."""
         return any(is_doubt(one) for one in self.findings)
 
     @property
@@ -238,7 +237,7 @@ class Diagnosis:
 
     @property
     def next(self) -> tuple[str, ...]:
-        """Returns what to do, the most urgent first."""
+        """Returns the steps to take, the most urgent first."""
         found = [_ADVICE.get(code, f"{code}: {_ELSE}") for code in sorted(self.counts)]
         if _REPAIRABLE & self.counts.keys():
             found.insert(0, "see what `statemaint repair` can repair from the log")
@@ -248,7 +247,7 @@ class Diagnosis:
         return tuple(dict.fromkeys(found)) or ("nothing",)
 
     def _way_out(self) -> Iterator[str]:
-        """Yields where to go back to where the query does not restart, or that there is no way."""
+        """Yields the batch to go back to if the query does not restart, or that there is none."""
         if self.restarts and not (self.misplaced or self.doubtful):
             return
         batch = self.goes_back_to
@@ -273,7 +272,7 @@ class Diagnosis:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Returns what nobody has looked at, or nobody can."""
+        """Returns what was not checked, or cannot be."""
         found = []
         if not self.deep:
             found.append("rows in a wrong partition or a join's stores that disagree (see --deep)")
@@ -285,11 +284,11 @@ class Diagnosis:
 
 
 def is_doubt(found: Finding) -> bool:
-    """Returns whether a checksum is wrong that Spark does not look at.
+    """Returns whether a finding is a wrong checksum that Spark does not read.
 
-    The file may be another one than the query wrote, and loads all the same: Spark reads changes,
-    and snapshots of HDFS-backed stores, through `FileContext`, which does not ask for Hadoop's
-    checksums. Zips and tables of RocksDB are read through `FileSystem`, which does.
+    The file may not be the one that the query wrote, and still loads: Spark reads changes, and
+    snapshots of HDFS-backed stores, through `FileContext`, which ignores Hadoop's checksums. Zips
+    and SST files of RocksDB are read through `FileSystem`, which checks them.
     """
     name = (found.path or "").rpartition("/")[2]
     unread = re.fullmatch(r"\..+\.(?:delta|snapshot|changelog)\.crc", name) is not None
@@ -299,7 +298,7 @@ def is_doubt(found: Finding) -> bool:
 def _is_of_operator(path: str | None) -> bool:
     """Returns whether a file is an operator's metadata of the first format.
 
-    A restart writes it anew if it cannot be read, as if it were missing; the newer format leads to
+    A restart writes it again if it is unreadable, as if it were missing; the newer format leads to
     the schemas, and a restart needs it.
     """
     return re.fullmatch(r"state/[0-9]+/_metadata/metadata", path or "") is not None

@@ -1,4 +1,4 @@
-"""What whoever is on call asks first: can the query restart, from where, and what is to be done."""
+"""Answers the first questions on call: can the query restart, from where, what is to be done."""
 
 import time
 from collections import deque
@@ -26,12 +26,12 @@ _OF_SNAPSHOTS = frozenset(
 
 
 def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis:
-    """Looks a checkpoint over, and says whether and from where its query can restart.
+    """Diagnoses a checkpoint: whether, and from where, its query can restart.
 
     Args:
         storage: where the checkpoint lives.
-        deep: look as deep as `verify` does; else every file of a retained version is decoded.
-        slots: how many stores the query's executors read at once, one or more.
+        deep: check as a deep `verify` does; else every file of a retained version is decoded.
+        slots: how many stores the query's executors read at the same time, one or more.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -74,7 +74,7 @@ def _resumes(found: Verification) -> bool:
         return True
     if any(blocks_load(one, found.checkpoint) for one in found.findings):
         return False
-    # What of the logs stops a restart is another matter: `Diagnosis.blockers`.
+    # Findings in the logs that stop a restart are in `Diagnosis.blockers`.
     of_state = [one for one in found.findings if one.code not in OF_LOGS]
     read = [one for one in of_state if not is_doubt(one)]
     if batch_of(version) in _spoiled(read):
@@ -95,7 +95,7 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
 
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
     not load, the one below is tried, and at last the empty state, each with the changes above it.
-    Of HDFS-backed stores a directory that is named as a snapshot ends that as well.
+    In HDFS-backed stores a directory that is named like a snapshot ends that as well.
     """
     folders = {one.path for one in found.findings if one.path and names_snapshot(one)}
     if folders and found.checkpoint.provider is Provider.HDFS_BACKED:
@@ -117,7 +117,7 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
 
 
 def _below(storage: Storage, folders: Iterable[str]) -> Iterator[str]:
-    """Yields what is listed of some directories, themselves among it."""
+    """Yields the listed paths of some directories, including the directories themselves."""
     for folder in folders:
         yield f"{folder}/"
         yield from (entry.path for entry in storage.list(folder))
@@ -132,7 +132,7 @@ def _bad_snapshots(found: Verification) -> Iterator[str]:
 
 
 def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
-    """Yields the snapshots that a bad file is, belongs to, or is referred to by."""
+    """Yields the snapshots that are a bad file, own it, or refer to it."""
     sides = {file.entry.path: file.owner for file in store.files if isinstance(file, ChecksumFile)}
     bad = sides.get(path or "", path)
     parts = store.rocks.parts if store.rocks else {}
@@ -143,7 +143,7 @@ def _snapshots_of(store: Store, path: str | None) -> Iterator[str]:
 
 
 def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """Yields, for each log in doubt, what to do about it."""
+    """Yields, for each log in doubt, the advice on it."""
     wrong = {one.path for one in findings if one.code is FindingCode.SNAPSHOT_MISMATCH}
     for store in checkpoint.stores:
         for one in judge(store, checkpoint).disputed:
@@ -157,7 +157,7 @@ def _right(
     findings: tuple[Finding, ...],
     loadable: tuple[int, ...],
 ) -> Iterator[int]:
-    """Yields the newest batch whose rows are right, where those of the newest version are not."""
+    """Yields the newest batch whose rows are right, if those of the newest version are not."""
     if any(one.code in OF_ROWS for one in findings):
         found = newest_right(storage, checkpoint, loadable)
         yield from () if found is None else (found,)
@@ -177,7 +177,7 @@ def _loadable(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
 
 
 def _spoiled(findings: Iterable[Finding]) -> set[int]:
-    # Rows out of place load all the same; `misplaced` tells them.
+    # Misplaced rows still load; `misplaced` reports them.
     damage = (one for one in findings if one.damage and one.code not in OF_ROWS)
     return {batch for one in damage for batch in one.batches}
 
@@ -186,7 +186,7 @@ _Chains = list[tuple[Store, Chain]]
 
 
 def _newest(checkpoint: Checkpoint) -> _Chains:
-    """Returns what a restart reads of each store that loads."""
+    """Returns the chain that a restart reads of each store that loads."""
     version = checkpoint.resumes
     if version is None:
         return []

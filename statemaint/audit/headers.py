@@ -1,11 +1,11 @@
-"""What a state file shows without being decoded: how it begins, and how it ends.
+"""Checks a state file without decoding all of it: how it begins, and how it ends.
 
     begins   the first block of the compression, with the checksum that lz4 has; in it the first
              record of a delta or a snapshot, or the header of a changelog
     ends     lz4: the empty block after the last one
 
-Nothing between the two is looked at, and the other compressions have no end that could be seen. A
-zip of RocksDB is read by every scan, and its tables are listed.
+Nothing between the two is read, and the other compressions have no recognizable end. Every scan
+reads the zips of RocksDB, and lists their SST files.
 """
 
 from collections.abc import Callable
@@ -28,18 +28,18 @@ def seems_whole(
     file: Delta | Snapshot,
     on_header: Callable[[Header], object] = lambda _: None,
 ) -> bool:
-    """Tells whether a file begins and ends as its format says.
+    """Returns whether a file begins and ends as its format requires.
 
-    One that does not need not be damaged: Spark reads an lz4 stream without its end. Only reading
-    it whole tells.
+    A file that does not is not necessarily damaged: Spark reads an lz4 stream without its end. Only
+    reading the whole file decides.
 
     Args:
-        source: where it lies, and how it is written.
-        file: which.
-        on_header: is given the header of a changelog.
+        source: where the file is, and how it is written.
+        file: the file.
+        on_header: called with the header of a changelog.
 
     Raises:
-        NotFoundError: when it is gone; Superseded: when it is replaced while it is read.
+        NotFoundError: when it is missing; Superseded: when it is replaced while it is read.
         StorageError: when it cannot be read.
     """
     with source.storage.open(file.entry.path) as stream:

@@ -1,4 +1,4 @@
-"""Going through the retained versions of one store, as deep as somebody asks for."""
+"""Checks the retained versions of one store, to a given depth."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,13 +30,13 @@ _File = TypeVar("_File", Delta, Snapshot)
 
 
 class Depth(IntEnum):
-    """How deep to look; each finds what the one before does.
+    """The depth of a check; each finds what the one before does.
 
-    HEADERS how each file of a retained chain begins and ends. A snapshot is believed while its
+    HEADERS how each file of a retained chain begins and ends. A snapshot is trusted while its
             attestation is of the listed file; one that has changed since is read and compared.
     CHAINS  every such file decoded, every snapshot compared with the files below it, and every
             checksum file of Hadoop's with the file beside it.
-    ROWS    also what no retained version needs, and the rows of the newest version.
+    ROWS    also files that no retained version needs, and the rows of the newest version.
     """
 
     HEADERS = 1
@@ -53,9 +53,9 @@ def rebuild(
     *,
     lineages: bool,
 ) -> tuple[int, list[Finding]]:
-    """Returns how many retained versions of a store have nothing wrong, and what is wrong.
+    """Returns the number of retained versions of a store without a finding, and the findings.
 
-    The engine is asked for when the first file is read whole: loading one takes its time.
+    The engine is requested when the first file is read whole: loading one takes time.
 
     Raises:
         StorageError: when anything could not be read.
@@ -83,7 +83,7 @@ def rebuild(
 
 
 def _beginning(versions: Versions, first: int, last: int) -> int:
-    """Returns where the log begins that the first retained version can be folded from."""
+    """Returns where the log begins from which the first retained version can be folded."""
     lowest = min(versions.loadable(first, last), default=first)
     chain = versions.from_log(lowest, proved=())
     return max(1, chain.start) if chain else lowest
@@ -91,7 +91,7 @@ def _beginning(versions: Versions, first: int, last: int) -> int:
 
 @dataclass(slots=True)
 class _Rebuild:
-    """Rebuilding one store's versions, each file of them read once."""
+    """Rebuilds one store's versions; each of their files is read once."""
 
     source: Source
     engine: Callable[[], Engine]
@@ -99,13 +99,13 @@ class _Rebuild:
     versions: Versions
     loads: frozenset[int]
     depth: Depth
-    suspects: Mapping[str, Suspect]  # they are compared by themselves
-    asked: range  # the versions that Spark may be asked for, where it asks by lineage
-    by_zips: bool  # whether the zips must be there that lineages name
+    suspects: Mapping[str, Suspect]  # these are compared separately
+    asked: range  # the versions that Spark may load, where it loads by lineage
+    by_zips: bool  # whether the zips that lineages name must be there
     digests: dict[str, StateDigest] = field(default_factory=dict)
     read: dict[str, _Bad | None] = field(default_factory=dict)
     believed: set[int] = field(default_factory=set)  # equal to the log, here or when proved
-    zips: set[int] = field(default_factory=set)  # Spark goes by names: broken ones are among them
+    zips: set[int] = field(default_factory=set)  # by name, as Spark does: broken ones are included
 
     def __post_init__(self) -> None:
         loaded = self.store.rocks.loaded(self.store.files) if self.store.rocks else ()
@@ -117,9 +117,10 @@ class _Rebuild:
                 self.believed.add(snapshot.version)
 
     def at(self, version: int) -> list[_Bad]:
-        """Rebuilds a version that loads, and returns what is wrong with the files that it needs.
+        """Rebuilds a version that loads, and returns the errors of the files that it needs.
 
-        Its snapshot is compared with the files below; what another version needs is told again.
+        Its snapshot is compared with the files below. The error of a file that several versions
+        need is returned for each of them.
         """
         chain = self._chain(version)
         errors = [self._once(chain.base, self._snapshot)] if chain.base else []
@@ -136,7 +137,7 @@ class _Rebuild:
         return found
 
     def _once(self, file: _File, read: Callable[[_File], None]) -> _Bad | None:
-        """Reads a file once, and returns what is wrong with it each time."""
+        """Reads a file once, and returns its error each time."""
         path = file.entry.path
         if path not in self.read:
             self.read[path] = None
@@ -171,7 +172,7 @@ class _Rebuild:
         self.digests[path] = self.engine().digest(self.source, path)
 
     def _believed(self, snapshot: Snapshot) -> bool:
-        """Tells whether a snapshot need not be read whole."""
+        """Returns whether a snapshot is trusted without being read whole."""
         path = snapshot.entry.path
         if path in self.store.lapsed:
             return False
@@ -181,7 +182,7 @@ class _Rebuild:
         return self.store.rocks is not None or seems_whole(self.source, snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
-        """Compares a snapshot with the one below and what follows on it."""
+        """Compares a snapshot with the one below and the changes that follow it."""
         self.believed.discard(snapshot.version)
         below, delta = self._chain(snapshot.version - 1), self.versions.deltas[snapshot.version]
         chain, base = Chain(snapshot.version, below.base, (*below.deltas, delta)), below.base
@@ -199,7 +200,7 @@ class _Rebuild:
                 self.believed.add(snapshot.version)
 
     def _compare_both(self, snapshot: Snapshot, base: Snapshot, log: Chain) -> None:
-        """Lets the log tell which of two snapshots is wrong; nobody has compared the lower one."""
+        """Lets the log decide which of two snapshots is wrong; the lower one was not compared."""
         if self._in_doubt(log):
             return
         self._must_equal(snapshot, log)
@@ -234,7 +235,7 @@ class _Rebuild:
 def finding_of(
     store: Store, error: CheckpointError | UnsupportedError, checkpoint: Checkpoint
 ) -> Finding:
-    """Returns what an error in a store's file means, with the batches that it costs."""
+    """Returns the finding for an error in a store's file, with the batches that it costs."""
     code, path = FindingCode(error.code), getattr(error, "path", None)
     offset = error.offset if isinstance(error, CodecError) else None
     read = error.owner if isinstance(error, StaleChecksumError) else path

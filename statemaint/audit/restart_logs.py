@@ -1,11 +1,11 @@
-"""What a restart reads of the logs before any state: the newest two offsets, and sources' own logs.
+"""Checks the logs that a restart reads before any state: the newest two offsets, and source logs.
 
     offsets/<b>, offsets/<b - 1>   of the newest batch b
     sources/<i>/<n>[.compact]      the files that source i has seen: v1, then a JSON line for each;
-                                   a compact entry stands for all before it as well
+                                   a compact entry replaces all before it as well
 
 Mirrors `MicroBatchExecution.populateStartOffsets`, `FileStreamSource.getBatch` and
-`CompactibleFileStreamLog.allFiles`. Only file sources need their own log to start again.
+`CompactibleFileStreamLog.allFiles`. Only file sources need their own log to restart.
 """
 
 import json
@@ -32,11 +32,11 @@ _ADVICE = (
 
 
 def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields what is wrong with the logs that a restart reads, beside the commits.
+    """Yields the findings of the logs that a restart reads, besides the commits.
 
     Args:
         storage: where the checkpoint lives.
-        checkpoint: as it was scanned.
+        checkpoint: the checkpoint as it was scanned.
         whole: read every entry of the sources' logs, and not only their names.
 
     Raises:
@@ -50,7 +50,7 @@ def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> It
         detail = f"{start}; a restart reads the newest two entries; put the file back from a copy"
         code, path = FindingCode.UNREADABLE_OFFSET, f"offsets/{newest - 1}"
         yield Finding(code, detail, path=path, offset=start.offset)
-    if isinstance(end, logs.Offsets):  # else the scan says so
+    if isinstance(end, logs.Offsets):  # else the scan reports it
         before = start if isinstance(start, logs.Offsets) else None
         yield from _sources(storage, newest, end, before, whole=whole)
 
@@ -101,7 +101,7 @@ class _SourceLog:
     """The log of one file source.
 
     Attributes:
-        folder: where it lies.
+        folder: the folder of the log.
         entries: the name of each entry by its number.
         base: the number of the newest compact entry; 0 where there is none.
     """
@@ -122,7 +122,7 @@ class _SourceLog:
     def findings(
         self, storage: Storage, first: int, last: int, *, whole: bool
     ) -> Iterator[Finding]:
-        """Yields what a restart lacks that reads the entries behind `first` up to `last`."""
+        """Yields the findings for a restart that reads the entries after `first` up to `last`."""
         newest = max(self.entries, default=-1)
         missing = self._absent(min(self.base, first + 1), max(newest, last))
         if missing is not None:
@@ -136,7 +136,7 @@ class _SourceLog:
                 yield from _unreadable(storage, path)
 
     def _absent(self, first: int, last: int) -> int | None:
-        """Returns the highest number of a closed range that is missing, if any is."""
+        """Returns the highest missing number of a closed range, if any."""
         there = sorted((one for one in self.entries if first <= one <= last), reverse=True)
         expected = last
         for number in there:
@@ -169,7 +169,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
     """Yields the lines of a stream without their ends, and what follows the last one.
 
     Raises:
-        CodecError: where a line is too long to name a file.
+        CodecError: when a line is too long to name a file.
     """
     rest = b""
     while piece := stream.read(_PIECE):

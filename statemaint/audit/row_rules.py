@@ -1,11 +1,11 @@
-"""What must hold among the rows of a version: where they lie, and the stores of a join.
+"""The rules for the rows of a version: their partitions, and the stores of a join.
 
     partition   the Murmur3 hash of the shuffle key, modulo the number of partitions
     formats 1-3 of a join, each side: keyToNumValues has n > 0 for exactly the keys of
                 keyWithIndexToValue, and those have the indexes 0 to n - 1
     format 4    keyWithTsToValues and tsWithKey have the same keys at the same times
 
-Old faults of Spark itself have broken these in real checkpoints. They are told, never repaired.
+Old bugs of Spark itself have broken these in real checkpoints. They are reported, never repaired.
 Mirrors `SymmetricHashJoinStateManager`.
 """
 
@@ -41,8 +41,8 @@ class _Side:
     Attributes:
         counts: how many entries each key should have.
         entries: how many it has, and the highest index of them.
-        by_key: a hash of each key and time in the one order.
-        by_time: and in the other.
+        by_key: each key and time of the store in the order of keys.
+        by_time: each key and time of the store in the order of times.
     """
 
     counts: dict[bytes, int] = field(default_factory=dict)
@@ -66,9 +66,9 @@ class _Side:
 
 
 def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields what is wrong with the rows of the newest committed version; reads all of them.
+    """Yields the findings of the rows of the newest committed version; reads all of them.
 
-    What cannot be read is not said here, nor what is of a kind whose rules are not known.
+    Unreadable files are not reported here, nor are rows of a kind whose rules are unknown.
 
     Raises:
         StorageError: when anything could not be listed or read.
@@ -91,7 +91,7 @@ def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def newest_right(storage: Storage, checkpoint: Checkpoint, batches: Iterable[int]) -> int | None:
-    """Returns the newest of some batches in whose state nothing is wrong with the rows.
+    """Returns the newest of some batches whose rows are all right; `None` if there is none.
 
     Reads the state of one batch after the other, the newest first, until one is right.
 
@@ -106,9 +106,9 @@ def newest_right(storage: Storage, checkpoint: Checkpoint, batches: Iterable[int
 
 
 def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
-    """Tells whether the query is sure to have shuffled its rows by all of its keys.
+    """Returns whether the query certainly shuffled its rows by all of its keys.
 
-    One that began before Spark 3.3 may go on with a partitioning by some of them.
+    A query that began before Spark 3.3 may keep a partitioning by some of them.
     """
     try:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
@@ -151,7 +151,7 @@ def _check(
 
 
 class _Looking:
-    """Looks at the rows of one store, and notes what it sees."""
+    """Checks the rows of one store, and notes what it finds."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Looking:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of the rows of a store, or of a column family."""
+    """The rules for the rows of a store, or of a column family."""
 
     key: ShuffleKey
     side: str
@@ -222,7 +222,7 @@ class _Known:
 
 
 def _long(row: Row) -> int:
-    """Returns the last column of a row, which counts."""
+    """Returns the last column of a row: a count or an index."""
     if not row or not isinstance(row[-1], int):
         raise CodecError("a count or an index is not a number", offset=0)
     return row[-1]
@@ -236,7 +236,7 @@ def _joins(
     version = checkpoint.target or 0
     for (operator, partition, name), side in sorted(sides.items()):
         if UnitId(operator, partition) in broken:
-            continue  # what was not read cannot be missed
+            continue  # rows that were not read do not count as missing
         for fault in side.faults():
             place = f"state/{operator}/{partition}"
             detail = (

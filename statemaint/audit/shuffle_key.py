@@ -21,7 +21,7 @@ from statemaint.state.layouts import Stored
 
 _INT, _MOMENT = struct.Struct("<i"), 8
 _SESSION_START = "sessionStartTime"
-# Their state lies where their rows are shuffled to: by the whole key.
+# Their rows are shuffled by the whole key.
 _WHOLE_KEY = (
     "stateStoreSave",
     "dedupe",
@@ -35,12 +35,12 @@ _WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
 
 @dataclass(frozen=True, slots=True)
 class ShuffleKey:
-    """How to find the columns by which rows are shuffled in the keys of a store.
+    """Finds the columns by which rows are shuffled in the keys of a store.
 
     Attributes:
-        row: the row within a key, of all the columns of `kind`.
-        kind: what they are.
-        columns: so many of them, from the first on, decide on the partition.
+        row: returns the row within a key, with all the columns of `kind`.
+        kind: the types of these columns.
+        columns: how many of them, from the first on, decide the partition.
     """
 
     row: Callable[[bytes], bytes]
@@ -61,18 +61,18 @@ class ShuffleKey:
 def shuffle_key(
     operator: Operator | None, name: str, stored: Stored, families: int
 ) -> ShuffleKey | None:
-    """Returns how the rows of a store are shuffled, where that is known.
+    """Returns the shuffle key of the rows of a store, where it is known.
 
     Args:
-        operator: what its metadata say; Sparks before 4.0 write none.
-        name: of the column family, or of the store where it has none.
-        stored: its schema.
-        families: the bytes of the column family's number in front of each key.
+        operator: the operator by its metadata; Spark before 4.0 writes none.
+        name: the name of the column family, or of the store where it has none.
+        stored: the schema of either.
+        families: the size in bytes of the column family's number in front of each key.
     """
     try:
         kind = must_be_writable(parse_struct(stored.key))
     except CodecError:
-        return None  # of a type that hashes in another way, such as text with a collation
+        return None  # a type that hashes in another way, such as text with a collation
     columns = _columns(operator, name, kind)
     found = _row_in(stored.layout.encoder, families, kind)
     if not columns or found is None:
@@ -82,7 +82,7 @@ def shuffle_key(
 
 
 def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
-    """Returns how many columns of a key decide; 0 where that is unknown."""
+    """Returns how many columns of a key decide its partition; 0 where that is unknown."""
     side, _, rest = name.partition("-")
     if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
         return len(kind.fields) - (rest in _WITH_LAST)
@@ -96,7 +96,7 @@ def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
 def _row_in(
     encoder: KeyEncoder, families: int, kind: StructType
 ) -> tuple[Callable[[bytes], bytes], StructType] | None:
-    """Returns what cuts the row with the first columns out of a key, and its columns."""
+    """Returns a function that cuts the row with the first columns out of a key, and its columns."""
     first, but_last = families + 1, StructType(kind.fields[:-1])
     match encoder:
         case Bare():

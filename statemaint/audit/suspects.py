@@ -1,4 +1,4 @@
-"""Snapshots whose log was replaced, compared with it: which of the two would a restart load?"""
+"""Compares snapshots whose log was replaced with that log: a restart may load either of the two."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
@@ -22,11 +22,11 @@ from statemaint.plan import (
 def check_suspects(
     source: Source, engine: Callable[[], Engine], store: Store, checkpoint: Checkpoint
 ) -> Iterator[Finding]:
-    """Yields what is wrong with the snapshots of a store whose log was replaced.
+    """Yields the findings of the snapshots of a store whose log was replaced.
 
-    A stale snapshot that holds what the log gives all the same (the batches that were run again
-    wrote the same rows) is nothing to speak of. Where the log was not written by the query, no
-    version from the first replaced one on is known to be right.
+    A stale snapshot that still equals the fold of its log (the batches that ran again wrote the
+    same rows) is not reported. Where the query did not write the log, no version from the first
+    replaced one on is known to be right.
 
     Raises:
         StorageError: when anything could not be read.
@@ -37,7 +37,7 @@ def check_suspects(
     for one in judgement.disputed:
         error = differs(source, engine(), one)
         wrong |= {one.path} if error else set()
-        if isinstance(error, SnapshotMismatchError):  # what cannot be read is found where it lies
+        if isinstance(error, SnapshotMismatchError):  # `rebuild` finds unreadable files
             yield replace(finding_of(store, error, checkpoint), batches=in_doubt(one, checkpoint))
         elif error is None and one.doubts:
             found = replaced_finding(store, one.path, one.snapshot.version, one.doubts)
@@ -78,7 +78,7 @@ def _unwitnessed(
 ) -> Finding:
     """Returns a finding with the batches above a snapshot, up to the next that may bear witness.
 
-    One of ours may have been folded from the log as it is now; those of executors were not.
+    A snapshot of ours may have been folded from today's log; those of executors were not.
     """
     version = found.version or 0
     above = (one.version for one in store.theirs if one.entry.path not in wrong)
@@ -91,7 +91,7 @@ def _unwitnessed(
 def differs(
     source: Source, engine: Engine, suspect: Suspect
 ) -> CheckpointError | UnsupportedError | None:
-    """Returns how a snapshot and the log differ, or why they cannot be compared, if they do.
+    """Returns how a snapshot and the log differ, or why they cannot be compared; `None` if equal.
 
     Raises:
         StorageError: when anything could not be read.
@@ -110,7 +110,7 @@ def differs(
 
 
 def in_doubt(suspect: Suspect, checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Returns the batches of which nothing tells whether their rows are right."""
+    """Returns the batches whose rows nothing shows to be right or wrong."""
     first = suspect.snapshot.version
     if not suspect.by_query:
         first = min((first, *suspect.replaced))

@@ -1,4 +1,4 @@
-"""Reading everything that a restart could ask for, and saying what does not rebuild."""
+"""Reads everything that a restart could need, and reports what does not rebuild."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ from statemaint.storage import ReadOnly, Storage
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a verification found.
+    """The result of a verification.
 
     Attributes:
-        checkpoint: what was read.
-        versions_checked: retained versions of which every file passed, counted for each store.
-        findings: what is wrong, and what is only worth knowing.
+        checkpoint: the checkpoint that was read.
+        versions_checked: retained versions of which every file passed, counted per store.
+        findings: damage and notices.
     """
 
     checkpoint: Checkpoint
@@ -46,29 +46,29 @@ class Verification:
 
     @property
     def healthy(self) -> bool:
-        """Tells whether nothing is damaged."""
+        """Returns whether nothing is damaged."""
         return not damaged(self.findings)
 
 
 def verify(
     storage: Storage, *, deep: bool = False, sample: tuple[int, int] | None = None
 ) -> Verification:
-    """Looks over every file that a retained version of any store needs; writes nothing.
+    """Checks every file that a retained version of any store needs; writes nothing.
 
     A version counts as retained from the oldest batch in the commit log to the newest. By default
-    only the beginning and the end of each file are read (`headers`), and attestations are believed.
+    only the beginning and the end of each file are read (`headers`), and attestations are trusted.
 
     Args:
         storage: where the checkpoint lives.
         deep: read all of it: every file decoded, needed or not, every snapshot compared with the
-            log below it, every checksum file with the file beside it, and of the newest version
-            every row: whether it lies in the partition of its key, and whether the stores of a
+            log below it, every checksum file with the file beside it, and every row of the newest
+            version checked: whether it is in the partition of its key, and whether the stores of a
             join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
 
     Raises:
-        ConfigError: when the sample is none.
+        ConfigError: when the sample is not a valid share.
         NotACheckpointError: when there is none.
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
@@ -88,9 +88,9 @@ def verify_at(
 
     Args:
         storage: where it lives.
-        depth: how deep.
-        only: tells which stores to read.
-        lineages: whether the zips are there that the lineages of changelogs name.
+        depth: the depth of the check.
+        only: returns whether to read a store; all by default.
+        lineages: whether the zips that the lineages of changelogs name must be there.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
@@ -116,7 +116,7 @@ def verify_at(
 
 
 def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields what the listing alone says; `check_suspects` reads more of replaced logs."""
+    """Yields the findings of the listing alone; `check_suspects` reads more of replaced logs."""
     read = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED)
     return (one for one in diagnose(store, checkpoint) if one.code not in read)
 
@@ -128,7 +128,7 @@ def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
 
 
 def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields what a second look at the logs finds as well: a query goes on meanwhile."""
+    """Yields the findings that a second look at the logs confirms, as the query may be running."""
     if found := list(_look_at_logs(reading, checkpoint, whole=whole)):
         names = scan_checkpoint(reading, lambda _: False)
         again = {one.path for one in _look_at_logs(reading, names, whole=whole)}
@@ -146,7 +146,7 @@ def _engine(checkpoint: Checkpoint) -> Engine:
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields which batches of the commit log Spark's own clean-up has left without state."""
+    """Yields a notice where Spark's own clean-up has left batches of the commit log stateless."""
     if checkpoint.span is None:
         return
     required, last = checkpoint.span
@@ -200,7 +200,7 @@ def _deep(
 
 
 def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Compares Hadoop's checksum files with the files beside them, as it does when it reads."""
+    """Compares Hadoop's checksum files with the files beside them, as Hadoop does on reading."""
     lone = {side.entry.path for side in lone_checksum_files(store.files)}
     unused = {entry.path for entry in _unreferenced(store)}  # an upload that was cut short
     for side in store.files:

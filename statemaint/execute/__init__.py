@@ -1,7 +1,8 @@
-"""Carrying a plan out: snapshots, deletions, trash, ledger and lease. It chooses no state file.
+"""Carries out plans: snapshots, deletions, trash, ledger and lease. It chooses no state file.
 
-Maintenance, repair, rollback and undo write through it alone, but for the notes of runs, which
-`maintain.history` keeps. One other package writes to a checkpoint: `provider`, for a stopped query.
+Maintenance, repair, rollback and undo write only through this package, except for the notes of
+runs in `maintain.history`. One other package writes to a checkpoint: `provider`, for a stopped
+query.
 """
 
 from statemaint.execute.claims import Claim, Holder, newest

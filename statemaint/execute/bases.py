@@ -1,4 +1,4 @@
-"""What deletions rely on: that it is the file that was proved, and that the query reads it."""
+"""Checks on the snapshots that deletions rely on: still the proved file, readable by the query."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
     """Makes sure that a snapshot is the file that was listed or written.
 
     Raises:
-        Superseded: when it is gone, or another one.
+        Superseded: when it is missing or was replaced.
         StorageError: when the storage fails.
     """
     try:
@@ -30,48 +30,49 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
 def as_planned(
     folding: Folding, storage: Storage, chain: Chain, done: Callable[[frozenset[str]], object]
 ) -> Pieces:
-    """Yields the pieces of a fold whose files must be those that the run was planned with.
+    """Yields the pieces of a fold, whose files must be those that the run was planned with.
 
     Args:
-        folding: of the chain.
+        folding: the fold of the chain.
         storage: where the chain lives.
-        chain: what is folded.
-        done: receives the chain's paths once all of it was folded.
+        chain: the chain that is folded.
+        done: called with the chain's paths once the whole chain was folded.
 
     Raises:
-        Superseded: when a file is gone, or the base was replaced.
+        Superseded: when a file is missing, or the base was replaced.
         StorageError: when the storage fails.
-        CheckpointError: what the fold raises.
+        CheckpointError: as the fold raises it.
     """
     try:
         yield from folding
     except NotFoundError as error:
         gone = "was there when the run was planned and is gone"
         raise Superseded(error.path, gone) from error
-    if chain.base:  # what is proved of it is proved of the file that was listed
+    if chain.base:  # its proof is of the listed file
         must_be_unchanged(storage, chain.base.entry)
     done(frozenset(chain.paths))
     return folding.digests
 
 
 def must_be_readable(storage: Storage, store: Store, known: Known, path: str) -> bool:
-    """Makes sure that whoever reads the log beside a proved snapshot of ours reads it, too (S22).
+    """Makes sure that readers of the log beside a proved snapshot of ours can read it, too (S22).
 
-    A snapshot that an earlier build wrote had what the maintainer's umask or the bucket gave it.
-    Those that executors wrote are the query's own. It is asked once: the proof remembers it.
+    Earlier builds wrote snapshots with the permissions of the maintainer's umask or of the bucket.
+    Snapshots of executors are the query's own. The check runs once: the proof records its success.
 
     Args:
-        storage: where it lives.
+        storage: where the snapshot lives.
         store: its store as it was listed.
-        known: what the ledger knows of that; its proof is replaced once it is seen to be readable.
-        path: of the snapshot.
+        known: the ledger's knowledge of that store; the proof is replaced once the snapshot is
+            found readable.
+        path: the snapshot's path.
 
     Returns:
-        Whether that is new.
+        Whether the proof was replaced.
 
     Raises:
-        UnreadableError: when somebody might not.
-        Superseded: when the snapshot, or what it is compared with, is gone.
+        UnreadableError: when a reader of the log might be unable to read the snapshot.
+        Superseded: when the snapshot, or the file it is compared with, is missing.
         StorageError: when the storage fails.
     """
     proof = known.proofs[path]

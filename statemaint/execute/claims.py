@@ -1,9 +1,9 @@
-"""The files of the lease: one for each number, of which the highest counts (see `lease`).
+"""The files of the lease: one for each number; the highest number counts (see `lease`).
 
-    _statemaint/lease/<number>.json     the claim of that number, replaced by its holder only
+    _statemaint/lease/<number>.json     the claim of that number, replaced only by its holder
 
-A claim that is marked as ended was never held: it tells everyone who works under a lower number
-that the lease has ended.
+A claim marked as ended was never held: it shows every task that works under a lower number that
+the lease has ended.
 """
 
 import json
@@ -19,26 +19,26 @@ from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
-# How long a maintainer that died keeps others out. A live one renews three times as often.
+# How long a dead maintainer keeps others out. A live one renews its lease three times as often.
 SECONDS = 60.0
-# Each is lost to another run only, or to what is no lease.
+# An attempt is lost only to another run, or to a file that is not a lease.
 MOST_ATTEMPTS = 20
-# No claim lasts longer than this beyond its file's time, whatever a clock that was wrong says.
+# A claim ends at most this long after its file's time, even if a wrong clock set its deadline.
 _LONGEST, _ORDINARY = 3600.0, 600.0
 _DIGITS = 10
 LAST = 10**_DIGITS - 1
-_END_OF_TIME = 250_000_000_000.0  # the year 9892: what lies beyond is no time
+_END_OF_TIME = 250_000_000_000.0  # the year 9892; a later time is not valid
 _NAME = re.compile(rf"{FOLDER}/([0-9]{{{_DIGITS}}})\.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lease: one run, or all tasks of a run that were handed the same holder.
+    """The holder of a lease: one run, or all tasks of a run that were handed the same holder.
 
     Attributes:
-        name: of the run, for a person; two attempts at one run have the same name.
+        name: the run's readable name; two attempts at one run have the same name.
         attempt: grows with each attempt at the run.
-        nonce: what no other holder has, in whatever process, DAG or installation it was made.
+        nonce: unique to this holder across processes, DAGs and installations.
     """
 
     name: str
@@ -46,25 +46,25 @@ class Holder:
     nonce: str = field(default_factory=lambda: token_hex(16))
 
     def follows(self, other: "Holder") -> bool:
-        """Returns whether this is a later attempt at the run of another holder."""
+        """Returns whether this is a later attempt at another holder's run."""
         return self.name == other.name and self.attempt > other.attempt
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what one task hands to another."""
+        """Returns the fields that one task hands to another."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one file of the lease says.
+    """The content of one lease file.
 
     Attributes:
         number: the fencing number.
-        holder: who holds it.
-        owner: the process that made it, for a person.
+        holder: the holder of the lease.
+        owner: the process that made the claim, in readable form.
         deadline: when it ends unless it is renewed, by the storage's clock; 0 once it was released.
-        ended: whether it only marks that the lease has ended; nobody gets a lease before its
-            deadline all the same.
+        ended: whether it only marks the end of the lease; even then no run gets a lease before its
+            deadline.
     """
 
     number: int
@@ -75,12 +75,12 @@ class Claim:
 
     @property
     def path(self) -> str:
-        """Returns where it is kept."""
+        """Returns the path of its file."""
         return path_of(self.number)
 
     @property
     def content(self) -> bytes:
-        """Returns its file."""
+        """Returns the content of its file."""
         fields = {
             "number": self.number,
             "run": self.holder.name,
@@ -93,17 +93,17 @@ class Claim:
         return json.dumps(fields).encode() + b"\n"
 
     def is_of(self, holder: Holder) -> bool:
-        """Returns whether somebody holds the lease by it."""
+        """Returns whether a holder holds the lease by this claim."""
         return self.holder == holder and not self.ended
 
 
 def path_of(number: int) -> str:
-    """Returns where the claim of a number is kept."""
+    """Returns the path of a number's claim."""
     return f"{FOLDER}/{number:0{_DIGITS}d}.json"
 
 
 def me() -> str:
-    """Returns what names this process to a person."""
+    """Returns a readable name of this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -111,7 +111,7 @@ def newest(storage: Storage) -> Claim | None:
     """Returns the claim of the highest number, whether or not it has ended.
 
     Raises:
-        StorageError: when the storage fails, or lists what it does not have.
+        StorageError: when the storage fails, or lists a file that it does not have.
     """
     number = 0
     for _ in range(MOST_ATTEMPTS):
@@ -119,13 +119,13 @@ def newest(storage: Storage) -> Claim | None:
             return None
         try:
             return claim_of(storage, number)
-        except NotFoundError:  # taken over and cleared away since it was listed
+        except NotFoundError:  # taken over and deleted since it was listed
             continue
     raise StorageError(path_of(number), "it is listed, and cannot be read")
 
 
 def newest_number(storage: Storage) -> int:
-    """Returns the highest number that a claim ever had; 0 where there was none.
+    """Returns the highest number that any claim has had; 0 where there was none.
 
     Raises:
         StorageError: when the storage fails.
@@ -144,7 +144,7 @@ def forget_before(storage: Storage, number: int) -> None:
 
 
 def claim_of(storage: Storage, number: int) -> Claim:
-    """Returns the claim of a number; one that cannot be read counts as held for a while.
+    """Returns the claim of a number; an unreadable one counts as held for a while.
 
     Raises:
         NotFoundError: when there is none.
@@ -165,7 +165,7 @@ def claim_of(storage: Storage, number: int) -> Claim:
 
 
 def _parsed(number: int, found: dict[str, Any]) -> Claim:
-    # Earlier builds wrote neither attempt nor nonce; nobody shares a lease of theirs.
+    # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
     run, owner, deadline = str(found["run"]), str(found["owner"]), _time(found["deadline"])
     holder = Holder(run, int(found.get("attempt", 0)), str(found.get("nonce", "")))
     return Claim(number, holder, owner, deadline, found.get("ended") is True)

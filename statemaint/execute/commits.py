@@ -1,4 +1,4 @@
-"""Whether the query is still where it was when a run was planned."""
+"""Checks that the query was not rewound since a run was planned."""
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.listing import Entry
@@ -20,19 +20,19 @@ def newest_commit(storage: Storage) -> Entry | None:
 
 
 def must_stand(storage: Storage, commit: Entry | None, store: Store | None = None) -> None:
-    """Makes sure that nobody has rewound the query since a run was planned; one request.
+    """Makes sure that the query was not rewound since a run was planned; one request.
 
-    A query that was rewound writes files again under names that the plan deletes. Where it has gone
-    on so far that it has removed the entry itself, the log of the store has to tell.
+    A rewound query writes files again under names that the plan deletes. Where the query has
+    advanced so far that it removed the entry itself, the store's log decides.
 
     Args:
         storage: where the checkpoint lives.
-        commit: the newest entry of the commit log then; `None` where there was none.
+        commit: the newest entry of the commit log at planning; `None` where there was none.
         store: the store that is worked on, as it was scanned for the plan.
 
     Raises:
-        Superseded: when the entry was written again, or is gone and no newer ones took its place;
-            or when the log was written again.
+        Superseded: when the entry was written again, or is missing without newer ones in its
+            place; or when the log was written again.
         StorageError: when the storage fails.
     """
     if commit is None:
@@ -53,10 +53,10 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
 
 
 def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None:
-    """Makes sure that no file of a store's log up to a version has been written since.
+    """Makes sure that no file of a store's log up to a version was written since planning.
 
-    Where versions have unique ids, those that count now must be those that counted then. Only a
-    version of which both are known tells; without any, nobody knows which attempts are dead.
+    Where versions have unique ids, the ids that count now must be those that counted then. Only
+    versions with both ids known are compared; without any, it is unknown which attempts are dead.
     """
     why = "was written after the run was planned: the query was rewound"
     known = {file.entry.path: file.entry for file in planned.files}
@@ -89,6 +89,6 @@ def _must_count(planned: Store, store: Store, target: int) -> None:
 
 
 def _purged(storage: Storage, batch: int) -> bool:
-    """Returns whether the query has gone on so far that it has removed an entry itself."""
+    """Returns whether the query has advanced so far that it removed an entry itself."""
     names = (entry.name for entry in storage.list("commits"))
     return min((int(one) for one in names if one.isdecimal()), default=-1) > batch

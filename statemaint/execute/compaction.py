@@ -1,15 +1,15 @@
-"""Compacting the ledger: many segments become one, without the lines that nothing needs any more.
+"""Compacts the ledger: merges many segments into one, without the lines that are not needed.
 
 A line stays as long as anything relies on it:
 
 * `statemaint runs` lists its run, or would if it had not been killed
-* its run's trash is kept, or it is younger than such a run: an undo asks what happened since
+* its run's trash is kept, or it is younger than such a run: an undo checks what happened since
 * an undo brought its file back, and the line of that undo stays
-* it is of a snapshot that is proved or ours, or of a file that a proof names
+* it is about a snapshot that is proved or ours, or about a file that a proof names
 
-The segments that were read are deleted once the one that replaces them is durable, so that a crash
-at any step leaves each line in at least one. Two that compact at once do no harm either: neither
-deletes what it has not read, and both results stay.
+The old segments are deleted once the merged one is durable, so a crash at any step leaves each
+line in at least one segment. Two runs that compact at the same time do no harm: neither deletes a
+segment that it has not read, and both results stay.
 """
 
 import logging
@@ -33,7 +33,7 @@ from statemaint.plan import RecoveryVerb
 from statemaint.scan import ATTESTATIONS, parse_attestations
 from statemaint.storage import Storage
 
-# A ledger is compacted when it has so many segments.
+# A ledger is compacted when it has this many segments.
 MOST_SEGMENTS = 16
 
 _log = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ class RememberedRuns:
     """The runs that are remembered.
 
     Attributes:
-        runs: the folders of those that are listed.
-        since: what is as young as this is of one of them, or of one that was killed among them;
+        runs: the folders of the listed runs.
+        since: the time from which on everything is of a listed run, or of one killed among them;
             minus infinity as long as no run has left the window.
-        trashed: the runs whose trash is kept, and since when it is there.
+        trashed: the runs whose trash is kept, each with the time since when it is there.
     """
 
     runs: AbstractSet[str] = frozenset()
@@ -60,20 +60,20 @@ class RememberedRuns:
         return min((self.since, *self.trashed.values()))
 
     def remembers(self, run: str) -> bool:
-        """Returns whether a run is remembered however old it is."""
+        """Returns whether a run is remembered regardless of its age."""
         return run in self.runs or run in self.trashed
 
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """What lines are kept for.
+    """The reasons for which lines are kept.
 
     Attributes:
         window: the runs that are remembered.
         since: the time from which on all lines stay.
         fence: the fencing number from which on all lines stay.
-        paths: the files of which all lines stay.
-        restored: what undos have brought back: the run that had moved it away, and the path.
+        paths: the files whose lines all stay.
+        restored: the files that undos brought back: the run that had moved each away, and its path.
     """
 
     window: RememberedRuns
@@ -83,7 +83,7 @@ class _Needs:
     restored: AbstractSet[tuple[str, str]] = frozenset()
 
     def keep(self, line: Line) -> bool:
-        """Returns whether a line stays; so does one that does not say when it was noted."""
+        """Returns whether a line stays; a line without a time does."""
         return (
             line.time is None
             or line.time >= self.since
@@ -110,12 +110,12 @@ def _is_due(segments: Sequence[Entry]) -> bool:
 def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], object]) -> None:
     """Compacts every ledger that has many segments.
 
-    Safe to kill and to repeat. One that cannot be read is left as it is.
+    Safe to kill and to repeat. An unreadable ledger is left as it is.
 
     Args:
         storage: where the checkpoint lives.
         window: the runs that are remembered.
-        before: is called ahead of each deletion; whatever it raises ends the work.
+        before: called before each deletion; whatever it raises ends the work.
 
     Raises:
         CodecError: when the note of an undo or of a repair cannot be read.
@@ -144,9 +144,9 @@ def _lines(storage: Storage, segments: Iterable[Entry]) -> Iterator[Line]:
 
 
 def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
-    """Returns what stays as well because of the trash, by what is noted of its runs.
+    """Returns the needs extended by those of the trash, as the lines of its runs record them.
 
-    Where files were copied the manifests have other times, but not these lines.
+    In a copied checkpoint the manifests have other times; these lines do not.
     """
     since, fence = needs.since, needs.fence
     for line in lines if needs.window.trashed else ():
@@ -157,7 +157,7 @@ def _for_trash(needs: _Needs, lines: Iterable[Line]) -> _Needs:
 
 
 def _proved(storage: Storage, ledger: str) -> frozenset[str]:
-    """Returns the snapshots of a partition that are proved or ours, and what the proofs name."""
+    """Returns a partition's snapshots that are proved or ours, and the files that proofs name."""
     return frozenset(
         path
         for entry in storage.list(f"{ATTESTATIONS}/{ledger}")

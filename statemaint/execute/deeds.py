@@ -1,4 +1,4 @@
-"""What the ledger says of files since a run moved them to its trash."""
+"""The ledger's record of files since a run moved them to its trash."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -18,11 +18,11 @@ class RestoreNote:
 
     Attributes:
         run: the run that had moved it away.
-        size: in bytes; -1 where that is not noted.
-        modified: the time that it had before it was moved away.
-        crc32c: of its bytes; `None` where they were not read, since a move keeps the time there.
+        size: in bytes; -1 where it was not noted.
+        modified: the file's time before it was moved away.
+        crc32c: of its bytes; `None` where they were not read, since the move keeps the time there.
         time: when it was noted.
-        fence: that the undo held; 0 without one.
+        fence: the fence that the undo held; 0 without one.
     """
 
     run: str
@@ -35,13 +35,13 @@ class RestoreNote:
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """What the ledger says of a run's files.
+    """The ledger's record of a run's files.
 
     Attributes:
         run: the folder of the run.
-        restored: what undoing brought back, by path.
-        removed: the runs that removed a file, by path, with the fence they held.
-        written: the snapshots that we wrote, by path.
+        restored: the notes of undos that brought a file back, by path.
+        removed: the runs that removed a file, by path, with the fence that each held.
+        written: the paths of the snapshots that runs wrote.
     """
 
     run: str
@@ -55,27 +55,28 @@ class Deeds:
         return found[0] if found else None
 
     def restored_since(self, path: str) -> tuple[RestoreNote, ...]:
-        """Returns the notes of a file that are younger than this run's last removal of anything.
+        """Returns the notes of a file that are younger than this run's last removal of any file.
 
-        What an undo had brought back before that is what this run found, and says nothing of today.
+        A file that an undo brought back earlier is the one that this run found; its note does not
+        describe today's file.
         """
         mine = self._fence
         found = self.restored.get(path, ())
         return tuple(one for one in found if mine is None or one.fence > mine)
 
     def removed_again(self, path: str) -> bool:
-        """Returns whether a later run removed a file, which this run had moved away."""
+        """Returns whether a later run removed a file that this run had moved away."""
         deeds = self.removed.get(path, ())
         mine = max((fence for fence, run in deeds if run == self.run), default=None)
         return mine is not None and any(fence > mine for fence, run in deeds if run != self.run)
 
     def removed_before(self, path: str) -> bool:
-        """Returns whether an earlier run had removed a file, which this run did not find."""
+        """Returns whether an earlier run removed a file, so that this run did not find it."""
         fences = [fence for fence, run in self.removed.get(path, ()) if run != self.run]
         return self._fence is not None and any(fence < self._fence for fence in fences)
 
     def removed_since(self) -> frozenset[str]:
-        """Returns the paths of everything that later runs removed."""
+        """Returns the paths of all files that later runs removed."""
         mine = self._fence
         if mine is None:
             return frozenset()
@@ -91,7 +92,7 @@ class Deeds:
 
 
 def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deeds:
-    """Returns what the ledger says since a run.
+    """Returns the ledger's record of the files of a run.
 
     Args:
         storage: where the checkpoint lives.
@@ -134,5 +135,5 @@ def _restored(line: Line) -> RestoreNote:
 
 
 def restored_of(line: Line) -> str:
-    """Returns the folder of the run that had moved away what an undo was to bring back."""
+    """Returns the folder of the run whose file an undo was about to bring back."""
     return run_folder(str(line.fields.get("of")))

@@ -1,4 +1,4 @@
-"""Deletion, page by page, each page only while what it relies on is still in place (S6-S8)."""
+"""Deletes files page by page, each page only while the files it relies on are in place (S6-S8)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from statemaint.report import Deleted
 
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200
-_LOOKS = 5  # at base and lease by turns, before a deletion: a slow listing makes any look old
-# What goes to the trash whatever the policy says: it was taken for the truth once.
+_LOOKS = 5  # at base and lease in turn, before a deletion: a slow listing makes any look outdated
+# Moved to the trash under every policy: these files were taken for the truth once.
 _ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
 Page = tuple[Delete, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Deleter:
-    """What deletes files of one store.
+    """Deletes files of one store.
 
     Attributes:
         context: the run.
-        writer: proves what deletions rely on.
-        record: what is known of the store's snapshots.
+        writer: proves the files that deletions rely on.
+        record: the record of the store's snapshots.
         base: the path of the snapshot that deletions rely on, if there is one.
     """
 
@@ -41,9 +41,9 @@ class Deleter:
         """Deletes files page by page, each page only while the proved base is still in place.
 
         Raises:
-            LeaseLostError: when the lease is not held any more; nothing more is deleted.
+            LeaseLostError: when the lease is no longer held; nothing more is deleted.
             Superseded: when the base was replaced or is missing, or the query was rewound.
-            UnreadableError: when the base is ours, and the query might not read it.
+            UnreadableError: when the base is ours, and the query might be unable to read it.
             StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
@@ -69,7 +69,7 @@ class Deleter:
                 gone = max(one.version for one in deletes)
                 trash.note(page, None if start else store, target=context.target, gone=gone)
             context.fence.must_hold()
-            must_stand(context.storage, context.commit, store)  # as late as once a page can
+            must_stand(context.storage, context.commit, store)  # as late as once a page allows
             self._remove(page, trash)
             yield from (Deleted(one) for one in page)
 
@@ -80,16 +80,16 @@ class Deleter:
         if trash:
             trash.take(page, before=before)
             return
-        # One call may delete in any order: no checksum may outlive its file, and no shared file
-        # may go before the snapshot that needs it.
+        # One call may delete in any order, but no checksum may outlive its file, and no shared
+        # file may be deleted before the snapshot that needs it.
         for rank in sorted({one.rank for one in page}):
             paths = [one.path for one in page if one.rank == rank]
             self.context.storage.delete_all(paths, before=before)
 
     def _must_stand(self, page: Page) -> None:
-        """Looks at base, zips and lease until all three were seen within a short time.
+        """Checks base, zips and lease until all three were checked within a short time.
 
-        Each look takes its time, in which what was looked at before may be replaced.
+        Each check takes time, during which a file that was checked earlier may be replaced.
         """
         for _ in range(_LOOKS):
             self._base_must_stand(page)
@@ -108,10 +108,10 @@ class Deleter:
         must_be_unchanged(self.context.storage, proof.entry)
 
     def _tables_must_stand(self, page: Page) -> None:
-        """Looks once a page whether every SST file that the base's zip names is still there.
+        """Checks once a page that every SST file that the base's zip names is still there.
 
         Raises:
-            Superseded: when one is missing, or is another file than the one that was listed.
+            Superseded: when one is missing, or is not the file that was listed.
         """
         if not self.base or not self.record.store.rocks or not _relies_on_base(page):
             return
@@ -123,10 +123,10 @@ class Deleter:
             raise Superseded(lacking[0], f"{self.base} needs it; it was replaced or is missing")
 
     def _no_other_snapshot(self, page: Page) -> None:
-        """Looks once more whether any snapshot that was not planned with needs an SST file.
+        """Checks again that no snapshot outside the plan needs an SST file of the page.
 
         Raises:
-            Superseded: when there is one.
+            Superseded: when one does.
         """
         if all(one.version for one in page):
             return

@@ -1,10 +1,11 @@
-"""Which files of a run's trash fit into the world of today, and why the others do not (S17).
+"""Decides which files of a run's trash fit into today's world, and why the others do not (S17).
 
-A file of a version comes back only while its store's log has not been written again below it: every
-log file at or below its version is the very file that the run saw, or is gone; none is new; and so
-it is with the next one above, since what was deleted may have been written again before; where
-none is left above, nobody can tell. One that was judged against another log would be trusted again
-for what it is not. Nor does one come back below a gap in the versions that the commit log asks for.
+A file of a version comes back only if its store's log was not written again below it. Every log
+file at or below its version must be the very file that the run saw, or be missing; none may be new.
+The same holds for the next log file above, since the files below it may have been written again
+before they were deleted; with none left above, nothing shows that. A file that was judged against
+another log would be trusted again for what it is not. Nor does a file come back below a gap in the
+versions that the commit log requires.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -39,10 +40,10 @@ def staying(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> 
 
     Args:
         storage: where the checkpoint lives.
-        found: what the trash of the run holds.
-        deeds: what the ledger says since.
-        ended: whether the run came to its end; one that was killed may have left a file under both
-            names, and a deletion that the next run noted again.
+        found: the contents of the run's trash.
+        deeds: the ledger's record since.
+        ended: whether the run completed; a killed run may have left a file under both names, and a
+            deletion that the next run noted again.
 
     Raises:
         StorageError: when the storage fails.
@@ -74,15 +75,15 @@ def committed(storage: Storage) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One store's log of today, held against what a run saw.
+    """One store's log today, compared with the log that a run saw.
 
     Attributes:
-        changed: the files that are not as they were, ascending by version.
-        sound: the versions of which a file is as it was.
+        changed: the files that changed, ascending by version.
+        sound: the versions with an unchanged file.
         newest: the newest version that the run saw; 0 where it noted none.
-        new: what a changed file is.
+        new: the words that describe a changed file.
         noted: whether the run noted its log at all; early builds did not.
-        cut: whether files above `newest`, which the run saw or a later one removed, are gone.
+        cut: whether files above `newest` that the run saw, or a later one removed, are missing.
     """
 
     changed: tuple[tuple[int, str], ...]
@@ -93,11 +94,11 @@ class _Log:
     cut: bool = False
 
     def against(self, version: int, target: int) -> str | None:
-        """Returns why a file of a version does not fit any more, if it does not.
+        """Returns why a file of a version no longer fits; `None` if it fits.
 
         Args:
-            version: of the file.
-            target: the newest committed version of today.
+            version: the file's version.
+            target: today's newest committed version.
         """
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
@@ -110,7 +111,7 @@ class _Log:
         return None
 
     def _stands_below(self, version: int, target: int) -> bool:
-        """Tells whether the log still ends below a file, and no batch has gone on from there."""
+        """Returns whether the log still ends below a file, and no batch continued from there."""
         ends = not self.cut and self.newest in {0, *self.sound}
         return ends and version > max(target, self.newest)
 
@@ -172,7 +173,7 @@ class _Fit:
                 back.add(file.version)
 
     def _lone(self, version: int, back: Collection[int]) -> str | None:
-        """Returns why a file does not fit below the files that are there, if it does not."""
+        """Returns why a file does not fit below the existing files; `None` if it fits."""
         above = min((one for one in back if one >= version), default=version)
         lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
         if lacking:
@@ -180,7 +181,7 @@ class _Fit:
         return None
 
     def _above(self, file: Versioned, world: StoreWorld | None) -> str | None:
-        """Returns why a file above the newest committed version does not fit, if it does not."""
+        """Returns why a file above the newest committed version does not fit; `None` if it fits."""
         then = (world.target or 0) if world else None
         if file.version <= self._target or then == self._target:
             return None
@@ -189,7 +190,7 @@ class _Fit:
     def _overtaken(self, file: Versioned, world: StoreWorld | None) -> str | None:
         """Returns why a snapshot from above the log does not fit once its batch has run.
 
-        The batch may have written the same changes, and build on another version below.
+        The batch may have written the same changes on top of another version below.
         """
         if world is None or not isinstance(file, Snapshot):
             return None
@@ -211,7 +212,7 @@ class _Fit:
             return self._old_log(there, since)
         known = {seen.path: seen for seen in world.files}
         mine = [one.seen for path, one in self._found.notes.items() if _in(path, directory)]
-        # Above the target a task that is repeated writes again, and no rewind.
+        # Above the target, files are written again by repeated tasks, not by a rewind.
         versions = (_version(path) for path in known)
         newest = max((one for one in versions if one <= (world.target or 0)), default=0)
         zips = any(path.endswith(".zip") for path in known)
@@ -233,15 +234,15 @@ class _Fit:
     def _evidence(
         self, there: list[Versioned], known: Collection[str], *, zips: bool
     ) -> Iterator[Versioned]:
-        """Yields the log files of today: zips only where a batch wrote nothing else."""
+        """Yields today's log files; zips only where a batch wrote nothing else."""
         for file in there:
             if isinstance(file, Delta) or zips:
                 if file.entry.path in self._deeds.written and file.entry.path not in known:
-                    continue  # maintenance wrote it, and no batch
+                    continue  # written by maintenance, not by a batch
                 yield file
 
     def _old_log(self, there: list[Versioned], since: float | None) -> _Log:
-        """Returns the log where nothing is noted of it: what is newer than the manifest changed."""
+        """Returns the log of a run that did not note it: files newer than the manifest changed."""
         changed = [
             (file.version, file.entry.path)
             for file in log_of(there)
@@ -260,7 +261,7 @@ class _Fit:
         return frozenset(path for path in restored if self._deeds.restoring(path))
 
     def _written_again(self, directory: str, *, zips: bool) -> list[tuple[int, str]]:
-        """Returns the files in the trash that another run removed from their places since."""
+        """Returns the files in the trash that another run has since removed from their places."""
         if not self._ended:
             return []
         return [
@@ -271,12 +272,12 @@ class _Fit:
             and self._deeds.removed_again(path)
         ]
 
-    # -- zips of RocksDB, and what they share
+    # -- zips of RocksDB, and the files they share
 
     def _without_parts(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yields the zips that refer to a file that is not there any more.
+        """Yields the zips that refer to a missing file.
 
-        One that a repair replaced may have been without it then.
+        A zip that a repair replaced may have lacked it already.
         """
         if self._of_repair:
             return
@@ -285,7 +286,7 @@ class _Fit:
                 yield path, why
 
     def _parts_of(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yields the shared files that only zips refer to that stay: they would be orphans."""
+        """Yields the shared files to which only staying zips refer: they would be orphans."""
         users: dict[str, list[str]] = {}
         for path in self._files:
             for part in parts_of(self._storage, self._found.files[path].path, path):
@@ -297,7 +298,7 @@ class _Fit:
 
 
 def lacking_part(storage: Storage, found: Contents, path: str) -> str | None:
-    """Returns which file a zip in the trash refers to that cannot be there when it is back.
+    """Returns which file a zip in the trash would lack once it is back; `None` if none.
 
     Raises:
         StorageError: when the storage fails.
@@ -321,7 +322,7 @@ def _size(storage: Storage, path: str) -> int | None:
 
 
 def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
-    """Returns the shared files that a zip refers to; none for any other file, or a broken one.
+    """Returns the shared files that a zip refers to; none for another file, or a broken zip.
 
     Raises:
         StorageError: when the storage fails.
@@ -336,7 +337,7 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
 
 
 def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
-    """Returns the files in the trash of other runs by their old paths, with one such run of each.
+    """Returns the files in the trash of other runs by their old paths, each with one such run.
 
     Raises:
         StorageError: when the storage fails.

@@ -1,11 +1,11 @@
-"""Whether the query has gone on since a rollback, by its logs and the ledger (S17).
+"""Decides from the logs and the ledger whether the query continued after a rollback (S17).
 
-State of one time and logs of another are worse than either, so all of a rollback comes back or
-nothing. The logs must be as it left them: each entry that it left is there and the same, and beside
-those there are only such as it never moved, or as an earlier undo has brought back. Where the
-rollback ended before it moved any entry, the query may have gone on from the old ones; then the
-state that it lacks may come back, but none that lies above its newest batch, and no snapshot that
-is older than a change it would hide.
+State and logs of different times are worse than either alone, so a rollback comes back as a whole
+or not at all. The logs must be as it left them: each entry that it left is there unchanged, and the
+only other entries are those that it never moved or that an earlier undo brought back. Where the
+rollback ended before it moved any entry, the query may have continued from the old ones. Then the
+state that the query lacks may come back, but none above its newest batch, and no snapshot that is
+older than a change it would hide.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,17 +24,16 @@ from statemaint.storage import Storage
 
 
 def must_fit(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> None:
-    """Makes sure that what a rollback moved away can come back; asks nothing of other runs.
+    """Makes sure that the files of a rollback can come back; requires nothing of other runs.
 
     Args:
         storage: where the checkpoint lives.
-        found: what the trash of the run holds.
-        deeds: what the ledger says since.
-        ended: whether the run came to its end; one that was killed may have left one file under
-            both names.
+        found: the contents of the run's trash.
+        deeds: the ledger's record since.
+        ended: whether the run completed; a killed run may have left one file under both names.
 
     Raises:
-        ConfigError: when the query has gone on since, or another run must be undone first.
+        ConfigError: when the query has continued since, or another run must be undone first.
         StorageError: when the storage fails.
     """
     if found.of_rollback:
@@ -43,7 +42,7 @@ def must_fit(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class _Rollback:
-    """One rollback, and the checkpoint of today."""
+    """One rollback, and today's checkpoint."""
 
     storage: Storage
     found: Contents
@@ -61,7 +60,7 @@ class _Rollback:
         return cls(storage, found, deeds, ended, same, state | logs)
 
     def check(self) -> None:
-        """Raises why nothing comes back, if anything speaks against it."""
+        """Raises the first reason why nothing comes back, if there is one."""
         self._must_have_its_commits()
         logs = self.found.logs
         for why in self._against(logs) if logs else self._against_old():
@@ -78,9 +77,9 @@ class _Rollback:
     # -- another run first
 
     def _must_have_its_commits(self) -> None:
-        """Refuses the first half of a rollback that was killed, while the second is in the trash.
+        """Refuses the first half of a killed rollback while the second is in the trash.
 
-        Its snapshots would lie above the log, and Spark would load them for batches that run again.
+        Its snapshots would be above the log, and Spark would load them for batches that run again.
         """
         logs = self.found.logs
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
@@ -101,7 +100,7 @@ class _Rollback:
     # -- what the rollback noted
 
     def _against(self, logs: LogWorld) -> Iterator[str]:
-        """Yields what the query has done since, or what is lost."""
+        """Yields the changes of the query since, and the lost files."""
         removed = {seen.path: seen for seen in logs.removed}
         whole = bool(removed) and all(
             path not in self.found.files and self._is_mine(seen) for path, seen in removed.items()
@@ -133,7 +132,7 @@ class _Rollback:
                 yield f"{path} was written again"
 
     def _against_place(self, path: str) -> Iterator[str]:
-        """Yields what is in the place of a file of the trash, unless it is half-way there."""
+        """Yields why the old place of a file is taken, unless a move left the file half-way."""
         entry = self.there.get(path)
         if entry is None or self._is_half_way(entry):
             if self.deeds.removed_again(path) and self.ended:
@@ -153,9 +152,9 @@ class _Rollback:
                 yield f"{path} was written after it, and removed by another run"
 
     def _against_gone_on(self, known: frozenset[str] | set[str]) -> Iterator[str]:
-        """Yields the snapshots that a query which has gone on would load, and that are wrong.
+        """Yields the wrong snapshots that a query that has continued would load.
 
-        They lie above its log, or are of a time before it wrote its log again.
+        They are above its log, or older than the log that it wrote again.
         """
         now, then = _committed(self.there), _committed(known)
         for path in self.found.files if now > then else ():
@@ -188,7 +187,7 @@ class _Rollback:
         yield from self._against_new_state(logs, whole=whole)
 
     def _against_new_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
-        """Yields the state above that only a batch can have written."""
+        """Yields the state above the rollback's version that only a batch can have written."""
         notes, newest = self.found.notes, {seen.path for seen in logs.newest}
         versions = [_version(path) for path in notes]
         for path, entry in sorted(self.there.items()):
@@ -206,7 +205,7 @@ class _Rollback:
                 yield f"{path} was written after it"
 
     def _is_mine(self, seen: Seen) -> bool:
-        """Returns whether an entry is there as it was: never moved, or brought back by an undo."""
+        """Returns whether an entry is there unchanged: never moved, or brought back by an undo."""
         entry = self.there.get(seen.path)
         if entry is None or not self.same(seen, entry):
             return False
@@ -214,9 +213,9 @@ class _Rollback:
         return unmoved or bool(self.deeds.restored_since(seen.path))
 
     def _is_half_way(self, entry: Entry) -> bool:
-        """Returns whether a file has two names since a move was cut short, or was done twice.
+        """Returns whether a file has two names because a move was cut short or done twice.
 
-        Else the query wrote it again, whatever its bytes.
+        Otherwise the query wrote it again, whatever its bytes.
         """
         trashed = self.found.files[entry.path]
         if not equal(self.storage, trashed.path, entry.path):
@@ -224,9 +223,9 @@ class _Rollback:
         return self._is_cut_short(entry) or self._is_of_another_undo(entry)
 
     def _is_cut_short(self, entry: Entry) -> bool:
-        """Returns whether it may be the one move of this run, or of its undo, that was cut short.
+        """Returns whether this may be the one move of this run, or of its undo, that was cut short.
 
-        That is of the file that was moved last, or is moved next.
+        That is the move of the file that was moved last, or is moved next.
         """
         begun = self.deeds.restoring(entry.path)
         first = self.found.newest_first()[0]
@@ -238,13 +237,13 @@ class _Rollback:
         return moved or entry.modified in times
 
     def _is_of_earlier(self, path: str) -> bool:
-        """Returns whether an earlier run had removed a file, and undoing it brought it back."""
+        """Returns whether an earlier run had removed a file, and its undo brought it back."""
         return self.deeds.removed_before(path) and self._is_of_another_undo(self.there[path])
 
     def _is_of_another_undo(self, entry: Entry) -> bool:
-        """Returns whether undoing another run brought it back, which had found it again.
+        """Returns whether the undo of another run, which had found the file again, brought it back.
 
-        A rollback that was killed in the middle of a move leaves that file to the next one.
+        A rollback killed in the middle of a move leaves that file to the next rollback.
         """
         since = self.deeds.restored_since(entry.path)
         others = (one for one in since if one.run != self.deeds.run)
@@ -255,7 +254,7 @@ class _Rollback:
         )
 
     def _lost(self) -> Iterator[str]:
-        """Yields what would be missing of it: deleted from the trash, or from beside a zip."""
+        """Yields the files that would be missing: deleted from the trash, or from beside a zip."""
         until = max((note.until for note in self.found.notes.values()), default=0.0)
         if self.storage.now() >= until:  # another run may have begun to empty this trash
             lost = (path for path in self.found.notes if not self._is_somewhere(path))
@@ -270,7 +269,7 @@ class _Rollback:
     # -- what earlier builds noted
 
     def _against_old(self) -> Iterator[str]:
-        """Yields what speaks against it where nothing is noted of the logs: anything newer."""
+        """Yields the reasons against the undo where the logs were not noted: every newer file."""
         for path in sorted(self.found.files):
             if path in self.there:
                 yield from self._against_place(path)
@@ -287,7 +286,7 @@ class _Rollback:
 
 
 def _committed(paths: Iterable[str]) -> int:
-    """Returns the newest committed batch; -1 where none is."""
+    """Returns the newest committed batch; -1 where there is none."""
     found = (path.removeprefix("commits/") for path in paths if path.startswith("commits/"))
     return max((int(one) for one in found if one.isdecimal()), default=-1)
 

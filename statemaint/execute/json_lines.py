@@ -1,4 +1,4 @@
-"""Files of JSON lines: what is noted before anything happens, line by line."""
+"""Files of JSON lines, which note actions before they happen."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _LONGEST_LINE = 1 << 26  # the world of a store of a million files
 
 
 def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
-    """Returns the lines of a file; one that a crash cut short is left out, and so is no file.
+    """Returns the lines of a file, without one that a crash cut short; none if it is missing.
 
     Raises:
         CodecError: when a line is longer than any of ours.
@@ -25,7 +25,7 @@ def read_lines(storage: Storage, path: str) -> list[dict[str, Any]]:
 
 
 def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yields each whole line of a file, as it is stored and as what it says.
+    """Yields each whole line of a file, as it is stored and as its fields.
 
     Raises:
         CodecError: when a line is longer than any of ours.

@@ -1,13 +1,13 @@
 """One maintainer per checkpoint: a lease with an owner, a deadline and a fencing number (S8).
 
-Numbers only grow, and each is created at most once (see `claims`): whoever creates the next number
-holds the lease, and every earlier holder can see that it does not. So all that a storage must be
-able to do is to refuse a file that is there already.
+Numbers only grow, and each is created at most once (see `claims`): the run that creates the next
+number holds the lease, and every earlier holder can see that it does not. A storage only has to
+refuse to create a file that exists.
 
-The tasks of one run share its lease by a holder that is handed to them: they work on different
-partitions. What ends a shared lease takes the next number to say so, which every task sees that is
-still at work, before its next page of deletions and within `TRUSTED` seconds in any case. Nobody
-else gets the lease before `QUIET` seconds have passed.
+The tasks of one run work on different partitions and share its lease: they are handed one holder.
+A shared lease is ended by taking the next number as a mark. Every task that is still at work sees
+the mark before its next page of deletions, and within `TRUSTED` seconds in any case. No other run
+gets the lease before `QUIET` seconds have passed.
 """
 
 import logging
@@ -40,10 +40,10 @@ from statemaint.execute.claims import (
 from statemaint.storage import Storage
 
 _RENEWALS = 3
-# For how many seconds a holder relies on the storage's last answer that the lease is its own.
+# For how many seconds a holder trusts the storage's last answer that the lease is its own.
 TRUSTED = 2.0
-# How long a lease stays closed once it was ended under tasks that may be at work. Longer than
-# `TRUSTED` by what two clocks may differ that are in whole seconds, and by the length of a request.
+# How long a lease stays closed after it was ended under tasks that may be at work. Longer than
+# `TRUSTED` by the possible difference of two clocks in whole seconds, and by a request's duration.
 QUIET = 5.0
 
 _log = logging.getLogger(__name__)
@@ -53,18 +53,18 @@ _log = logging.getLogger(__name__)
 def leased(
     storage: Storage, holder: Holder, *, seconds: float = SECONDS, keep: bool = False
 ) -> Iterator["Lease"]:
-    """Holds a checkpoint's lease as long as the block runs, renewing it from another thread.
+    """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
     Args:
         storage: where the checkpoint lives.
-        holder: who asks; a lease that the same holder has already is shared.
-        seconds: how long it lasts without being renewed.
-        keep: leave it to those who share it when the block ends.
+        holder: the holder that asks; a lease that it already has is shared.
+        seconds: how long the lease lasts without being renewed.
+        keep: leave it to the tasks that share it when the block ends.
 
     Raises:
         LeaseHeldError: when another holder has it, or had it a moment ago.
         LeaseLostError: when a later attempt at the holder's run has begun.
-        UnsupportedError: when the storage cannot make a file for one of several writers only.
+        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
     """
     lease = acquire(storage, holder, seconds=seconds)
@@ -85,7 +85,7 @@ def _beat(lease: "Lease", done: Event) -> None:
         try:
             lease.renew()
         except StorageError as error:
-            # Whoever is about to delete asks `must_hold`, which says it again where it matters.
+            # Every deletion calls `must_hold` first, which raises this again where it matters.
             _log.warning("the lease is not renewed: %s", error)
         except LeaseLostError as error:
             _log.warning("the lease is not renewed: %s", error)
@@ -130,7 +130,7 @@ def _acquired(
             return Lease(storage, current, seconds).renewed()
         return Lease(storage, _next(storage, current, holder, now + seconds), seconds).created()
     except (AlreadyExistsError, LeaseLostError) as error:
-        return error  # another was quicker: it holds it, or shares it
+        return error  # another run or task was quicker: it holds the lease, or shares it
 
 
 def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: float) -> Claim:
@@ -147,9 +147,9 @@ def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: flo
 
 
 def end_earlier(storage: Storage, holder: Holder) -> None:
-    """Ends a lease that an earlier attempt at the holder's run has left, whether or not it lives.
+    """Ends a lease left by an earlier attempt at the holder's run, whether or not it is alive.
 
-    What is left of that attempt stops before its next page of deletions, and gets no lease as long
+    What remains of that attempt stops before its next page of deletions, and gets no lease as long
     as no other run has had one since. The lease of any other run is left alone.
 
     Raises:
@@ -164,7 +164,7 @@ def end_earlier(storage: Storage, holder: Holder) -> None:
         mark = _mark(storage, current.number + 1, holder)
         try:
             storage.write(mark.path, [mark.content])
-        except AlreadyExistsError as error:  # the earlier attempt went on, or another run has it
+        except AlreadyExistsError as error:  # the earlier attempt continued, or another run has it
             lost = error
         else:
             _log.warning(
@@ -181,7 +181,7 @@ def _mark(storage: Storage, number: int, holder: Holder) -> Claim:
 
 
 class Fence:
-    """What work under a lease asks before it deletes; this one is never in the way."""
+    """The check of work under a lease before it deletes; this one always passes."""
 
     @property
     def number(self) -> int:
@@ -198,11 +198,11 @@ class Fence:
 
     @property
     def is_fresh(self) -> bool:
-        """Returns whether an answer of the last `TRUSTED` seconds says that it is held."""
+        """Returns whether an answer of the last `TRUSTED` seconds confirms the lease."""
         return True
 
     def check(self) -> None:
-        """Makes sure that the lease is held, asking only where the last answer is not fresh.
+        """Makes sure that the lease is held; asks the storage unless the last answer is fresh.
 
         Raises:
             LeaseLostError, StorageError: as `must_hold` does.
@@ -212,16 +212,16 @@ class Fence:
 
 
 class Lease(Fence):
-    """A lease that was acquired; threads may share it.
+    """An acquired lease; threads may share it.
 
-    As long as its deadline has not passed, it can only have been ended, by those who share it or
-    for a later attempt at their run. Once it has passed, another run may be about to take it, so it
-    goes on under a new number only, which one of them gets.
+    Before its deadline it can only be ended, by a task that shares it or for a later attempt at
+    its run. After the deadline another run may be about to take it, so it continues only under a
+    new number, which one of the two gets.
 
     Attributes:
         seconds: how long it lasts without being renewed.
-        skew: seconds by which the storage stamped its file later than its clock said; below zero
-            where earlier.
+        skew: seconds by which the time of its file is later than the storage's clock was; negative
+            if earlier.
     """
 
     def __init__(self, storage: Storage, claim: Claim, seconds: float) -> None:
@@ -232,15 +232,15 @@ class Lease(Fence):
 
     @property
     def number(self) -> int:
-        """Returns the fencing number; it grows where the lease had ended before it was renewed."""
+        """Returns the fencing number; it grows if the deadline passed before a renewal."""
         return self._claim.number
 
     def created(self) -> "Lease":
-        """Makes the lease's file, clears old ones away, and returns itself.
+        """Creates the lease's file, deletes old ones, and returns the lease.
 
         Raises:
             AlreadyExistsError: when its number is taken.
-            LeaseLostError: when its number was taken, and cleared away since.
+            LeaseLostError: when its number was taken, and deleted since.
             StorageError: when the storage fails.
         """
         self._write(self._claim, overwrite=False)
@@ -248,7 +248,7 @@ class Lease(Fence):
         return self
 
     def renewed(self) -> "Lease":
-        """Returns itself, renewed."""
+        """Renews the lease and returns it."""
         self.renew()
         return self
 
@@ -273,7 +273,7 @@ class Lease(Fence):
             self._claim = claim
 
     def _go_on(self, claim: Claim) -> None:
-        """Takes the next number, unless another run has it by now."""
+        """Takes the next number, unless another run already has it."""
         try:
             self._write(claim, overwrite=False)
         except AlreadyExistsError:
@@ -285,8 +285,8 @@ class Lease(Fence):
     def _write(self, claim: Claim, *, overwrite: bool) -> None:
         """Writes the lease's file, and makes sure that its number is still the newest.
 
-        A run that was paused just before could bring a number back that was cleared away. Whoever
-        clears it away again may do so before the write has ended, which then misses its file.
+        A run that was paused just before the write could recreate a deleted number. Another run may
+        delete it again before the write has ended, which then misses its file.
         """
         try:
             entry = self._storage.write(claim.path, [claim.content], overwrite=overwrite)
@@ -305,12 +305,12 @@ class Lease(Fence):
         """Makes sure, by asking the storage, that the lease is still held (S8)."""
         with self._lock:
             self._must_be_newest()
-            while self._overdue:  # again where it was paused meanwhile
+            while self._overdue:  # again if the process was paused meanwhile
                 self._renew()
 
     @property
     def is_fresh(self) -> bool:
-        """Returns whether an answer of the last `TRUSTED` seconds says that it is held."""
+        """Returns whether an answer of the last `TRUSTED` seconds confirms the lease."""
         return not self._overdue and self._storage.now() - self._asked < TRUSTED
 
     @property
@@ -318,8 +318,8 @@ class Lease(Fence):
         return self._storage.now() >= self._claim.deadline
 
     def _must_be_newest(self) -> None:
-        # The next number first: old numbers go in order, so where the next one has come and gone
-        # again, ours is gone too.
+        # The next number first: old numbers are deleted in order, so if the next one was created
+        # and deleted again, ours is deleted too.
         now = self._storage.now()
         while following := self._following():
             if not following.is_of(self._claim.holder):
@@ -338,15 +338,15 @@ class Lease(Fence):
             return None
 
     def _lost(self) -> LeaseLostError:
-        self._claim = replace(self._claim, deadline=0.0)  # from now on every check asks
+        self._claim = replace(self._claim, deadline=0.0)  # from now on every check asks the storage
         return LeaseLostError(self._storage.root, self._claim.number)
 
     def release(self) -> None:
-        """Lets the next run in at once; for one who shares it with nobody. Never an error."""
+        """Lets the next run in immediately; for a lease that is not shared. Never an error."""
         self._leave(self._release)
 
     def end(self) -> None:
-        """Ends it for all who share it, whether or not they are still at work; never an error."""
+        """Ends the lease for all tasks that share it, at work or not; never an error."""
         self._leave(self._end)
 
     def _leave(self, how: Callable[[], None]) -> None:
@@ -365,6 +365,6 @@ class Lease(Fence):
         try:
             claim = self._claim
             self._write(_mark(self._storage, claim.number + 1, claim.holder), overwrite=False)
-        except AlreadyExistsError:  # a task of this run went on under it, or another run has it
+        except AlreadyExistsError:  # a task of this run continued under it, or another run has it
             self._must_be_newest()
             self._end()

@@ -1,10 +1,10 @@
-"""The ledger: what was written and deleted, why, and what is proved of each snapshot (S18).
+"""The ledger: every write and deletion, its reason, and the proofs of each snapshot (S18).
 
-    _statemaint/ledger/<op>/<partition>/...                      see `segments`: a line an action
+    _statemaint/ledger/<op>/<partition>/...                      see `segments`: a line per action
     _statemaint/attestations/<op>/<partition>/<store>.json       replaced as a whole
 
-A deletion's line is durable before the file goes: after a crash the ledger may name a file that is
-still there, which the next run deletes and names again, but never misses one that is gone.
+A deletion's line is durable before the file is deleted: after a crash the ledger may name a file
+that still exists, which the next run deletes and names again, but it never lacks a deleted one.
 """
 
 import json
@@ -28,14 +28,14 @@ from statemaint.storage import Storage
 
 @dataclass(slots=True)
 class Known:
-    """What the ledger knows of a store's snapshots.
+    """The ledger's knowledge of a store's snapshots.
 
     Attributes:
-        proofs: the attestation of each that has one, by path.
-        former: those of files that others have taken the place of: they still say what the log was.
-        written: the paths of those that we wrote.
-        since: the target version when we wrote the first, or first noted executors' own.
-        uploads: what was seen of executors' snapshots.
+        proofs: the attestation of each proved snapshot, by path.
+        former: the attestations of replaced files, which still record what the log was.
+        written: the paths of our snapshots.
+        since: the target version when a run wrote the first, or first noted executors' own.
+        uploads: the observed snapshots of executors.
     """
 
     proofs: dict[str, Attestation] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Ledger:
         storage: where the checkpoint lives.
         run: the run's id.
         fence: the lease that it works under.
-        numbers: of its pages.
+        numbers: the numbers of its pages.
     """
 
     storage: Storage
@@ -62,7 +62,7 @@ class Ledger:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def deleting(self, deletes: Sequence[Delete], *, trash: bool = False) -> None:
-        """Notes files of one store that are about to be deleted, or to go to the trash."""
+        """Notes files of one store that are about to be deleted or moved to the trash."""
         how = {"trash": True} if trash else {}
         lines = [
             self._line({**action_json(one), "bytes": one.entry.size, **how}) for one in deletes
@@ -75,7 +75,7 @@ class Ledger:
         self._add(UNDO, lines)
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
-        """Notes files that are about to go to the trash because somebody asked for it."""
+        """Notes files that are about to be moved to the trash because the operator asked for it."""
         lines = [
             self._line(
                 {"action": "remove", "path": one.path, "reason": one.reason.value,
@@ -95,7 +95,7 @@ class Ledger:
         checksum: Entry | None = None,
         parts: Sequence[Entry] = (),
     ) -> None:
-        """Notes a snapshot that is in place, and replaces what is known of its store."""
+        """Notes a snapshot that is in place, and replaces the knowledge of its store."""
         fields = {
             "bytes": entry.size,
             "attestation": {**proof.shown(), "inputs": len(proof.inputs)} if proof else None,
@@ -104,16 +104,17 @@ class Ledger:
         }
         line = self._line({**action_json(action), **fields})
         self._add(ledger_of(action.store.unit), [line])
-        if proof:  # last, since deletions rely on it: whatever they rely on is in the ledger
+        if proof:  # last: deletions rely on it, and all that they rely on is in the ledger
             self.knows(action.store, known)
 
     def knows(self, store: StoreId, known: "Known") -> None:
-        """Replaces what is known of a store, unless another run has taken the lease over.
+        """Replaces the knowledge of a store, unless another run has taken over the lease.
 
-        Else what that run wrote would count as an executor's, and what it saw of them be forgotten.
+        Otherwise snapshots of that run would count as an executor's, and its observations of
+        executors would be lost.
 
         Raises:
-            LeaseLostError: when it has.
+            LeaseLostError: when another run has taken over.
             StorageError: when the storage fails.
         """
         proofs = {**known.former, **known.proofs}.values()

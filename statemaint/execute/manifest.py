@@ -1,4 +1,4 @@
-"""The manifest of a run's trash: which files were moved there, and what the world was then.
+"""The manifest of a run's trash: the files that were moved there, and the world at that time.
 
     _statemaint/trash/<run>/manifest/<name>.jsonl    a line for each file, before it is moved
 
@@ -13,9 +13,9 @@
                             lines of that store that follow, on further pages as well
     logs                    on the first line of a rollback: the query's logs, as they were
 
-Earlier builds appended all pages to `<op>-<partition>`, and the first of them noted `path`, `bytes`
-and `until` only. A line that cannot be read moved
-no file, and one whose world cannot be read is taken for one that has none.
+Earlier builds appended all pages to `<op>-<partition>`, and the first of them noted only `path`,
+`bytes` and `until`. An unreadable line moved no file, and a line with an unreadable world counts as
+one without.
 """
 
 import json
@@ -60,7 +60,7 @@ class StoreWorld:
     """The log of one store, as a run saw it.
 
     Attributes:
-        directory: of the store.
+        directory: the store's directory.
         target: the newest committed version; `None` where there was none.
         files: its deltas or changelogs; its zips where it has nothing else.
     """
@@ -77,7 +77,7 @@ class LogWorld:
     Attributes:
         version: the newest state version that it left.
         left: the entries that it left, of `commits/`, `offsets/` and the operators' metadata.
-        removed: those that it was to remove, in that order.
+        removed: the entries that it was to remove, in that order.
         newest: the changes of `version` in each store, or its zips.
     """
 
@@ -93,11 +93,11 @@ class Note:
 
     Attributes:
         seen: the file that was to be moved; its time is `None` in old manifests.
-        until: how long it is kept at least, by the storage's clock.
+        until: the time until which it is kept at least, by the storage's clock.
         since: when its manifest was last written to.
-        beside: the file that it is the checksum of, where that one stays.
+        beside: the file that it is the checksum of, where that file stays.
         world: the log of its store.
-        stale: it is a snapshot that did not hold the state of the log any more, or beside one.
+        stale: whether it is a snapshot that no longer held the state of the log, or beside one.
     """
 
     seen: Seen
@@ -110,15 +110,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the trash of a run holds, and what its manifests say.
+    """The contents of a run's trash, and of its manifests.
 
     Attributes:
         run: the run.
         manifests: the manifests themselves.
-        files: what is there, by the old paths.
-        notes: what is noted of each path, in the order in which the files went.
+        files: the files in the trash, by their old paths.
+        notes: the note of each path, in the order in which the files were moved.
         of_rollback: whether the run was a rollback.
-        logs: the query's logs then; `None` where nothing says so.
+        logs: the query's logs then; `None` where they were not noted.
     """
 
     run: str
@@ -129,7 +129,7 @@ class Contents:
     logs: LogWorld | None = None
 
     def newest_first(self) -> tuple[Entry, ...]:
-        """Returns the files against the order in which they went: a file before its checksum."""
+        """Returns the files in reverse order of their removal: a file before its checksum."""
         waiting = dict(self.files)
         noted = [waiting.pop(path) for path in reversed([*self.notes]) if path in waiting]
         return (*noted, *sorted(waiting.values(), key=lambda one: one.path.endswith(".crc")))
@@ -140,7 +140,7 @@ class Contents:
 
 
 def folder_of(run: str) -> str:
-    """Returns where the trash of a run is."""
+    """Returns the folder of a run's trash."""
     return f"{FOLDER}/{run_folder(run)}"
 
 
@@ -150,12 +150,12 @@ def manifest_path(run: str, name: str) -> str:
 
 
 def page_name(unit: UnitId, number: int) -> str:
-    """Returns the name of one page of a partition's manifest; names sort as the pages do."""
+    """Returns the name of one page of a partition's manifest; names sort like the pages."""
     return f"{unit.operator}-{unit.partition}.page-{number:06}"
 
 
 def newest_pages(storage: Storage, run: str) -> Counter[UnitId]:
-    """Returns the number of each partition's newest page, which an earlier attempt has written.
+    """Returns the number of each partition's newest page, written by an earlier attempt.
 
     Raises:
         StorageError: when the storage fails.
@@ -219,7 +219,7 @@ def _pack(seen: Seen, *, below: str = "") -> list[Any]:
 
 
 def contents(storage: Storage, run: str) -> Contents:
-    """Returns what the trash of a run holds.
+    """Returns the contents of a run's trash.
 
     Raises:
         StorageError: when the storage fails.
@@ -250,7 +250,7 @@ def _read_notes(
     notes: dict[str, Note],
     worlds: dict[str, StoreWorld],
 ) -> None:
-    """Adds what the lines say; a file that was noted twice went when the later line says."""
+    """Adds the notes of the lines; for a file that was noted twice the later line counts."""
     for line in lines:
         path = line.get("path")
         if not isinstance(path, str):

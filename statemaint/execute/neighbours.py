@@ -1,4 +1,4 @@
-"""Beside which of the query's own files a file is put, so that it can be read by the same (S22)."""
+"""Finds the query's own file beside which a file is put, so that the same readers see it (S22)."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ _SHARED = ("SSTs", "logs")
 
 @dataclass(slots=True)
 class Neighbours:
-    """Knows the newest file of the query's own in each folder; looks into each once.
+    """The newest of the query's own files in each folder; each folder is listed once.
 
     Attributes:
         storage: where the folders are.
@@ -22,9 +22,9 @@ class Neighbours:
     _known: dict[str, str | None] = field(default_factory=dict)
 
     def of(self, path: str) -> str | None:
-        """Returns the newest change or log entry beside a path, or of the commit log.
+        """Returns the newest change or log entry beside a path, or else the newest commit.
 
-        Where a store has no changes it is the newest snapshot. `None` where there is nothing.
+        In a store without changes it is the newest snapshot. `None` where there is no such file.
 
         Raises:
             StorageError: when the storage fails.
@@ -35,7 +35,7 @@ class Neighbours:
         return self._known[folder]
 
     def note(self, path: str) -> None:
-        """Takes note of a newer file of the query's own."""
+        """Notes a newer file of the query's own."""
         self._known[_folder(path)] = path
 
     def _newest(self, folder: str) -> str | None:
@@ -54,7 +54,7 @@ def _folder(path: str) -> str:
 
 
 def _rank(entry: Entry) -> tuple[bool, int] | None:
-    """Returns what to choose by: changes and log entries before snapshots, and the newest."""
+    """Returns the rank of a file: changes and log entries above snapshots, newer above older."""
     if entry.name.isdecimal():
         return True, int(entry.name)
     match classify_any(entry):

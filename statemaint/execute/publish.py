@@ -1,4 +1,4 @@
-"""From one fold to the files of the snapshots that it gives."""
+"""Publishes the snapshots that one fold gives."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,8 +23,8 @@ from statemaint.listing import Entry
 from statemaint.plan import WriteSnapshot
 from statemaint.storage import Storage
 
-# The second file of a fold waits until the first is in place: in memory up to this size, beyond it
-# in the temporary directory.
+# The second file of a fold waits until the first is in place: in memory up to this size, beyond
+# that in the temporary directory.
 _IN_MEMORY = 4 * 1024 * 1024
 _PIECE = 1024 * 1024
 
@@ -35,7 +35,7 @@ class Published:
 
     Attributes:
         entry: the file.
-        written: its bytes; 0 when somebody else's file was there first.
+        written: its bytes; 0 when another writer's file was there first.
         digest: of the state that it must hold.
         checksum: Spark's checksum file that was written with it.
         parts: the shared files that were written for it.
@@ -62,12 +62,12 @@ def publish(
     Args:
         storage: where the checkpoint lives.
         actions: the snapshots.
-        folding: gives their files.
-        before: is called ahead of each; what it raises keeps the file from appearing.
+        folding: the fold that gives their files.
+        before: called before each appears; whatever it raises keeps the file from appearing.
 
     Raises:
-        StorageError: when the storage fails, or the temporary directory does.
-        CheckpointError, Superseded: what the fold raises.
+        StorageError: when the storage or the temporary directory fails.
+        CheckpointError, Superseded: as the fold raises them.
     """
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
@@ -80,13 +80,13 @@ def publish(
 
 
 def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
-    """Yields chunks, then calls `before`: a storage makes a file appear once its chunks ended."""
+    """Yields chunks, then calls `before`: a file appears in storage once its chunks have ended."""
     yield from chunks
     before()
 
 
 class _Split:
-    """The pieces of a fold: those of one version are passed on, all others go to a spool."""
+    """Splits the pieces of a fold: those of one version pass through, all others are spooled."""
 
     def __init__(self, folding: Folding, version: int, spool: IO[bytes]) -> None:
         self._folding, self._version, self._spool = folding, version, spool
@@ -111,7 +111,7 @@ class _Split:
 
 
 class Summed:
-    """Chunks on their way to a file, and what its checksum will be."""
+    """Chunks on their way to a file, and the checksum of the file."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = chunks
@@ -129,7 +129,7 @@ def _published(
     summed = Summed(chunks)
     try:
         entry = write_like(storage, action, action.path, summed)
-    except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
+    except AlreadyExistsError:  # Spark was first; a comparison follows
         return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
     beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
     return Published(entry, entry.size, fold.digest(action.version), beside)
@@ -138,12 +138,12 @@ def _published(
 def write_like(
     storage: Storage, action: WriteSnapshot, path: str, chunks: Iterable[bytes]
 ) -> Entry:
-    """Writes a file of a snapshot for whoever reads the newest change that it is made from (S22).
+    """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
 
     Raises:
-        AlreadyExistsError: when it is there.
-        Superseded: when that change is gone.
-        UnreadableError: when somebody who reads that change might not read the file.
+        AlreadyExistsError: when the file exists.
+        Superseded: when that change is missing.
+        UnreadableError: when a reader of that change might be unable to read the file.
         StorageError: when the storage fails.
     """
     try:
@@ -161,18 +161,18 @@ def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: E
         return write_like(
             storage, action, path, [checksum_file.spark(value, entry.size, storage.now())]
         )
-    except AlreadyExistsError:  # Spark's own; reading back compares it with what is there
+    except AlreadyExistsError:  # Spark's own; reading back compares it with the file
         return storage.stat(path)
 
 
 def read_back(
     engine: Engine, source: Source, path: str, digest: StateDigest, fence: Fence
 ) -> StateDigest:
-    """Reads a snapshot that is in place, and returns its digest, which must be the one given.
+    """Reads a snapshot that is in place, and returns its digest, which must equal the given one.
 
     Raises:
-        CheckpointError: when it holds anything else, or cannot be read.
-        LeaseLostError: then, where another run may have deleted its tables as orphans meanwhile.
+        CheckpointError: when it holds another state, or cannot be read.
+        LeaseLostError: instead, where another run may have deleted its SST files as orphans.
         StorageError: when the storage fails.
     """
     try:

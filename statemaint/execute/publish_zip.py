@@ -1,4 +1,4 @@
-"""From a built database to the files of a RocksDB snapshot: tables first, then the zip (S7)."""
+"""Publishes a built database as a RocksDB snapshot: SST files first, then the zip (S7)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +21,11 @@ _PIECE = 1024 * 1024
 
 @contextmanager
 def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
-    """Folds a chain into a database on local disk, which is gone again at the end of the block.
+    """Folds a chain into a database on local disk, which is deleted at the end of the block.
 
     Raises:
         CheckpointError: when a file of the chain is damaged.
-        Superseded: when one is gone.
+        Superseded: when one is missing.
         StorageError: when one cannot be read, or the temporary directory cannot be written to.
     """
     from statemaint.fold.rocksdb import build  # noqa: PLC0415 -- RocksDB is large
@@ -49,21 +49,21 @@ def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
 def publish_zip(
     storage: Storage, action: WriteSnapshot, made: "Built", *, before: Callable[[], object]
 ) -> Published:
-    """Uploads what is new of a database, then the zip that makes it a snapshot.
+    """Uploads the new SST files of a database, then the zip that makes it a snapshot.
 
-    A crash in between leaves tables that no zip refers to: orphans, which a later run deletes.
+    A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
 
     Args:
         storage: where the checkpoint lives.
-        action: what is written.
+        action: the snapshot to write.
         made: the database.
-        before: is called before each table and the zip appear; what it raises keeps them away.
+        before: called before each SST file and the zip appear; whatever it raises prevents that.
 
     Raises:
         StorageError: when the storage fails.
     """
     directory = action.store.directory
-    before()  # reading a table takes its time
+    before()  # reading an SST file takes time
     parts = tuple(
         write_like(
             storage,
@@ -78,7 +78,7 @@ def publish_zip(
     summed = Summed(and_then([content], before))
     try:
         entry = write_like(storage, action, action.path, summed)
-    except AlreadyExistsError:  # Spark was first; the comparison tells whether it is equal
+    except AlreadyExistsError:  # Spark was first; a comparison follows
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)
     beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None

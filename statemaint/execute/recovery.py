@@ -1,4 +1,4 @@
-"""Carrying out a repair or a rollback: bad files to the trash, and their replacements."""
+"""Carries out a repair or a rollback: moves files to the trash, and writes replacements."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -27,26 +27,26 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     trash_for: float,
     before: Callable[[], object],
 ) -> Iterator[Remove | SnapshotWritten]:
-    """Yields each action of a repair or a rollback once done; what is not consumed is not done.
+    """Yields each action of a repair or a rollback once done; an unconsumed action is not done.
 
-    Each file is moved only as long as it is the very one that was planned with; all are noted in
-    the ledger and in the trash's manifest before the first one goes, with the world that they were
-    in: the log that a repair held them to, or the query's logs.
+    Each file is moved only if it is the very file of the plan. All are noted in the ledger and in
+    the trash's manifest before the first is moved, with the world that they were in: the log that
+    a repair compared them with, or the query's logs.
 
     Args:
-        plan: what to do.
+        plan: the plan to carry out.
         storage: where its checkpoint lives.
-        checkpoint: as it will be without the files that go.
-        run: the id under which the ledger notes it.
+        checkpoint: the checkpoint as it will be without the removed files.
+        run: the id under which the ledger notes the actions.
         fence: the lease that the run holds.
         trash_for: seconds that the files are kept at least.
-        before: is called ahead of the first move, and ahead of the first of an entry of a log;
-            whatever it raises ends the work.
+        before: called before the first move, and before the first move of a log entry; whatever it
+            raises ends the work.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
-        Superseded: when a file has changed since it was planned with.
-        CheckpointError: when a snapshot does not hold what was folded for it.
+        Superseded: when a file has changed since planning.
+        CheckpointError: when a snapshot does not hold the state that was folded for it.
         StorageError: when the storage fails.
     """
     ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)

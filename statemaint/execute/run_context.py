@@ -1,4 +1,4 @@
-"""What all stores of one run share."""
+"""The context that all stores of one run share."""
 
 from dataclasses import dataclass
 

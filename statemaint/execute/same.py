@@ -1,4 +1,4 @@
-"""Whether a file is still the one that a run saw."""
+"""Compares a file with the one that a run saw."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _PIECE = 1024 * 1024
 
 
 def equal(storage: Storage, one: str, other: str) -> bool:
-    """Returns whether two files hold the same bytes; a size proves nothing.
+    """Returns whether two files hold the same bytes; equal sizes prove nothing.
 
     Raises:
         StorageError: when either cannot be read.
@@ -28,12 +28,12 @@ def equal(storage: Storage, one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Compares what is there with what a run saw.
+    """Compares today's files with those that a run saw.
 
     Attributes:
         storage: where the checkpoint lives.
         found: the trash of the run.
-        deeds: what the ledger says since.
+        deeds: the ledger's record since.
     """
 
     storage: Storage
@@ -43,8 +43,8 @@ class Same:
     def __call__(self, seen: Seen, entry: Entry) -> bool:
         """Returns whether a listed file is the one that was seen.
 
-        Its bytes decide where they were noted: a copied checkpoint has other times, and a clock of
-        whole seconds the same one twice.
+        Its bytes decide where they were noted: a copied checkpoint has other times, and a clock in
+        whole seconds may give two files the same time.
         """
         if entry.size != seen.entry.size:
             return False
@@ -56,7 +56,7 @@ class Same:
         return unmoved or self._as_restored(seen, entry)
 
     def _as_restored(self, seen: Seen, entry: Entry) -> bool:
-        """Returns whether an undo brought the file back, and a move gives files another time."""
+        """Returns whether an undo brought the file back, with another time from its move."""
         for one in self.deeds.restored.get(entry.path, ()):
             was_seen = (one.size, one.modified) == (seen.entry.size, seen.entry.modified)
             if was_seen and one.crc32c is not None:

@@ -1,12 +1,12 @@
-"""Where the lines of the ledger are: in segments, each of which is written once.
+"""The segments that hold the lines of the ledger, each of which is written once.
 
     _statemaint/ledger/<ledger>/<run>-<number>-<digest>.jsonl   one page of a run
-    _statemaint/ledger/<ledger>/merged-<digest>.jsonl           what `compaction` made of several
+    _statemaint/ledger/<ledger>/merged-<digest>.jsonl           several, merged by `compaction`
     _statemaint/ledger/<ledger>.jsonl                           of earlier builds, appended to
 
-A ledger is that of a partition (`<op>/<partition>`) or of a verb (`undo`, `repair`, `rollback`). A
-segment's name has the digest of its content, so that no two writers share one. A line may be in
-several segments; it says the same in each.
+A ledger belongs to a partition (`<op>/<partition>`) or to a verb (`undo`, `repair`, `rollback`). A
+segment's name contains the digest of its content, so that no two writers share one. A line may be
+in several segments, with the same content in each.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class Line:
 
     Attributes:
         content: the line as it is stored, without its end.
-        fields: what it says.
+        fields: its parsed fields.
     """
 
     content: bytes
@@ -55,13 +55,13 @@ class Line:
 
     @property
     def time(self) -> float | None:
-        """Returns when it was noted, by the storage's clock; `None` where it does not say so."""
+        """Returns when it was noted, by the storage's clock; `None` where that is not recorded."""
         time = self.fields.get("time")
         return time if isinstance(time, int | float) and math.isfinite(time) else None
 
     @property
     def path(self) -> str:
-        """Returns the file that it is about."""
+        """Returns the path of the file that it is about."""
         return str(self.fields.get("path"))
 
 
@@ -76,8 +76,8 @@ def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]
     Args:
         storage: where the checkpoint lives.
         ledger: the ledger's name.
-        page: what the segment is called; pages of a run sort as they were written.
-        lines: what to note, each with its end.
+        page: the segment's name; the pages of a run sort in the order of their writing.
+        lines: the lines to add, each with its line end.
 
     Raises:
         StorageError: when the storage fails.
@@ -124,7 +124,7 @@ def read_ledger(storage: Storage, ledger: str) -> list[Line]:
     """Returns the lines of a ledger in the order of their times, each once.
 
     Raises:
-        CodecError: when a segment is no file of ours.
+        CodecError: when a segment is not a file of ours.
         StorageError: when the storage fails.
     """
     for _ in range(_MOST_LOOKS):
@@ -132,7 +132,7 @@ def read_ledger(storage: Storage, ledger: str) -> list[Line]:
         segments = [path for path in listed if _PATH.fullmatch(path)]
         try:
             found = [line for path in segments for line in read_segment(storage, path)]
-        except NotFoundError:  # merged since it was listed: what it said is in another one now
+        except NotFoundError:  # merged since it was listed: its lines are in another one now
             continue
         with suppress(NotFoundError):
             found += read_segment(storage, f"{FOLDER}/{ledger}.jsonl")
@@ -141,11 +141,11 @@ def read_ledger(storage: Storage, ledger: str) -> list[Line]:
 
 
 def read_segment(storage: Storage, path: str) -> Iterator[Line]:
-    """Yields the lines of a segment; one that a crash cut short is left out.
+    """Yields the lines of a segment, without one that a crash cut short.
 
     Raises:
-        CodecError: when it is no file of ours.
-        NotFoundError: when it is not there any more.
+        CodecError: when it is not a file of ours.
+        NotFoundError: when it no longer exists.
         StorageError: when the storage fails.
     """
     with storage.open(path) as stream:

@@ -1,4 +1,4 @@
-"""Writing snapshots, and proving one: by reading it back, or by comparing it with the log."""
+"""Writes snapshots, and proves each by reading it back or by comparing it with the log."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from statemaint.scan import fingerprint
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWriter:
-    """What writes and proves the snapshots of one store.
+    """Writes and proves the snapshots of one store.
 
     Attributes:
         context: the run.
         folds: folds the store's chains.
-        record: what is known of its snapshots; every proof is added there, and recorded.
+        record: the record of its snapshots; every proof is added there, and recorded.
     """
 
     context: RunContext
@@ -41,15 +41,15 @@ class SnapshotWriter:
         """Folds a chain once, writes the snapshots, and proves each by reading it back.
 
         Args:
-            actions: one, or two of which the second's chain is the beginning of the first's.
+            actions: one, or two where the second's chain is the beginning of the first's.
             verify: read them back.
 
         Raises:
             CodecError: when a file of the chain is damaged.
             StaleChecksumError: when a checksum file is not of the file beside it.
-            SnapshotMismatchError: when what storage holds is not what was folded.
+            SnapshotMismatchError: when the storage does not hold the folded state.
             Superseded: when a file of the chain is missing, or its base was replaced.
-            LeaseLostError: when the lease is lost; what has not appeared by then never does.
+            LeaseLostError: when the lease is lost; a file that has not appeared never does.
             StorageError: when the storage fails.
         """
         self.record.announce(actions)
@@ -67,17 +67,17 @@ class SnapshotWriter:
         with built(self._source, action) as made:
             if base:
                 must_be_unchanged(storage, base.entry)
-            if action.reuse:  # a clean-up spares the tables of the newest zip alone
+            if action.reuse:  # a clean-up spares only the SST files of the newest zip
                 self.record.must_have_no_newcomer()
                 self.must_be_readable(base.entry.path if base else None)
             return publish_zip(storage, action, made, before=self.context.fence.check)
 
     def must_be_readable(self, path: str | None) -> None:
-        """Makes sure that the query can read a proved snapshot; asked once, then recorded (S22).
+        """Makes sure that the query can read a proved snapshot; checked once, then recorded (S22).
 
         Raises:
-            UnreadableError: when the snapshot is ours, and the query might not read it.
-            Superseded: when it is missing, or what it is compared with.
+            UnreadableError: when the snapshot is ours, and the query might be unable to read it.
+            Superseded: when it, or the file that it is compared with, is missing.
             LeaseLostError: when the lease is lost.
             StorageError: when the storage fails.
         """
@@ -93,7 +93,7 @@ class SnapshotWriter:
         if not published.written:
             record.known.written.discard(action.path)
         if verify:
-            # Spark's, if it was first with the snapshot, is compared as well as one of ours.
+            # Spark's checksum file, if Spark wrote the snapshot first, is compared like ours.
             source = self._source.beside(action.path) if action.checksum else self._source
             fence, engine = self.context.fence, self.context.engine
             found = read_back(engine, source, action.path, published.digest, fence)
@@ -108,7 +108,7 @@ class SnapshotWriter:
         )
 
     def attest(self, action: Attest) -> Attested:
-        """Reads a snapshot back whole and compares it with the fold of what lies below it.
+        """Reads a snapshot back whole and compares it with the fold of the files below it.
 
         Raises:
             CodecError: when the snapshot, or a file below it, is damaged.
@@ -180,7 +180,7 @@ class SnapshotWriter:
 
     def _doubted(self, entries: tuple[Entry, ...]) -> tuple[FileRecord, ...]:
         sums = self._source.sums if self._source.sums is not None else {}
-        for entry in entries:  # which the fold need not have read
+        for entry in entries:  # the fold need not have read them
             if entry.path not in sums and (found := fingerprint(self.context.storage, entry.path)):
                 sums[entry.path] = found[1]
         return self._records(entries)

@@ -1,4 +1,4 @@
-"""Carrying out the plan of one store: snapshots, attestations and deletions, in its order."""
+"""Carries out the plan of one store: snapshots, attestations and deletions, in its order."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class StoreExecutor:
     """One store while its plan is carried out.
 
     Attributes:
-        plan: what is to be done.
+        plan: the plan to carry out.
         record: what is known of its snapshots so far.
         writer: writes snapshots and proves them.
         deleter: deletes files.
@@ -32,14 +32,14 @@ class StoreExecutor:
 
     @classmethod
     def of(cls, plan: StorePlan, source: Source, context: RunContext) -> "StoreExecutor":
-        """Returns what carries out a plan of which nothing was done yet."""
+        """Returns the executor of a plan that has not begun."""
         record = StoreRecord.of(context, plan.store)
         folds = StoreFolds(plan.store, replace(source, sums={}), context.engine)
         writer = SnapshotWriter(context, folds, record)
         return cls(plan, record, writer, Deleter(context, writer, record, plan.base))
 
     def carry_out(self, *, verify: bool) -> Iterator[Outcome]:
-        """Yields the outcome of each action; neighbouring ones of a kind are done together.
+        """Yields the outcome of each action; adjacent actions of a kind are done together.
 
         Args:
             verify: read written snapshots back.
@@ -60,14 +60,14 @@ class StoreExecutor:
     def _note_uploads(self) -> None:
         """Records executors' snapshots that the ledger lacks, before any can be deleted."""
         kinds = {type(one) for one in self.plan.actions}
-        if WriteSnapshot in kinds:  # which are announced together with them
+        if WriteSnapshot in kinds:  # uploads are recorded when these are announced
             return
         if (self.plan.unnoted or Delete in kinds) and not self.record.is_noted:
             self.record.note()
 
 
 def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
-    """Yields the snapshots that one fold gives; a store has two at most, target and floor."""
+    """Yields the snapshots that each fold gives; a store has at most two, target and floor."""
     found = tuple(writes)
     if len(found) == 2 and found[1].chain.begins(found[0].chain):  # noqa: PLR2004
         yield found

@@ -1,4 +1,4 @@
-"""The folds of one store, each of the very files that the run was planned with."""
+"""The folds of one store, each from the very files that the run was planned with."""
 
 from dataclasses import dataclass, field, replace
 
@@ -12,11 +12,11 @@ from statemaint.model.files import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class StoreFolds:
-    """What folds the chains of one store, and which it has folded.
+    """Folds the chains of one store, and records which it has folded.
 
     Attributes:
         store: the store as it was listed.
-        source: how to read its files; it collects the fingerprints of what is read.
+        source: how to read its files; it collects the fingerprints of the files that are read.
         engine: folds them.
         done: the paths of each chain that was folded whole.
     """
@@ -34,8 +34,8 @@ class StoreFolds:
         """Returns the digest of a chain's last version.
 
         Args:
-            chain: what is folded.
-            like: the zip that says how RocksDB merges; the chain may begin below the first one.
+            chain: the chain that is folded.
+            like: the zip that defines how RocksDB merges; the chain may begin below the first one.
 
         Raises:
             CodecError: when a file of the chain is damaged.
@@ -47,7 +47,7 @@ class StoreFolds:
         return self._fold(source, chain, (chain.version,), write=False).digests[chain.version]
 
     def must_give(self, chain: Chain) -> None:
-        """Makes sure that a chain folds; not again where it was part of a longer one.
+        """Makes sure that a chain folds; a part of a longer folded chain is not folded again.
 
         Raises:
             CodecError, StaleChecksumError, Superseded, StorageError: as `state` does.

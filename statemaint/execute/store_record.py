@@ -1,4 +1,4 @@
-"""What a run knows of one store, and what of it the ledger has."""
+"""A run's knowledge of one store, and the part of it that the ledger has."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ class StoreRecord:
 
     @classmethod
     def of(cls, context: RunContext, store: Store) -> "StoreRecord":
-        """Returns the record of a store that nothing was done to yet."""
+        """Returns the record of a store before any action on it."""
         listed = {file.entry.path for file in store.files}
-        # What no longer counts is kept: until it was compared the log is in doubt.
+        # Outdated proofs are kept: the log is in doubt until their snapshots are compared with it.
         proofs = (*(one.proof for one in store.outdated), *store.attestations)
         known = Known(
             proofs={one.path: one for one in proofs if one.path in listed},
@@ -50,7 +50,7 @@ class StoreRecord:
 
     @property
     def is_noted(self) -> bool:
-        """Returns whether the ledger has all that was seen of executors' snapshots."""
+        """Returns whether the ledger has all observed snapshots of executors."""
         return self.noted == self.known.uploads
 
     def note(self) -> None:
@@ -60,16 +60,16 @@ class StoreRecord:
             LeaseLostError: when the lease is lost.
             StorageError: when the storage fails.
         """
-        if self.known.since is None:  # from here on we know what executors do
+        if self.known.since is None:  # from here on the uploads of executors are known
             self.known.since = self.context.target
         self.context.fence.must_hold()
         self.context.ledger.knows(self.store.id, self.known)
         self.noted = self.known.uploads
 
     def announce(self, actions: Iterable[WriteSnapshot]) -> None:
-        """Notes what is about to be written: a crash must not make it look like an executor's."""
+        """Notes snapshots about to be written: a crash must not make them look like executors'."""
         if not self.known.written:
-            # Whoever wrote what is there before we first write may have ended by now.
+            # The writers of the snapshots from before our first write may have ended by now.
             there = (file for file in self.store.files if isinstance(file, Snapshot))
             self.known.written.update(one.entry.path for one in there)
             self.known.since = self.context.target
@@ -77,7 +77,7 @@ class StoreRecord:
         self.note()
 
     def must_have_no_newcomer(self) -> None:
-        """Makes sure that no snapshot has appeared but those of this run.
+        """Makes sure that no snapshot has appeared except those of this run.
 
         Raises:
             Superseded: when one has.
@@ -89,7 +89,7 @@ class StoreRecord:
                 raise Superseded(entry.path, "the snapshot came after the run was planned")
 
     def tables_of(self, path: str) -> tuple[Entry, ...]:
-        """Returns the SST files that a zip refers to; none of a snapshot without."""
+        """Returns the SST files that a zip refers to; none for a snapshot without any."""
         rocks = self.store.rocks
         return self.tables.get(path) or self.listed(rocks.parts.get(path, ()) if rocks else ())
 

@@ -1,8 +1,8 @@
-"""Carrying a plan out, store by store, one action after the other.
+"""Carries out a plan, store by store, one action after the other.
 
-A crash between any two actions leaves every retained version loadable, and the next run goes on
+A crash between any two actions leaves every retained version loadable, and the next run continues
 where this one ended: a snapshot appears whole or not at all, its proof is durable before anything
-below it goes (S6, S7), and deletions are in an order of which every prefix is harmless.
+below it is deleted (S6, S7), and deletions are in an order of which every prefix is harmless.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
 
-# How long a stale snapshot stays in the trash where deleted files go at once.
+# How long a stale snapshot stays in the trash where other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
 
 
@@ -39,17 +39,17 @@ def execute(
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
 ) -> Iterator[Outcome]:
-    """Yields what happens while a plan is carried out; what is not consumed does not happen.
+    """Yields the outcomes of a plan as it is carried out; what is not consumed is not done.
 
     Damage or a failing storage ends the work on its own store only (S16).
 
     Args:
-        plan: what to do.
+        plan: the plan to carry out.
         storage: where the plan's checkpoint lives.
-        run: the id under which the ledger notes it.
-        fence: the lease that the run holds; it works without one by default.
+        run: the id under which the ledger notes the actions.
+        fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
-        engine: what to fold with; by default what suits the amount of work.
+        engine: the engine to fold with; by default the one that suits the amount of work.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.

@@ -1,10 +1,10 @@
-"""What was deleted, for a while: a folder a run, and the way back (S17).
+"""The trash: deleted files, kept for a while in a folder per run, and their way back (S17).
 
-    _statemaint/trash/<run>/manifest/...             a line for each file, before it goes
+    _statemaint/trash/<run>/manifest/...             a line for each file, before it is moved
     _statemaint/trash/<run>/<path>                   the file, under its old path
 
-A line says until when the file is kept at least, and in what world it was. What empties the trash
-goes by the lines and not by the policy of the day, and so does an undo.
+A line records until when the file is kept at least, and the world that it was in. Emptying the
+trash follows these lines and not the current policy, and so does an undo.
 """
 
 from collections import Counter, defaultdict
@@ -51,10 +51,10 @@ from statemaint.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A file that an undo looked at.
+    """A file that an undo considered.
 
     Attributes:
-        path: where it was, and is again.
+        path: its old path.
         bytes: its size.
         reason: why it stays in the trash; empty where it is in its place now.
     """
@@ -87,15 +87,15 @@ class Trash:
 
     @property
     def until(self) -> float:
-        """Returns how long a file that goes now is kept at least."""
+        """Returns the time until which a file moved now is kept at least."""
         return self.storage.now() + self.seconds
 
     def take(self, deletes: Sequence[Delete], *, before: Callable[[], object]) -> None:
-        """Moves files of one store here, which `note` was given; absent ones are no error.
+        """Moves files of one store to the trash, after `note`; a missing file is not an error.
 
         Args:
-            deletes: the files, in the order in which they go.
-            before: is called ahead of every move; whatever it raises ends the work.
+            deletes: the files, in the order of their moves.
+            before: called before every move; whatever it raises ends the work.
 
         Raises:
             StorageError: when the storage fails.
@@ -112,13 +112,13 @@ class Trash:
         target: int | None = None,
         gone: int = 0,
     ) -> None:
-        """Adds files of one store to the manifest, ahead of their move.
+        """Adds files of one store to the manifest, before they are moved.
 
         Args:
-            deletes: the files, in the order in which they go.
-            store: as it was listed; `None` where a line before these says it already.
+            deletes: the files, in the order of their moves.
+            store: the store as it was listed; `None` where an earlier line has its world.
             target: the run's target version.
-            gone: the newest version of which any file goes in this run.
+            gone: the newest version of any file that this run removes.
 
         Raises:
             StorageError: when the storage fails.
@@ -143,7 +143,7 @@ class Trash:
         self.storage.append(manifest_path(self.run, name), render(notes, logs))
 
     def put(self, entry: Entry) -> None:
-        """Moves one file here, which `announce` was given; an absent one is no error.
+        """Moves one file to the trash, after `announce`; a missing file is not an error.
 
         Raises:
             StorageError: when the storage fails.
@@ -175,25 +175,25 @@ def restore(
     note: Callable[[Sequence[Mapping[str, Any]]], None] = lambda _: None,
     before: Callable[[], object] = lambda: None,
 ) -> Iterator[Restored]:
-    """Puts back what still fits of a run's files, the newest first; yields each as it is done.
+    """Puts back the files of a run that still fit, the newest first; yields each when it is done.
 
-    Safe to kill and to repeat. What does not fit any more stays in the trash: all of a rollback
-    once the query has gone on, of any other run the files whose store's log was written again, a
-    file whose place is taken by another one, a checksum without the file that it was made for, and
-    what whoever reads the files beside it might not read.
+    Safe to kill and to repeat. Files that no longer fit stay in the trash. Of a rollback these are
+    all files once the query has continued. Of any other run they are: a file whose store's log was
+    written again, a file whose place is taken by another one, a checksum without the file that it
+    was made for, and a file that the readers of the files beside it might be unable to read.
 
     Args:
         storage: where the checkpoint lives.
         run: the run.
-        ended: whether it came to its end, rather than being killed.
-        note: is given what comes back before the first file moves.
-        before: is called ahead of each move; whatever it raises ends the work.
+        ended: whether it completed, rather than being killed.
+        note: called with the files that come back before the first is moved.
+        before: called before each move; whatever it raises ends the work.
 
     Raises:
-        ConfigError: when there is no trash of that run, or it was a rollback and the query has gone
-            on since.
-        Superseded: when the file is gone beside which one is put.
-        UnreadableError: when the query might not read what a rollback had moved away.
+        ConfigError: when there is no trash of that run, or it was a rollback and the query has
+            continued since.
+        Superseded: when the file beside which one is put is missing.
+        UnreadableError: when the query might be unable to read a file that a rollback moved away.
         StorageError: when the storage fails.
     """
     must_be_in_trash(storage, run)
@@ -211,10 +211,10 @@ def restore(
 
 
 def must_be_in_trash(storage: Storage, run: str) -> None:
-    """Makes sure that there is something to undo of a run.
+    """Makes sure that the trash holds something of a run.
 
     Raises:
-        ConfigError: when there is not.
+        ConfigError: when it does not.
         StorageError: when the storage fails.
     """
     if not any(True for _ in storage.list(folder_of(run))):
@@ -225,7 +225,7 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
 
 
 class _Undo:
-    """One run's trash while it is put back; `left` are the old paths of what stays there."""
+    """One run's trash while it is put back; `left` are the old paths of the files that stay."""
 
     def __init__(
         self,
@@ -242,10 +242,10 @@ class _Undo:
         self.left = set[str]()
 
     def coming(self) -> list[dict[str, Any]]:
-        """Returns what the ledger is to say of the files that come back.
+        """Returns the ledger's notes of the files that come back.
 
-        Where a move gives a file another time, the bytes of changes are noted as well, by which
-        another undo will know them again.
+        Where a move gives a file another time, the checksum of a change's bytes is noted as well,
+        so that another undo recognizes it.
         """
         return [
             self._noted(path, entry)
@@ -263,7 +263,7 @@ class _Undo:
         return fields
 
     def put_back(self, entry: Entry) -> Restored:
-        """Moves one file to its old place, unless it does not fit there any more."""
+        """Moves one file to its old place, unless it no longer fits there."""
         path = self._found.path_of(entry)
         reason = self._reasons.get(path) or self._against_checksum(entry, path)
         if reason := reason or self._move_back(entry, path):
@@ -271,9 +271,9 @@ class _Undo:
         return Restored(path, entry.size, reason or "")
 
     def _against_checksum(self, entry: Entry, path: str) -> str | None:
-        """Returns why a checksum file would not stand beside the file that it was made for.
+        """Returns why a checksum file would not be beside the file that it was made for.
 
-        Spark refuses to load a file beside which another one's checksum stands.
+        Spark refuses to load a file that is beside the checksum of another one.
         """
         file = checksum_file_of(Entry(path, entry.size, entry.modified))
         if file is None:
@@ -281,7 +281,7 @@ class _Undo:
         if file.owner in self._found.notes or file.owner in self._found.files:
             stays = file.owner in self.left or file.owner in self._reasons
             return f"{file.owner} stays in the trash" if stays else None
-        # One that was alone already would wait there for a file that it is not of.
+        # A checksum that was alone already would end up beside a file that it was not made for.
         note = self._found.notes.get(path)
         if note is None or note.beside is None:
             return f"it was not made for the {file.owner} of today"
@@ -293,8 +293,8 @@ class _Undo:
         return None if same else f"{file.owner}, which it was beside, was written again"
 
     def _move_back(self, entry: Entry, path: str) -> str | None:
-        """Moves one file to its old place; returns why it stays in the trash, if it does."""
-        like = self._beside.of(path)  # which may take requests: nothing does after `before`
+        """Moves one file to its old place, or returns why it stays in the trash."""
+        like = self._beside.of(path)  # may take requests, which must precede `before`
         self._before()
         try:
             self._storage.move(entry.path, path, like=like)
@@ -312,11 +312,11 @@ class _Undo:
                 raise Superseded(
                     error.path, "was there when this undo began and is gone"
                 ) from error
-        return None  # or another undo was quicker
+        return None  # or another undo moved it first
 
 
 def trashed_runs(storage: Storage) -> Mapping[str, float]:
-    """Returns the folders of the runs of which something is in the trash, and since when.
+    """Returns the folders of the runs that have files in the trash, and since when.
 
     Raises:
         StorageError: when the storage fails.
@@ -331,7 +331,7 @@ def trashed_runs(storage: Storage) -> Mapping[str, float]:
 
 
 def expired(storage: Storage, now: float) -> tuple[str, ...]:
-    """Returns what has been in the trash for as long as it was to be, a manifest after its files.
+    """Returns the paths in the trash that have expired, a manifest after its files.
 
     Raises:
         StorageError: when the storage fails.
@@ -351,7 +351,7 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
 
 
 def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object]) -> None:
-    """Deletes what has expired; a run's manifests go last, since they say that it has.
+    """Deletes expired paths; a run's manifests last, since they record that the run has expired.
 
     Raises:
         StorageError: when the storage fails.
@@ -363,7 +363,7 @@ def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object
 
 
 def _expired(storage: Storage, path: str, now: float) -> bool:
-    """Tells whether every line has expired; one that cannot be read has not."""
+    """Returns whether every line has expired; an unreadable line has not."""
     try:
         lines = read_lines(storage, path)
     except CodecError:

@@ -1,4 +1,4 @@
-"""What a run notes of the world that it takes files from, so that an undo knows it again."""
+"""Notes the world that a run takes files from, so that an undo recognizes it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,12 +35,12 @@ def fingerprint(storage: Storage, path: str) -> int:
 
 
 def is_same(one: Entry, other: Entry) -> bool:
-    """Returns whether two listings of a path are of one file, by its size and time."""
+    """Returns whether two listings of a path are of the same file, by its size and time."""
     return (one.path, one.size, one.modified) == (other.path, other.size, other.modified)
 
 
 def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
-    """Returns a store's log: its deltas or changelogs; its zips where it has no others."""
+    """Returns a store's log: its deltas or changelogs, or its zips where it has neither."""
     kept = tuple(files)
     deltas = tuple(file for file in kept if isinstance(file, Delta))
     return deltas or tuple(
@@ -49,7 +49,7 @@ def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
 
 
 def log_entries(storage: Storage, operators: Iterable[int]) -> Iterator[Entry]:
-    """Yields the entries of the query's logs and of the metadata of operators, and nothing else."""
+    """Yields the entries of the query's logs and of the operators' metadata, and nothing else."""
     folders = ("commits", "offsets", *(f"state/{one}/_metadata/v2" for one in sorted(operators)))
     for folder in folders:
         yield from (one for one in storage.list(folder) if _BATCH.fullmatch(one.name))
@@ -66,16 +66,16 @@ def is_log_entry(path: str) -> bool:
 
 
 def maintained(storage: Storage, store: Store, target: int | None, gone: int) -> StoreWorld:
-    """Returns the log of a store that is maintained.
+    """Returns the log of a store under maintenance.
 
-    Of the first version above those that go the bytes are noted as well: as long as it is the very
-    same, nothing below it was written again.
+    The checksum of the first version above the removed ones is noted as well: as long as that file
+    is unchanged, nothing below it was written again.
 
     Args:
         storage: where the store lives.
-        store: as it was listed.
+        store: the store as it was listed.
         target: the run's target version.
-        gone: the newest version of which anything goes.
+        gone: the newest version of any removed file.
 
     Raises:
         StorageError: when the storage fails.
@@ -97,7 +97,7 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
     """Returns a file with its fingerprint.
 
     Raises:
-        Superseded: when it is not the listed file any more.
+        Superseded: when it is no longer the listed file.
         StorageError: when the storage fails.
     """
     try:
@@ -116,13 +116,13 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
 def recovery_notes(
     storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint, until: float
 ) -> tuple[Note, ...]:
-    """Returns what to note of the files that a repair or a rollback moves away.
+    """Returns the notes of the files that a repair or a rollback moves away.
 
     Args:
         storage: where the checkpoint lives.
-        plan: what is done.
-        checkpoint: as it will be without those files.
-        until: how long they are kept at least.
+        plan: the plan that is carried out.
+        checkpoint: the checkpoint as it will be without those files.
+        until: the time until which they are kept at least.
 
     Raises:
         Superseded: when a file that the plan was proved on was replaced.
@@ -149,13 +149,13 @@ def recovery_notes(
 
 
 def _removed(storage: Storage, one: Remove) -> Seen:
-    """Returns what is noted of a file that a rollback removes: of a change, its bytes too."""
+    """Returns a file that a rollback removes; a change with its fingerprint."""
     change = one.path.endswith((".delta", ".changelog"))
     return sealed(storage, one.entry) if change else Seen(one.entry)
 
 
 def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> Seen | None:
-    """Returns the file that stays and that a checksum was made for, if that is what goes."""
+    """Returns the staying file that a removed checksum was made for; `None` for other files."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
     if owner is None:
@@ -164,7 +164,7 @@ def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> 
 
 
 def _read(storage: Storage, file: StateFile) -> Seen:
-    """Returns a file, with its fingerprint where it is a change: others may be large."""
+    """Returns a file, with its fingerprint if it is a change; other files may be large."""
     return sealed(storage, file.entry) if isinstance(file, Delta) else Seen(file.entry)
 
 
@@ -174,7 +174,7 @@ def _worlds(
     stores: Mapping[StoreId, Store],
     target: int | None,
 ) -> dict[StoreId, StoreWorld]:
-    """Returns the log of each store that loses files, with the bytes of what they were held to."""
+    """Returns the log of each store that loses files, with fingerprints of the compared files."""
     highest: dict[StoreId, int] = {}
     for one in removes:
         if one.store is not None and one.store in stores:

@@ -1,7 +1,7 @@
-"""A run of maintenance, a plan applied, the history of runs, and their undo.
+"""A run of maintenance, the application of a plan, the history of runs, and their undo.
 
-These are use cases: each puts `planning`, `execute` and `report` together. What only reads belongs
-in `audit` or `state`, repair and rollback in `recover`.
+These are use cases: each combines `planning`, `execute` and `report`. Use cases that only read
+belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
 from statemaint.execute import Holder, Restored

@@ -1,4 +1,4 @@
-"""Carrying out a plan that was made and looked at before (S14)."""
+"""Carries out a plan that was made and reviewed before (S14)."""
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,7 +17,7 @@ from statemaint.storage import Storage
 
 
 class PlanFile(BaseModel):
-    """What `apply` needs of the document that `plan --json` prints; the rest is for people."""
+    """The fields of the `plan --json` document that `apply` needs; the rest is for the operator."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,7 +30,7 @@ class PlanFile(BaseModel):
 
 
 def parse_plan(name: str, content: bytes) -> PlanFile:
-    """Returns what a plan's file says.
+    """Returns the content of a plan's file.
 
     Raises:
         ConfigError: when it is not the document that `plan --json` prints.
@@ -55,18 +55,18 @@ def apply(
 ) -> Report:
     """Carries out exactly the plan that was made, or nothing.
 
-    The plan is made again, as of the time at which it was made first: where the same files are
-    still there it is the same, down to each file's size and time.
+    The plan is made again as of its original time: where the same files are still there, it is the
+    same, down to each file's size and time.
 
     Args:
         storage: where the checkpoint lives.
         asked: the plan.
         run: the run's id in the ledger; a new one by default.
-        on_outcome: is told each outcome as it happens, for progress.
+        on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
         ConfigError: when the plan is of another query's checkpoint.
-        Superseded: when the same plan is not what would be done now.
+        Superseded: when a plan made now would be a different one.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
     """

@@ -1,8 +1,8 @@
-"""The runs that changed a checkpoint, as they noted themselves.
+"""The runs that changed a checkpoint, as each noted itself.
 
 _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
 
-Remembered are the newest runs, those whose trash is kept, and all that are younger than such a one.
+The newest runs are remembered, those whose trash is kept, and all runs younger than one of these.
 """
 
 import logging
@@ -29,16 +29,16 @@ from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
-# How many runs are remembered, however old they are.
+# How many runs are remembered regardless of their age.
 MOST_RUNS = 100
 
 _log = logging.getLogger(__name__)
 
 
 class _Note(BaseModel):
-    """What one task of a run notes; times by the storage's clock.
+    """The note of one task of a run; times are by the storage's clock.
 
-    Notes of earlier builds have no `undo_of` and what follows: they are of no undo.
+    Notes of earlier builds lack `undo_of` and the fields after it: they are not of an undo.
     """
 
     started: float
@@ -57,7 +57,7 @@ class _Note(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """One time that a run was undone.
+    """One undo of a run.
 
     Attributes:
         run: the id of the undo, which is a run of its own.
@@ -79,7 +79,7 @@ class Run:
     Attributes:
         run: its id.
         started: when its first task began, in seconds since the epoch by the storage's clock.
-        seconds: until its last task ended.
+        seconds: from then until its last task ended.
         tasks: how many tasks changed something.
         snapshots_written: by all tasks.
         files_deleted: by all tasks.
@@ -87,10 +87,10 @@ class Run:
         bytes_deleted: by all tasks.
         exit_code: the worst of its tasks'.
         in_trash: whether anything of what it deleted is still in the trash.
-        undo_of: the run that it undid; `None` where it was no undo.
-        files_restored: that it brought back.
-        bytes_restored: of these files.
-        undone: each time that it was undone itself, the oldest first.
+        undo_of: the run that it undid; `None` where it was not an undo.
+        files_restored: the number of files that it brought back.
+        bytes_restored: the bytes of these files.
+        undone: each undo of this run, the oldest first.
     """
 
     run: str
@@ -110,7 +110,7 @@ class Run:
 
 
 def note_run(storage: Storage, report: Report, fence: Fence) -> None:
-    """Notes a run, or a task of one, that changed anything; a failing storage is only logged."""
+    """Notes a run, or a task of one, if it changed anything; a failing storage is only logged."""
     outcomes = [one for store in report.stores for one in store.outcomes]
     if all(isinstance(one, Halted | Skipped) for one in outcomes):
         return
@@ -161,7 +161,7 @@ def note_undo(
 ) -> None:
     """Notes an undo, which is a run like any other; a failing storage is only logged.
 
-    It is noted with `None` when it begins, so that one that is killed is among the runs as well.
+    It is noted with `None` when it begins, so that a killed undo is among the runs as well.
     """
     back = [one for one in files or () if one.in_place]
     left = len(files or ()) - len(back)
@@ -184,7 +184,7 @@ def note_undo(
 
 
 def has_ended(storage: Storage, run: str) -> bool:
-    """Returns whether a run noted itself, which is the last thing that it does.
+    """Returns whether a run noted itself, which is its last step.
 
     Raises:
         StorageError: when the storage fails.
@@ -201,7 +201,7 @@ def _write(storage: Storage, run: str, task: str, note: _Note) -> None:
 
 
 def _task(request: Request) -> str:
-    """Returns a name for what a task was restricted to."""
+    """Returns a name for the restrictions of a task."""
     parts = [
         "-".join(str(one) for one in sorted(asked)[:3]) + (f"+{len(asked) - 3}" * (len(asked) > 3))  # noqa: PLR2004
         for asked in (request.operators, request.partitions, request.stores)
@@ -230,8 +230,8 @@ def forget(storage: Storage, window: RememberedRuns, *, before: Callable[[], obj
 
     Args:
         storage: where the checkpoint lives.
-        window: the runs that are.
-        before: is called ahead of each deletion; whatever it raises ends the work.
+        window: the runs that are remembered.
+        before: called before each deletion; whatever it raises ends the work.
 
     Raises:
         StorageError: when the storage fails.
@@ -255,7 +255,7 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
         storage: where the checkpoint lives.
 
     Raises:
-        NotACheckpointError: when there is no run, and no checkpoint either.
+        NotACheckpointError: when there is neither a run nor a checkpoint.
         StorageError: when anything could not be listed or read.
     """
     notes: dict[str, list[_Note]] = defaultdict(list)
@@ -281,7 +281,7 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
 
 
 def _undone(notes: Mapping[str, Iterable[_Note]]) -> dict[str, tuple[Undoing, ...]]:
-    """Returns each time that a run was undone, by the run."""
+    """Returns the undos of each run, by the run."""
     found: dict[str, list[Undoing]] = defaultdict(list)
     for run, tasks in notes.items():
         for one in tasks:
@@ -295,7 +295,7 @@ def _undone(notes: Mapping[str, Iterable[_Note]]) -> dict[str, tuple[Undoing, ..
 
 
 def _cut_short(run: str, since: float, undone: tuple[Undoing, ...]) -> Run:
-    """Returns a run that was killed before it could note itself; it can be undone all the same."""
+    """Returns a run that was killed before it could note itself; it can still be undone."""
     code = StatemaintError.exit_code
     return Run(run, since, 0.0, 0, 0, 0, 0, 0, code, in_trash=True, undone=undone)
 

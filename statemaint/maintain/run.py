@@ -33,7 +33,7 @@ OnOutcome = Callable[[Outcome, Plan], None]
 
 
 def new_run_id(now: float) -> str:
-    """Returns an id that sorts by time and that no other run has."""
+    """Returns a unique run id that sorts by time."""
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
 
 
@@ -47,24 +47,25 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     holder: Holder | None = None,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
-    """Maintains a checkpoint once, and returns what happened.
+    """Maintains a checkpoint once, and returns the report of the run.
 
     Safe to kill and to repeat (S15). A store that is damaged, or whose storage fails, is reported
-    and left as it is; the others are maintained all the same. A run that has anything to do holds
-    the checkpoint's lease meanwhile (S8). One that has nothing to do writes nothing.
+    and left as it is; the others are still maintained. A run that has anything to do holds the
+    checkpoint's lease (S8). A run that has nothing to do writes nothing.
 
     Args:
         storage: where the checkpoint lives.
         policy: when to snapshot and what to keep.
-        request: what to restrict the run to.
+        request: the restrictions of the run.
         dry_run: plan and report, but write and delete nothing, and take no lease.
         run: the run's id in the ledger; a new one by default.
-        holder: whose lease it works under. Tasks that are given the same one share it, and leave
-            it to `end_run`; by default a run has one of its own, whatever its id.
-        on_outcome: is told each outcome as it happens, for progress.
+        holder: the holder of the lease that it works under. Tasks with the same holder share the
+            lease, and leave it to `end_run`; by default a run has its own, whatever its id.
+        on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
-        ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
+        ConfigError: when the request names something that does not exist; also as
+            `scan_checkpoint` raises it.
         LeaseHeldError: when another run maintains the checkpoint.
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
@@ -79,18 +80,18 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
-            # Another run has been at work meanwhile, or no age can be relied on.
+            # Another run has been at work meanwhile, or ages are unreliable.
             decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
-        if holder is None:  # else `end_run` does
+        if holder is None:  # else `end_run` does it
             tidy(storage, lease)
         return report
 
 
 def alone_since(before: Claim | None, lease: Lease) -> bool:
-    """Tells whether no other run can have been at work since a lease was the newest one."""
+    """Returns whether no other run can have been at work since a claim was the newest one."""
     if before is None:
         return lease.number == 1
     released = not before.deadline and lease.number == before.number + 1
@@ -98,9 +99,9 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
 
 
 def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns what may leave the trash: nothing in damage or doubt, which it may repair.
+    """Returns the paths that may leave the trash: none in damage or doubt, which they may repair.
 
-    Tasks that see a part of a checkpoint leave it alone.
+    Tasks that see only a part of a checkpoint leave the trash alone.
     """
     whole = decided.request == Request(decided.request.target, decided.request.force_snapshot)
     compares = any(isinstance(one, Attest) and one.doubts for one in decided.actions)
@@ -110,9 +111,9 @@ def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
 
 
 def begin_run(storage: Storage, holder: Holder) -> None:
-    """Begins a run of several tasks: those of an earlier attempt at it stop before they go on.
+    """Begins a run of several tasks: tasks of an earlier attempt stop before their next page.
 
-    The first attempt asks the storage nothing.
+    The first attempt sends no request to the storage.
 
     Raises:
         StorageError: when the storage fails.
@@ -124,14 +125,14 @@ def begin_run(storage: Storage, holder: Holder) -> None:
 def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
     """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
 
-    A task of it that is still at work stops before it goes on. For a few seconds, until it must
-    have noticed, nobody gets the lease.
+    A task that is still at work stops before its next page of deletions. No run gets the lease for
+    a few seconds, until that task must have noticed.
 
     Args:
         storage: where the checkpoint lives.
-        holder: which they were given.
-        sound: every task has come to its end, and none found damage, which what is in the trash
-            might repair.
+        holder: the holder that the tasks were given.
+        sound: whether every task completed and none found damage, which files in the trash might
+            repair.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
@@ -148,7 +149,7 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
 
 
 class Work:
-    """One run: what it has cost and brought so far."""
+    """One run, with its cost and its outcomes so far."""
 
     def __init__(self, storage: Storage, run: str, *, dry_run: bool = False) -> None:
         self._storage, self.run, self._dry_run = storage, run, dry_run
@@ -173,7 +174,7 @@ class Work:
         return report
 
     def report(self, decided: Plan) -> Report:
-        """Returns what happened until now."""
+        """Returns the report of the run so far."""
         stores = tuple(
             summarize(one, self._happened[one.store.id], decided.target) for one in decided.stores
         )

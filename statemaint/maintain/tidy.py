@@ -1,4 +1,4 @@
-"""Keeping what a checkpoint holds of ours as small as what relies on it."""
+"""Keeps our own files in a checkpoint small: removes those that nothing relies on."""
 
 import logging
 
@@ -15,7 +15,7 @@ def tidy(storage: Storage, lease: Lease) -> None:
 
     Args:
         storage: where the checkpoint lives.
-        lease: which no other run's work is done under.
+        lease: the lease, which keeps other runs out.
     """
     try:
         if ledger_is_due(storage):

@@ -1,4 +1,4 @@
-"""Bringing back what a run deleted (S17)."""
+"""Brings back the files that a run deleted (S17)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,16 +23,16 @@ from statemaint.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo brought back.
+    """The result of an undo.
 
     Attributes:
-        run: the run that had deleted.
+        run: the run that had deleted the files.
         files: how many files are in place again.
-        bytes: of these files.
+        bytes: the bytes of these files.
         left: the paths of the files that stay in the trash, with the reason of each: their store's
             log was written again since, another file is in their place, a checksum would be
-            beside another file than its own, or the query might not read them.
-        undo: the id under which this undo is noted itself.
+            beside another file than its own, or the query might be unable to read them.
+        undo: the id under which this undo is noted.
     """
 
     run: str
@@ -45,24 +45,24 @@ class Undone:
 def undo(
     storage: Storage, run: str, *, on_restored: Callable[[Restored], None] = lambda _: None
 ) -> Undone:
-    """Puts back, byte for byte, what a run moved to the trash and what still fits there.
+    """Puts back, byte for byte, the files that a run moved to the trash and that still fit.
 
     A file of maintenance or of a repair fits as long as the log of its store was not written again
-    at or below its version. What a rollback moved away fits as long as the query has not gone on,
-    and comes back as a whole or not at all. The next maintenance deletes the same files again
-    unless its policy keeps more than the one that deleted them.
+    at or below its version. The files of a rollback fit as long as the query has not continued, and
+    come back as a whole or not at all. The next maintenance deletes the same files again unless its
+    policy keeps more than the one that deleted them.
 
     Safe to kill and to repeat.
 
     Args:
         storage: where the checkpoint lives.
         run: the id of the run, as `statemaint runs` lists it.
-        on_restored: is given each file as it is done, for progress.
+        on_restored: called with each file when it is done, for progress.
 
     Raises:
         NotACheckpointError: when there is none.
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
-            has gone on since.
+            has continued since.
         LeaseHeldError: when another run maintains the checkpoint.
         Superseded: when the query was rewound before the first file came back, or has removed the
             file beside which one was to be put.
@@ -88,7 +88,7 @@ def undo(
             found.append(one)
             on_restored(one)
         if not found or any(one.in_place for one in found):
-            noted(files=found)  # one that brings nothing back changes nothing
+            noted(files=found)  # an undo that brings nothing back changes nothing
     back = [one for one in found if one.in_place]
     left = {one.path: one.reason for one in found if not one.in_place}
     return Undone(run, len(back), sum(one.bytes for one in back), left, mine)

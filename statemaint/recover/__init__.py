@@ -1,6 +1,6 @@
 """Repair and rollback: planned, proved on a view without the bad files, and carried out.
 
-The rules of what may go are in `plan.recovery`.
+The rules for what may be removed are in `plan.recovery`.
 """
 
 from statemaint.recover.carry_out import RecoveryReport

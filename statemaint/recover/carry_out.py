@@ -1,4 +1,4 @@
-"""What repair and rollback share: a plan that was proved, carried out under the lease."""
+"""The common part of repair and rollback: carries out a proved plan under the lease."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from statemaint.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A plan of recovery, and what it was proved on.
+    """A recovery plan, and the checkpoint that it was proved on.
 
     Attributes:
-        plan: what to do.
-        checkpoint: what a scan saw without the files that go.
+        plan: the plan.
+        checkpoint: the checkpoint as a scan saw it without the removed files.
         logs: the entries of both logs as they were.
     """
 
@@ -32,13 +32,13 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What was done.
+    """The result of a repair or a rollback.
 
     Attributes:
         run: the id under which `undo` brings the removed files back; empty where nothing was done.
-        plan: what was planned.
-        removed: what is in the trash.
-        written: the snapshots that were made anew.
+        plan: the plan.
+        removed: the files that are in the trash.
+        written: the snapshots that were rebuilt.
     """
 
     run: str
@@ -55,16 +55,16 @@ def log_entries(storage: Storage) -> frozenset[Entry]:
 def carry_out(
     storage: Storage, prove: Callable[[], Proved], *, trash_for: float, expected: str | None
 ) -> RecoveryReport:
-    """Plans, and does what was planned; nothing is written where there is nothing to do.
+    """Makes a plan and carries it out; writes nothing where there is nothing to do.
 
     Args:
         storage: where the checkpoint lives.
-        prove: makes the plan; it is made again when another run may have been at work since.
+        prove: makes the plan; called again when another run may have been at work since.
         trash_for: seconds that removed files are kept at least.
-        expected: the fingerprint that the plan must have; none by default.
+        expected: the fingerprint that the plan must have; `None` for any.
 
     Raises:
-        Superseded: when the plan is another one, or the logs or a file have changed.
+        Superseded: when the plan has another fingerprint, or the logs or a file have changed.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails; and whatever `prove` raises.
     """

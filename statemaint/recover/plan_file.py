@@ -1,4 +1,4 @@
-"""Carrying out a repair or a rollback that was looked at before (S14)."""
+"""Carries out a repair or a rollback that was reviewed before (S14)."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from statemaint.storage import Storage
 
 
 class RecoveryFile(BaseModel):
-    """What `apply` needs of the document that `repair --json` or `rollback --json` prints."""
+    """The fields that `apply` needs of the document of `repair --json` or `rollback --json`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -26,10 +26,10 @@ class RecoveryFile(BaseModel):
 
 
 def parse_recovery(name: str, content: bytes) -> RecoveryFile | None:
-    """Returns what the file of a repair or a rollback says; `None` for a file of anything else.
+    """Returns the content of the file of a repair or a rollback; `None` for any other file.
 
     Raises:
-        ConfigError: when it is one of these and something is missing in it.
+        ConfigError: when it is such a file, and lacks something.
     """
     if not _has_verb(content):
         return None
@@ -53,11 +53,11 @@ def _has_verb(content: bytes) -> bool:
 
 
 def apply_recovery(storage: Storage, asked: RecoveryFile) -> RecoveryReport:
-    """Carries out exactly the repair or rollback that was looked at, or nothing.
+    """Carries out exactly the repair or rollback that was reviewed, or nothing.
 
     Raises:
         Superseded: when the files that it is about have changed.
-        ConfigError: when it is the rollback to no batch.
+        ConfigError: when it is a rollback without a batch.
         StatemaintError: as `repair` and `rollback` do.
     """
     if asked.verb is RecoveryVerb.REPAIR:

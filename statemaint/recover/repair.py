@@ -44,13 +44,13 @@ from statemaint.storage import ReadOnly, Storage, Without
 def plan_repair(storage: Storage) -> RecoveryPlan:
     """Returns the plan of a repair, each step with its proof; writes nothing.
 
-    A bad snapshot whose version the log gives is made anew where retained versions are loaded from
-    it, and dropped elsewhere; a checksum that does not fit a sound file is removed, and so are a
-    snapshot above the commit log and a schema file that cannot be read. Nothing else is: a change
-    that is lost or damaged, rows in the wrong partition and joins that disagree are for people.
+    A bad snapshot whose version the log gives is rebuilt where retained versions are loaded from
+    it, and removed elsewhere. A checksum that does not fit a sound file is removed, and so are a
+    snapshot above the commit log and an unreadable schema file. Nothing else is repaired: lost or
+    damaged changes, rows in the wrong partition and joins that disagree are left to the operator.
 
     Each step is proved on the checkpoint as it would be without the files: everything is verified
-    as `verify --deep` does; its finding must have ended, and no other may have appeared.
+    as `verify --deep` does; the step's finding must have ended, and no other may have appeared.
 
     Args:
         storage: where the checkpoint lives.
@@ -63,14 +63,14 @@ def plan_repair(storage: Storage) -> RecoveryPlan:
 
 
 def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -> RecoveryReport:
-    """Repairs what the log can prove; the bad files go to the trash.
+    """Repairs what the log can prove; the bad files are moved to the trash.
 
-    The query must not run: where its logs change meanwhile nothing is done.
+    The query must not run: if its logs change meanwhile, nothing is done.
 
     Args:
         storage: where the checkpoint lives.
         trash_for: seconds that the bad files are kept at least.
-        expected: the fingerprint of the plan that was looked at; none by default.
+        expected: the fingerprint of the plan that was reviewed; none by default.
 
     Raises:
         Superseded: when the plan is another one by now, or the logs change meanwhile.
@@ -114,14 +114,14 @@ class _Search:
         self._stays: dict[str, str] = {}
 
     def consider(self, step: RepairStep) -> None:
-        """Takes a step with its proof, unless something speaks against it."""
+        """Takes a step with its proof, unless there is a reason against it."""
         hidden = frozenset(path for one in self.accepted for path in one.paths)
         left = tuple(one for one in step.removes if one.path not in hidden)
         if not left or self._settled(step.finding):
-            return  # its files go with those of another one, or nothing is wrong any more
+            return  # another step removes its files, or nothing is wrong any more
         step = replace(step, removes=left)
         view = Without(self._storage, hidden | step.paths)
-        # A zip that goes may be made anew, so no lineage that names it is broken for good.
+        # A removed zip may be rebuilt, so a lineage that names it is not broken for good.
         without = verify_at(view, Depth.ROWS, lineages=False)
         try:
             must = next(self._against(step, without), None)
@@ -155,14 +155,14 @@ class _Search:
     def _settled(self, finding: Finding) -> bool:
         """Returns whether the step for another finding has ended this one.
 
-        That may be the snapshot below, which goes, that another one differs from; and a checksum
-        that does not fit has two possible steps.
+        A mismatch may end with the removal of the lower snapshot that the other differs from, and
+        a checksum that does not fit has two possible steps.
         """
         twofold = finding.code is FindingCode.SNAPSHOT_MISMATCH or of_checksum(finding)
         return twofold and _key(finding) not in _damage(self.after)
 
     def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
-        """Yields what speaks against a step."""
+        """Yields the reasons against a step."""
         before, after = _store(self._before.checkpoint, step), _store_of(without.checkpoint, step)
         if after is None:
             yield "without it nothing is left of its store"
@@ -194,7 +194,7 @@ class _Search:
     def _against_checksum(
         self, step: RepairStep, store: Store, without: Verification
     ) -> Iterator[str]:
-        """Yields why it may be the file that is wrong, and not the checksum beside it."""
+        """Yields why the file may be wrong, and not the checksum beside it."""
         path = step.removes[-1].path
         side = next(one for one in store.files if one.entry.path == path)
         if not isinstance(side, ChecksumFile):  # pragma: no cover -- only these have such a step
@@ -202,15 +202,15 @@ class _Search:
         if any(one.damage and one.path == side.owner for one in without.findings):
             yield f"{side.owner} is damaged itself"
         compared = self._agrees(_store(without.checkpoint, step), side)
-        # A checksum of other bytes may be right, and the file another one that is whole as well.
+        # A checksum of other bytes may be right, and the file beside it another whole file.
         garbled = not _says_a_sum(self._storage, side)
         if not compared and not (garbled and self_checking(without.checkpoint)):
             yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"
 
     def _agrees(self, store: Store, side: ChecksumFile) -> bool:
-        """Returns whether a snapshot that was not made from a file agrees with what it says.
+        """Returns whether a snapshot that was not made from a file agrees with its content.
 
-        No checksum is looked at meanwhile: those of the other files may be stale as well.
+        No checksum is read for this: those of the other files may be stale as well.
         """
         found = witness(store, side)
         if found is None:
@@ -230,9 +230,9 @@ class _Search:
             return False
 
     def _decodes(self, step: RepairStep, store: Store) -> bool:
-        """Returns whether a snapshot that goes for its checksum can be read without that.
+        """Returns whether a snapshot that is removed for its checksum can be read without it.
 
-        It may be right then, and the log wrong that it would be made from again.
+        It may then be right, and the log that it would be rebuilt from wrong.
         """
         if not of_checksum(step.finding):
             return False
@@ -245,7 +245,7 @@ class _Search:
         return True
 
     def _against_log(self, step: RepairStep, before: Store, after: Store) -> Iterator[str]:
-        """Yields why it may be the log that is wrong, and not the snapshot that differs from it."""
+        """Yields why the log may be wrong, and not the snapshot that differs from it."""
         path = step.removes[-1].path
         disputed = judge(before, self._before.checkpoint).disputed
         for one in disputed:
@@ -269,7 +269,7 @@ class _Search:
 
     @property
     def unrepaired(self) -> tuple[str, ...]:
-        """Returns why each file stays whose removal might have ended a finding."""
+        """Returns, for each file whose removal might have ended a finding, why it stays."""
         gone = {path for one in self.accepted for path in one.paths}
         return tuple(
             f"{path} stays: {why}" for path, why in self._stays.items() if path not in gone
@@ -277,7 +277,7 @@ class _Search:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns what is still wrong after all steps; none of them ends a broken lineage."""
+        """Returns the findings that remain after all steps; none of them ends a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
         based = [_store(self._before.checkpoint, one) for one in self.based]
@@ -289,7 +289,7 @@ class _Search:
         return _damage(self.after)
 
     def made(self) -> Iterator[RepairStep]:
-        """Yields the steps, each with the snapshot that takes the place of the removed one."""
+        """Yields the steps, each with the snapshot that replaces the removed one."""
         before = self._before.checkpoint
         first, last = before.span or (0, 0)
         window = range(first, last + 1)
@@ -350,7 +350,7 @@ def _store_of(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
 
 
 def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:
-    """Tells whether a checksum file is one, of whatever bytes."""
+    """Returns whether the content of a checksum file is a checksum, of whatever bytes."""
     content = storage.read(side.entry.path)
     try:
         if side.by_spark:
@@ -363,10 +363,10 @@ def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:
 
 
 def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
-    """Returns why a log may have been changed by something else than its query, if it may.
+    """Returns why a log may have been changed by something other than its query; `None` if not.
 
-    A query writes one change after the other. One that was rewound writes every change again, from
-    some one up to the snapshot's and on.
+    A query writes one change after the other. A rewound query writes every change again, from some
+    version up to the snapshot's and beyond.
     """
     above = store.versions.deltas.get(chain.version + 1)
     entries = [one.entry for one in (*chain.deltas, *((above,) if above else ()))]

@@ -1,4 +1,4 @@
-"""Back to a batch whose state loads, so that a query goes on from there."""
+"""Rolls a query back to a batch whose state loads, so that it continues from there."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -29,21 +29,21 @@ _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
 
 
 def plan_rollback(storage: Storage, batch: int) -> RecoveryPlan:
-    """Returns what has to go so that the query goes on behind a batch; writes nothing.
+    """Returns the plan of the removals that let the query continue after a batch; writes nothing.
 
-    What is left then is scanned and read as if it were all there is: the batch must be the newest
-    committed one, its state must load in every store, and nothing may stop a restart.
+    The remaining files are scanned and read as if there were no others: the batch must be the
+    newest committed one, its state must load in every store, and nothing may stop a restart.
 
     The offsets of the next batch stay where they can be read, so that it reads the same input
-    again. Sources and sinks are not looked at.
+    again. Sources and sinks are not examined.
 
     Args:
         storage: where the checkpoint lives.
-        batch: the newest that is to stay committed.
+        batch: the newest batch that is to stay committed.
 
     Raises:
         ConfigError: when the commit log does not have the batch.
-        DamagedError: when its state does not load in every store, or a restart fails all the same.
+        DamagedError: when its state does not load in every store, or a restart would still fail.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
@@ -53,16 +53,17 @@ def plan_rollback(storage: Storage, batch: int) -> RecoveryPlan:
 def rollback(
     storage: Storage, batch: int, *, trash_for: float, expected: str | None = None
 ) -> RecoveryReport:
-    """Moves what lies above a batch to the trash, so that the query goes on behind it.
+    """Moves the files above a batch to the trash, so that the query continues after that batch.
 
-    The query must not run. One that begins a batch meanwhile is noticed; one that only waits for
-    input is not. Safe to kill and to repeat; `undo` takes it back as long as the query has not run.
+    The query must not run. A query that begins a batch meanwhile is noticed; one that only waits
+    for input is not. Safe to kill and to repeat; `undo` reverses it as long as the query has not
+    run.
 
     Args:
         storage: where the checkpoint lives.
-        batch: the newest that is to stay committed.
+        batch: the newest batch that is to stay committed.
         trash_for: seconds that the files are kept at least.
-        expected: the fingerprint of the plan that was looked at; none by default.
+        expected: the fingerprint of the plan that was reviewed; none by default.
 
     Raises:
         Superseded: when the plan is another one by now, or the logs change meanwhile.
@@ -110,7 +111,7 @@ def _must_not_be_in_doubt(storage: Storage, checkpoint: Checkpoint, batch: int) 
 
 
 def _must_leave_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:
-    """Refuses a batch of which a store would have nothing left: a scan no longer knows of it."""
+    """Refuses a batch that leaves a store without files: a scan no longer knows of that store."""
     left, version = {one.id for one in after.stores if one.files}, version_of(batch)
     asked = (one.id for one in before.stores if one.files and before.asks(one.id, version))
     gone = sorted(one for one in asked if one not in left)
@@ -132,11 +133,12 @@ def _must_be_committed(storage: Storage, entries: Iterable[Entry], batch: int) -
 
 
 def _removes(storage: Storage, entries: Iterable[Entry], batch: int) -> tuple[Remove, ...]:
-    """Returns what goes; of the state, what lies above when only the logs are cut."""
+    """Returns the files to remove; of the state, those above the batch once the logs are cut."""
     files = [*entries, *_operator_metadata(storage)]
     repartitions = _repartitions(storage, batch + 1)
     keep = _reads(storage, batch + 1) is None and not repartitions
-    # With the offsets of the next batch a restart reads those of this one; else those before, too.
+    # With the offsets of the next batch, a restart reads those of this one; without them, also
+    # those before.
     for needed in (batch,) if keep or batch == 0 else (batch, batch - 1):
         if (error := _reads(storage, needed)) is not None:
             detail = f"batch {batch} cannot be gone back to, a restart would read {error}"
@@ -153,7 +155,7 @@ def _operator_metadata(storage: Storage) -> Iterator[Entry]:
 
 
 def _reads(storage: Storage, batch: int) -> str | None:
-    """Returns what is wrong with the offsets of a batch, if anything is."""
+    """Returns what is wrong with the offsets of a batch, if anything."""
     path = f"offsets/{batch}"
     try:
         logs.parse_conf(storage.read(path))
@@ -165,13 +167,13 @@ def _reads(storage: Storage, batch: int) -> str | None:
 
 
 def _repartitions(storage: Storage, batch: int) -> bool:
-    """Returns whether a batch was there to change the number of partitions: it reads no input."""
+    """Returns whether a batch only changed the number of partitions, and so reads no input."""
     counts = partition_counts(storage, (batch - 1, batch))
     return len({*counts.values()}) > 1
 
 
 def _must_restart(found: Diagnosis, batch: int) -> None:
-    """Raises what is in the way of a restart behind a batch."""
+    """Raises the reason why a restart after a batch would fail, if there is one."""
     doubt = any(is_doubt(one) and batch in one.batches for one in found.findings)
     there = found.checkpoint.committed == batch
     if there and found.restarts and found.resumable and not doubt:

@@ -1,6 +1,6 @@
 """The rows of any version: shown, compared and counted. Nothing here can write.
 
-Whether these rows are the right ones is for `audit` to say.
+Whether these rows are right is for `audit` to decide.
 """
 
 from statemaint.state.diff import DiffSelection, StateDiff, diff_state

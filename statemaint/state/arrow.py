@@ -1,4 +1,4 @@
-"""State as a table of Arrow, for whoever has `pyarrow`, an extra of this package."""
+"""State as an Arrow table; needs `pyarrow`, an extra of this package."""
 
 from types import ModuleType
 from typing import Any, assert_never
@@ -18,15 +18,15 @@ from statemaint.errors import CodecError, ConfigError
 from statemaint.state.rows import DecodedRow, StateSelection, select_state
 from statemaint.storage import Storage
 
-# Months, days and nanoseconds, which is as long as Arrow's calendar intervals go.
+# Arrow's calendar intervals consist of months, days and nanoseconds.
 _NANOSECONDS = 1000
 
 
 def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
     """Returns the rows of one store or column family at a version as a `pyarrow.Table`.
 
-    Its columns are `partition`, `key` and `value`, the last two of structs with the columns that
-    the state is stored with; where a value is any number of entries, `value` is a list of them.
+    Its columns are `partition`, `key` and `value`; the last two are structs of the stored columns.
+    Where a value has any number of entries, `value` is a list of them.
 
     Args:
         storage: where the checkpoint lives, or its address.
@@ -34,7 +34,7 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
         where: `partition`, `store`, `family` and `version` as in `read_state`.
 
     Raises:
-        ConfigError: when `pyarrow` is not installed, or several stores or families are asked for,
+        ConfigError: when `pyarrow` is not installed, or several stores or families are requested,
             whose rows have different columns; else as `read_state` does.
         CodecError: when a value is larger than Arrow's type for it; else as `read_state` does.
     """
@@ -132,7 +132,7 @@ def _atomic(arrow: ModuleType, name: str) -> Any:
 
 
 def _value(kind: DataType, value: Any) -> Any:
-    """Returns a value as Arrow takes it: structs by name, and intervals with nanoseconds."""
+    """Returns a value as Arrow takes it: structs by name, intervals with nanoseconds."""
     if value is None:
         return None
     match kind:

@@ -1,6 +1,6 @@
-"""What the log of a store did to its keys, seen while it is folded.
+"""Counts what the log of a store did to its keys, while it is folded.
 
-Of each column family, and of the versions of the log that the fold starts below:
+For each column family, over the versions of the log above the start of the fold:
 
     puts       records that put a value, or merge one in
     removes    records that remove a key, there or not; a deleted range counts the keys it removed
@@ -20,7 +20,7 @@ _DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)
 
 @dataclass(slots=True)
 class Churn:
-    """What the log did to a column family, or to a store without any.
+    """The changes by the log to a column family, or to a store without any.
 
     Attributes:
         puts: records that put or merge.
@@ -46,17 +46,17 @@ class Churn:
 
     @property
     def changes(self) -> int:
-        """Returns how many records there are."""
+        """Returns the number of records."""
         return self.puts + self.removes
 
     @property
     def removes_share(self) -> float | None:
-        """Returns which part of the records removes: the share of tombstones."""
+        """Returns the share of the records that remove: the share of tombstones."""
         return self.removes / self.changes if self.changes else None
 
     @property
     def rewritten_share(self) -> float | None:
-        """Returns which part of its rows a version puts again, in the mean over all rows."""
+        """Returns the share of its rows that a version puts again, on average over all rows."""
         return self.rewritten / self.carried if self.carried else None
 
 
@@ -65,10 +65,10 @@ class Log:
     """Watches a fold (`fold.state.Watcher`), and holds every key that the state has meanwhile.
 
     Attributes:
-        first: the oldest version that it sees the log of.
-        last: the newest.
+        first: the oldest version whose log it sees.
+        last: the newest version whose log it sees.
         written: the version that put each key last; `first - 1` for those from before.
-        families: what was done to each column family, by its number as keys begin with it.
+        families: the churn of each column family, by its number as keys begin with it.
     """
 
     first: int
@@ -79,14 +79,14 @@ class Log:
     _width: int = 0
 
     def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
-        """Sees what was there before the first version."""
+        """Counts the keys that were there before the first version."""
         self._width = _NUMBER if families else 0
         for key in keys:
             self.written[key] = self.first - 1
             self._count(key, 1)
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Yields the changes of a version as they are."""
+        """Counts the changes of a version, and yields them unchanged."""
         for number, rows in self._rows.items():
             self._of(number).carried += rows
         for change in changes:
@@ -100,7 +100,7 @@ class Log:
             yield change
 
     def family(self, key: bytes) -> Churn:
-        """Returns what was done to the column family of a key."""
+        """Returns the churn of a key's column family."""
         return self._of(key[: self._width])
 
     def _of(self, number: bytes) -> Churn:

@@ -1,4 +1,4 @@
-"""What became of the rows of state between two versions.
+"""Compares the rows of state at two versions.
 
 A key is
 
@@ -7,9 +7,9 @@ A key is
     changed    where both have it, with other bytes in its value
     rewritten  where both have it with the same bytes, and a delta or changelog between put it
 
-Rows are compared as they are stored, one by one in the order of their keys, so that it does not
-matter what lies between: deltas, snapshots, or nothing any more. Only `rewritten` needs the whole
-log between, and is not known without.
+Rows are compared as they are stored, one by one in the order of their keys, so the files between
+the versions (deltas, snapshots or none) do not matter. Only `rewritten` needs the whole log between
+them, and is unknown without it.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ _PUTTING = frozenset({int(PUT), int(MERGE)})
 
 @unique
 class KeyChange(StrEnum):
-    """What became of a key."""
+    """The change of a key."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -59,7 +59,7 @@ class KeyChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many keys of each kind there are; `rewritten` is `None` where the log is gone."""
+    """The number of keys of each kind; `rewritten` is `None` where the log is missing."""
 
     added: int = 0
     changed: int = 0
@@ -78,10 +78,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """A key that was added, changed or removed, as people read it (`show.StateRow`).
+    """A key that was added, changed or removed, in readable form (`rows.StateRow`).
 
     Attributes:
-        store: the store that it lies in.
+        store: the store that it is in.
         family: the column family; `None` where the store has none.
         fate: which of the three.
         key: the columns of its key.
@@ -99,7 +99,7 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class StoreDiff:
-    """How much a store changed, or one of its column families."""
+    """The number of changes to a store, or to one of its column families."""
 
     store: StoreId
     family: str | None
@@ -108,13 +108,13 @@ class StoreDiff:
 
 @dataclass(frozen=True, slots=True)
 class StateDiff:
-    """What became of state between two versions.
+    """The changes of state between two versions.
 
     Attributes:
-        older: the one version.
-        newer: the other.
-        stores: each store and column family that was asked for, changed or not.
-        rows: those that were asked for.
+        older: the older version.
+        newer: the newer version.
+        stores: each requested store and column family, changed or not.
+        rows: the requested rows.
     """
 
     older: int
@@ -129,7 +129,7 @@ class StateDiff:
 
 
 def pairs(older: Iterator[Row], newer: Iterator[Row]) -> Iterator[Pair]:
-    """Yields every key of two states with both of its values; all come in the order of the keys."""
+    """Yields every key of two states with both of its values; all are in the order of the keys."""
     old, new = next(older, None), next(newer, None)
     while old and new:
         if old[0] < new[0]:
@@ -150,7 +150,7 @@ def _left(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def fate_of(pair: Pair, written: AbstractSet[bytes]) -> KeyChange | None:
-    """Returns what became of a key, given those that the log between put; `None`: nothing."""
+    """Returns the change of a key, given the keys that the log between put; `None` for none."""
     key, old, new = pair
     if old is None:
         return KeyChange.ADDED
@@ -170,7 +170,7 @@ def diff_state(
     store: str | None = None,
     family: str | None = None,
 ) -> "DiffSelection":
-    """Returns the state of an operator that can be compared at two versions; writes nothing.
+    """Returns the state of an operator at two versions, to be compared; writes nothing.
 
     Args:
         storage: where the checkpoint lives, or its address.
@@ -203,13 +203,13 @@ def diff_state(
 
 @dataclass(frozen=True, slots=True)
 class DiffSelection:
-    """What of a checkpoint's state is to be compared.
+    """The part of a checkpoint's state that is to be compared.
 
     Attributes:
         storage: where it lives.
-        checkpoint: what a scan of those stores saw.
-        older: the one version.
-        newer: the other.
+        checkpoint: the checkpoint as a scan of those stores saw it.
+        older: the older version.
+        newer: the newer version.
         parts: each store that has any of it, at both versions.
     """
 
@@ -224,12 +224,12 @@ class DiffSelection:
     ) -> StateDiff:
         """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
 
-        What it holds in memory: the rows that it returns; of one store at a time the keys that the
-        log between puts, and what `opened_state` needs for two states.
+        It holds in memory the rows that it returns and, of one store at a time, the keys that the
+        log between puts and what `opened_state` needs for two states.
 
         Args:
-            keep: tells whether a row is asked for; counts are of all rows.
-            limit: return so many rows at most.
+            keep: returns whether a row is requested; counts are of all rows.
+            limit: the maximum number of rows to return.
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.
@@ -244,7 +244,7 @@ class DiffSelection:
 
 
 class _Kept:
-    """The rows that are asked for."""
+    """The requested rows."""
 
     def __init__(self, keep: Callable[[ChangedRow], bool], limit: int | None) -> None:
         self._keep, self._limit = keep, limit
@@ -286,7 +286,7 @@ class _Side:
 
 
 def _compared(source: Source, older: Part, newer: Part, kept: _Kept) -> Iterator[StoreDiff]:
-    """Yields how much each column family of a store changed that was asked for."""
+    """Yields the number of changes to each requested column family of a store."""
     written = _written(source, older, newer)
     counts: Counter[tuple[str | None, KeyChange]] = Counter()
     with opened_pair(source, newer.store, older.chain, newer.chain) as states:
@@ -317,7 +317,7 @@ def _take(
 
 
 def _written(source: Source, older: Part, newer: Part) -> AbstractSet[bytes] | None:
-    """Returns the keys that the log between two versions puts; `None` when some of it is gone."""
+    """Returns the keys that the log between two versions puts; `None` if some of it is missing."""
     deltas = newer.store.versions.deltas
     between = range(older.chain.version + 1, newer.chain.version + 1)
     if any(version not in deltas for version in between):

@@ -1,4 +1,4 @@
-"""How the rows of a store are laid out at a version, from the checkpoint's own schema files."""
+"""The row layouts of a store at a version, from the checkpoint's own schema files."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,11 +36,11 @@ _UNSAFE_ROW, _SESSION_START = "unsaferow", "sessionStartTime"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the schema files say of a store, or of one of its column families.
+    """The schema of a store, or of one of its column families.
 
     Attributes:
         key: the columns of its keys, as Spark's own JSON.
-        layout: how its rows are laid out.
+        layout: the layout of its rows.
     """
 
     key: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Stored:
 
 
 def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
-    """Returns how the rows of a store are laid out at a version; raises as `schemas_of` does."""
+    """Returns the row layouts of a store at a version; raises as `schemas_of` does."""
     found = schemas_of(storage, checkpoint, store, version)
     return {name: one.layout for name, one in found.items()}
 
@@ -58,8 +58,8 @@ def schemas_of(
 ) -> Mapping[str | None, Stored]:
     """Returns the schema of each column family of a store at a version, of `None` without any.
 
-    Schema files are found by their names in the checkpoint: the metadata of operators name the
-    place where it was begun, which a copy has left.
+    Schema files are found by their names in the checkpoint: the operators' metadata names the
+    place where the checkpoint was created, which a copy has left.
 
     Raises:
         DamagedError: when there is no schema, or it cannot be read.
@@ -74,7 +74,7 @@ def schemas_of(
         with _reading(storage, path):
             families = schema.parse_families(storage.read(path))
             return {one.name: Stored(one.key, _of_family(one, metadata)) for one in families}
-    # All partitions share the schema that lies under the first.
+    # All partitions share the schema that is stored under the first.
     path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
     with _reading(storage, path):
         found = schema.parse_schema(storage.read(path))
@@ -87,7 +87,7 @@ def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
     try:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
-        return  # purged meanwhile; every Spark before 4.0 has nothing else
+        return  # purged meanwhile; Spark before 4.0 has no other encoding
     found = conf.get(_ENCODING, _UNSAFE_ROW)
     if found.strip().lower() != _UNSAFE_ROW:
         raise UnsupportedError(storage.root, f"{_ENCODING}={found}", _UNSAFE_ROW)
@@ -95,7 +95,7 @@ def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
 
 @contextmanager
 def _reading(storage: Storage, path: str) -> Iterator[None]:
-    """Says which file it is that cannot be read, or is not there."""
+    """Turns the error of an unreadable or missing file into one that names the file."""
     code = FindingCode.UNREADABLE_METADATA.value
     try:
         yield
@@ -111,7 +111,7 @@ def _reading(storage: Storage, path: str) -> Iterator[None]:
 
 
 def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
-    """Returns what counted at a batch; Sparks before 4.0 write none."""
+    """Returns the metadata that counted at a batch; Spark before 4.0 writes none."""
     entries = list(storage.list(f"state/{operator}/_metadata"))
     newer = _by_batch(entry for entry in entries if entry.path.endswith(f"/v2/{entry.name}"))
     older = [entry.path for entry in entries if entry.name == "metadata"]
@@ -123,7 +123,7 @@ def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
 
 
 def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) -> str | None:
-    """Returns where the schemas of a store's column families are; `None` where it has none."""
+    """Returns the path of the schemas of a store's column families; `None` where it has none."""
     folder = f"state/{store.operator}/_stateSchema/{store.store}"
     if named := metadata.schemas.get(store.store):
         return f"{folder}/{named[-1]}"
@@ -132,13 +132,13 @@ def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) ->
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
-    """Returns the paths of files whose names are those of batches, with a unique id or without."""
+    """Returns the paths of files that are named by batches, with a unique id or without."""
     numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
     return {int(name): path for name, path in numbers if name.isascii() and name.isdecimal()}
 
 
 def _at(paths: Mapping[int, str], batch: int) -> str | None:
-    """Returns what counted at a batch: the newest up to it, or what is left above."""
+    """Returns the path that counted at a batch: the newest up to it, or else the oldest above."""
     below = [number for number in paths if number <= batch]
     found = max(below, default=min(paths, default=None))
     return None if found is None else paths[found]
@@ -146,7 +146,7 @@ def _at(paths: Mapping[int, str], batch: int) -> str | None:
 
 def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:
     encoder = parse_encoder(family.encoder)
-    # Rows of a join that have key and time in common lie together, as the entries of a list do.
+    # Rows of a join with the same key and time are stored together, like the entries of a list.
     many = family.name in metadata.lists or isinstance(encoder, TimestampFirst | TimestampLast)
     return RowLayout(parse_struct(family.key), parse_struct(family.value), encoder, many)
 
@@ -156,7 +156,7 @@ def _encoder(store: Store, key: StructType, metadata: StateMetadata) -> KeyEncod
         return Bare()
     columns = metadata.prefixes.get(store.id.store)
     if columns is None:
-        # Only sessions have a prefix where Spark 3.5 says nothing of it: all but their start.
+        # Where Spark 3.5 records no prefix, only sessions have one: all columns but their start.
         sessions = bool(key.fields) and key.fields[-1].name == _SESSION_START
         columns = len(key.fields) - 1 if sessions else 0
     return PrefixScan(columns) if columns else NoPrefix()

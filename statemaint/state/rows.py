@@ -20,20 +20,20 @@ from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import ReadOnly, Storage, open_storage
 
 _FAMILY = struct.Struct("<h")
-# What Spark keeps beside the state variables, for itself: counters, and orders of what expires.
+# Families that Spark keeps for itself beside the state variables: counters, and expiry orders.
 _OF_SPARK = "$"
 _TIMERS = ("$eventTimers_keyToTimestamp", "$procTimers_keyToTimestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """A row of state as people read it: columns by name, values as in JSON (`codec.rows.display`).
+    """A row of state in readable form: columns by name, values as in JSON (`codec.rows.display`).
 
     Attributes:
-        store: the store that it lies in.
+        store: the store that it is in.
         family: the column family; `None` where the store has none.
         key: the columns of its key.
-        value: the columns of its value; a list of them where a value is any number of entries.
+        value: the columns of its value; a list of them where a value has any number of entries.
     """
 
     store: StoreId
@@ -47,11 +47,11 @@ class DecodedRow:
     """A row of state as Python values, in the order of its layout's columns.
 
     Attributes:
-        store: the store that it lies in.
+        store: the store that it is in.
         family: the column family; `None` where the store has none.
         layout: the types of its columns.
         key: the columns of its key.
-        entries: the columns of each entry of its value: of one, unless the layout has many.
+        entries: the columns of each entry of its value: one entry, unless the layout has many.
     """
 
     store: StoreId
@@ -63,12 +63,12 @@ class DecodedRow:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A store at a version, and what of it is asked for.
+    """A store at a version, and the requested part of it.
 
     Attributes:
-        store: which one.
+        store: the store.
         chain: the files that the version folds from.
-        layouts: how the rows are laid out, of those column families that are asked for.
+        layouts: the row layouts of the requested column families.
     """
 
     store: Store
@@ -78,11 +78,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class StateSelection:
-    """What of a checkpoint's state is asked for, and found there.
+    """The part of a checkpoint's state that is requested, and found there.
 
     Attributes:
         storage: where it lives.
-        checkpoint: what a scan of those stores saw.
+        checkpoint: the checkpoint as a scan of those stores saw it.
         version: the state version.
         parts: each store that has any of it.
     """
@@ -99,7 +99,7 @@ class StateSelection:
             yield from _rows(source, part)
 
     def rows(self) -> Iterator[StateRow]:
-        """Yields the rows as people read them, store by store; raises as `read_state` does."""
+        """Yields the rows in readable form, store by store; raises as `read_state` does."""
         return map(Readable().row, self.decoded())
 
 
@@ -114,11 +114,11 @@ def read_state(
 ) -> Iterator[StateRow]:
     """Yields the rows of an operator's state at a version; writes nothing.
 
-    Rows come store by store, within one in the order of the bytes of their keys. Column families
-    are those of the query's state variables, with its timers, and those of joins; what Spark keeps
-    beside them for itself (`$ttl_NAME`, `$count_NAME`, ...) comes when it is named.
+    Rows come store by store, within a store in the byte order of their keys. Column families are
+    those of the query's state variables, with its timers, and those of joins. The families that
+    Spark keeps for itself (`$ttl_NAME`, `$count_NAME`, ...) are read only if named.
 
-    Mirrors Spark's `statestore` data source, but for the names of columns: they are those that the
+    Mirrors Spark's `statestore` data source, except for the column names: they are those that the
     state is stored with.
 
     Args:
@@ -130,11 +130,11 @@ def read_state(
         version: the newest committed one by default.
 
     Raises:
-        ConfigError: when nothing is committed, or there is nothing of what is asked for.
-        UnsupportedError: when rows are encoded in another way than as UnsafeRow.
+        ConfigError: when nothing is committed, or nothing matches the request.
+        UnsupportedError: when rows are not encoded as UnsafeRow.
         DamagedError: when the checkpoint's own logs or schemas cannot be read, or a version that
-            is still to be loaded does not.
-        CheckpointError: when a file of the version is damaged; while rows come, too.
+            should still load does not.
+        CheckpointError: when a file of the version is damaged; also while rows are read.
         StorageError: when anything could not be listed or read.
     """
     found = select_state(
@@ -152,7 +152,7 @@ def select_state(
     family: str | None = None,
     version: int | None = None,
 ) -> StateSelection:
-    """Returns what of a checkpoint's state there is to read; raises as `read_state` does."""
+    """Returns the requested part of a checkpoint's state; raises as `read_state` does."""
     reading, checkpoint = scan_stores(storage, operator, partition=partition, store=store)
     return select_version(reading, checkpoint, version, family)
 
@@ -164,10 +164,10 @@ def scan_stores(
     partition: int | None = None,
     store: str | None = None,
 ) -> tuple[Storage, Checkpoint]:
-    """Returns what reads a checkpoint, and what a scan of some of its stores saw.
+    """Returns a read-only storage, and the checkpoint as a scan of some of its stores saw it.
 
     Raises:
-        ConfigError: when nothing is committed, or there is none of these stores.
+        ConfigError: when nothing is committed, or none of these stores is there.
         DamagedError: when the checkpoint's own logs cannot be read.
         StorageError: when anything could not be listed or read.
     """
@@ -191,7 +191,7 @@ def scan_stores(
 def select_version(
     reading: Storage, checkpoint: Checkpoint, version: int | None, family: str | None
 ) -> StateSelection:
-    """Returns what of a scanned checkpoint there is to read; raises as `read_state` does."""
+    """Returns the requested part of a scanned checkpoint; raises as `read_state` does."""
     at = committed_version(checkpoint, version)
     kept = tuple(part for part in parts_at(reading, checkpoint, at, family) if part.layouts)
     if family is not None and not kept:
@@ -202,7 +202,7 @@ def select_version(
 def parts_at(
     reading: Storage, checkpoint: Checkpoint, version: int, family: str | None
 ) -> tuple[Part, ...]:
-    """Returns every store at a version, without layouts where it has nothing of what is asked for.
+    """Returns every store at a version; one without any requested column family has no layouts.
 
     Raises:
         ConfigError, DamagedError, UnsupportedError, StorageError: as `read_state` does.
@@ -214,7 +214,7 @@ def parts_at(
 
 
 def no_family(reading: Storage, checkpoint: Checkpoint, version: int, family: str) -> ConfigError:
-    """Returns the error that says which column families there are."""
+    """Returns the error for an unknown column family, which names those that there are."""
     layouts = known_layouts(reading, checkpoint, version)
     known = sorted({name for one in checkpoint.stores for name in layouts(one) if name})
     there = f"there are {', '.join(known)}" if known else "there are none"
@@ -229,7 +229,7 @@ def _any(found: object) -> object:
 def known_layouts(
     storage: Storage, checkpoint: Checkpoint, version: int
 ) -> Callable[[Store], Layouts]:
-    """Returns what knows the layouts of a store; all partitions have the same."""
+    """Returns a cached function from a store to its layouts; all partitions have the same."""
     known: dict[tuple[int, str], Layouts] = {}
 
     def layouts(store: Store) -> Layouts:
@@ -248,7 +248,7 @@ def _chosen(layouts: Layouts, family: str | None) -> Layouts:
 
 
 def of_the_query(family: str | None) -> bool:
-    """Tells whether a column family is not one that Spark keeps for itself."""
+    """Returns whether a column family is the query's, and not one that Spark keeps for itself."""
     return family is None or not family.startswith(_OF_SPARK) or family in _TIMERS
 
 
@@ -266,14 +266,14 @@ def _rows(source: Source, part: Part) -> Iterator[DecodedRow]:
 
 
 def in_row(part: Part, which: str, error: CodecError) -> CodecError:
-    """Returns an error that says which row of a store it is about."""
+    """Returns an error that names the row and the store that it is about."""
     text = f"{which} of version {part.chain.version} in {part.store.id}: {error.detail}"
     return CodecError(text, offset=error.offset, path=part.chain.paths[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family, or the whole of a store without any.
+    """A column family, or a whole store without any.
 
     Attributes:
         name: `None` in a store without column families.
@@ -285,9 +285,9 @@ class Family:
 
 
 def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], Family | None]:
-    """Returns what tells the family of a key, and gives `None` for those not asked for.
+    """Returns a function from a key to its family, `None` for a family that is not requested.
 
-    It raises `CodecError` for a key of no family that the store has.
+    The function raises `CodecError` for a key of a family that the store does not have.
     """
     numbers = _FAMILY.size if state.families else 0
     wrapping = Wrapping(numbers, source.row_checksums, state.delimiter)
@@ -320,13 +320,13 @@ def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
 
 
 class Readable:
-    """Makes decoded rows readable; each layout is looked at once."""
+    """Makes decoded rows readable; each layout is analyzed once."""
 
     def __init__(self) -> None:
         self._known: dict[RowLayout, tuple[Callable[[Row], Any], Callable[[Row], Any]]] = {}
 
     def row(self, found: DecodedRow) -> StateRow:
-        """Returns a row as people read it."""
+        """Returns a row in readable form."""
         layout = found.layout
         if layout not in self._known:
             self._known[layout] = shower(layout.key), shower(layout.value)

@@ -1,7 +1,7 @@
-"""What a checkpoint's state is made of, and what its log does to it.
+"""Statistics of a checkpoint's state, and of the changes that its log makes.
 
-Of each store, or column family of one: rows and bytes, churn (`churn`), the largest keys, and how
-many keys nobody has put since a version. All of it comes from one fold of the store's longest log:
+For each store, or column family of one: rows and bytes, churn (`churn`), the largest keys, and how
+many keys were not put since a version. All of it comes from one fold of the store's longest log:
 from the oldest snapshot, or the empty state, from which deltas lead to the newest committed version
 without a gap.
 """
@@ -36,9 +36,9 @@ from statemaint.state.rows import (
 from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import Storage
 
-# Fewer versions may simply not have reached the time at which the first keys go.
+# Fewer versions may simply not have reached the time at which the first keys are removed.
 _LEAST_VERSIONS = 10
-# Below so many rows nobody waits for the largest partition.
+# With fewer rows, no batch waits for the largest partition.
 _LEAST_ROWS = 1000
 _SKEWED = 3.0
 _NUMBER = struct.Struct("<h")
@@ -46,7 +46,7 @@ _NUMBER = struct.Struct("<h")
 
 @unique
 class NoticeCode(StrEnum):
-    """What is worth a look; none of it is damage."""
+    """The kinds of notices; none of them is damage."""
 
     NEVER_REMOVES = "never_removes"
     SKEWED = "skewed"
@@ -54,14 +54,14 @@ class NoticeCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What is worth a look.
+    """An observation that is worth a look.
 
     Attributes:
-        code: stable.
-        operator: where.
+        code: its stable code.
+        operator: the stateful operator that it is about.
         store: the store's name, `None` where it is about all of the operator.
         family: the column family.
-        detail: a sentence for people.
+        detail: a readable explanation.
     """
 
     code: NoticeCode
@@ -73,13 +73,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class LargeKey:
-    """A key that takes much.
+    """A key that takes much space.
 
     Attributes:
-        store: the store that it lies in.
+        store: the store that it is in.
         family: its column family; `None` where the store has none.
-        key: its columns, as people read them.
-        bytes: of key and value as they are stored.
+        key: its columns, in readable form.
+        bytes: the size of key and value as they are stored.
     """
 
     store: StoreId
@@ -93,11 +93,11 @@ class Figures:
     """The numbers of a store, of a column family of it, or of several together.
 
     Attributes:
-        rows: at the newest committed version.
-        bytes: of their keys and values.
-        versions: of the log, the most of any store.
-        churn: what the log did; `None` where a store has no log any more.
-        untouched: rows that no version above the one asked for has put; `None` as for churn.
+        rows: the number of rows at the newest committed version.
+        bytes: the size of their keys and values.
+        versions: the number of versions of the log, the most of any store.
+        churn: the changes by the log; `None` where a store no longer has a log.
+        untouched: rows that no version above the requested one has put; `None` as for churn.
     """
 
     rows: int = 0
@@ -118,18 +118,18 @@ class Figures:
 
     @property
     def untouched_share(self) -> float | None:
-        """Returns which part of the rows nobody has put since."""
+        """Returns the share of the rows that were not put since."""
         return self.untouched / self.rows if self.rows and self.untouched is not None else None
 
     @property
     def changes_per_version(self) -> float | None:
-        """Returns how many records a version writes, in the mean."""
+        """Returns the number of records that a version writes on average."""
         return self.churn.changes / self.versions if self.churn and self.versions else None
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """A store, or one of its column families; `largest` come with the largest first."""
+    """A store, or one of its column families; `largest` is in descending order of size."""
 
     store: StoreId
     family: str | None
@@ -142,9 +142,9 @@ class Skew:
     """How uneven the partitions of an operator are.
 
     Attributes:
-        partition: which has the most rows.
-        rows: how many.
-        mean: rows of a partition.
+        partition: the partition with the most rows.
+        rows: the number of its rows.
+        mean: the mean number of rows of a partition.
     """
 
     partition: int
@@ -153,13 +153,13 @@ class Skew:
 
     @property
     def ratio(self) -> float | None:
-        """Returns the largest by the mean; `None` without any row."""
+        """Returns the largest partition's rows divided by the mean; `None` without any row."""
         return self.rows / self.mean if self.mean else None
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorStats:
-    """All stores of an operator that were asked for; `largest` come with the largest first."""
+    """All requested stores of an operator; `largest` is in descending order of size."""
 
     operator: int
     figures: Figures
@@ -169,14 +169,14 @@ class OperatorStats:
 
 @dataclass(frozen=True, slots=True)
 class StateStats:
-    """What state is made of.
+    """The statistics of a checkpoint's state.
 
     Attributes:
-        version: the newest committed one, which was measured.
-        since: the version that untouched keys are as old as, at least; `None` without any log.
-        operators: each operator that was asked for.
+        version: the newest committed version, which was measured.
+        since: the version that untouched keys are at least as old as; `None` without any log.
+        operators: each requested operator.
         stores: each store and column family.
-        notices: what is worth a look.
+        notices: observations that are worth a look.
     """
 
     version: int
@@ -197,21 +197,21 @@ def state_stats(
 ) -> StateStats:
     """Measures state at the newest committed version; writes nothing.
 
-    Of one store at a time it holds all keys in memory, besides what `opened_state` needs.
+    It holds all keys of one store at a time in memory, besides what `opened_state` needs.
 
     Args:
         storage: where the checkpoint lives, or its address.
         operator: all of them by default.
         partition: all of them by default.
         store: the store's name, all of them by default.
-        since: the version from which on untouched keys are looked for; by default the oldest one
-            whose delta or changelog every store with a log has.
-        top: how many of the largest keys to tell.
+        since: the version since which untouched keys were not put; by default the oldest one whose
+            delta or changelog every store with a log has.
+        top: how many of the largest keys to return.
 
     Raises:
-        ConfigError: when nothing is committed, there is nothing of what is asked for, or the log
-            does not reach back as far.
-        UnsupportedError: when rows are encoded in another way than as UnsafeRow.
+        ConfigError: when nothing is committed, nothing matches the request, or the log does not
+            reach back that far.
+        UnsupportedError: when rows are not encoded as UnsafeRow.
         DamagedError: when the checkpoint's own logs or schemas cannot be read, or the newest
             version does not load.
         CheckpointError: when a file of it, or of the log, is damaged.
@@ -261,7 +261,7 @@ class _Tally:
     def __init__(self, top: int) -> None:
         self._top = top
         self.rows = self.bytes = self.untouched = 0
-        # Of keys as large as another the first one counts for more.
+        # Of equally large keys the first one ranks higher.
         self._heap: list[tuple[int, int, bytes, bytes]] = []
 
     def add(self, key: bytes, value: bytes, *, untouched: bool) -> None:
@@ -350,9 +350,9 @@ def _skew(stores: Iterable[StoreStats]) -> Skew:
 
 
 def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
-    """Yields where no partition ever removed a key of the query's own, and new ones go on coming.
+    """Yields a notice where no partition ever removed a key of the query and new keys keep coming.
 
-    Of ten versions or more, some of the keys were added in the newer half.
+    There must be ten versions or more, with keys added in the newer half of them.
     """
     kinds: dict[tuple[int, str, str | None], list[Figures]] = defaultdict(list)
     for one in stores:
@@ -373,7 +373,7 @@ def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
 
 
 def skewed(operators: Iterable[OperatorStats]) -> Iterator[Notice]:
-    """Yields where a partition has three times the mean or more, and a thousand rows or more."""
+    """Yields a notice where a partition has at least three times the mean, and 1,000 rows."""
     for one in operators:
         ratio = one.skew.ratio or 0.0
         if ratio >= _SKEWED and one.skew.rows >= _LEAST_ROWS:

@@ -1,4 +1,4 @@
-"""Which version of the state somebody asks for, and whether it is there."""
+"""Finds the requested version of the state, and whether it is there."""
 
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.model.chain import Chain, Gap
@@ -7,7 +7,7 @@ from statemaint.plan import diagnose
 
 
 def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int:
-    """Returns a version that is committed, the newest one by default.
+    """Returns a committed version, the newest one by default.
 
     Raises:
         ConfigError: when it is not.
@@ -20,7 +20,7 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
     if target is None:
         raise ConfigError(f"{checkpoint.root}: no batch is committed yet, so there is no state")
     if version is not None and version > target:
-        # What lies above belongs to a batch that runs, or has failed (S2).
+        # Versions above belong to a running or failed batch (S2).
         raise ConfigError(f"{checkpoint.root}: version {version} is not committed, {target} is")
     return target if version is None else version
 
@@ -29,7 +29,7 @@ def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
     """Returns the stores that a version has; a repartition changes that.
 
     Raises:
-        ConfigError: when it has none of those that are there.
+        ConfigError: when it has none of the stores that are there.
     """
     found = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
     if not found:
@@ -39,11 +39,11 @@ def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
 
 
 def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
-    """Returns what a store's version folds from.
+    """Returns the chain that a store's version folds from.
 
     Raises:
         DamagedError: when it does not load, and should.
-        ConfigError: when it does not load any more.
+        ConfigError: when it no longer loads.
     """
     chain = store.versions.chain(version)
     if isinstance(chain, Chain):
