@@ -1,4 +1,4 @@
-"""A few jobs at once, their results in order."""
+"""Runs a few jobs in parallel and yields their results in order."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -9,10 +9,10 @@ _T = TypeVar("_T")
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:
-    """Yields what the jobs return, in their order; no more of them are begun than `threads`.
+    """Yields the jobs' results in order; at most `threads` jobs run at the same time.
 
-    When a job or the iterable fails, or the caller stops, those that run are waited for and no
-    other is begun.
+    When a job or the iterable fails, or the caller stops, the running jobs are waited for and no
+    other is started.
     """
     pool = ThreadPoolExecutor(threads)
     running: deque[Future[_T]] = deque()
