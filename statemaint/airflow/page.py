@@ -2,7 +2,7 @@
 
     /statemaint/queries               the queries whose DAG the user may read
     /statemaint/dags/{dag_id}         one query's state, scanned while you wait
-    /statemaint/dags/{dag_id}/state   the same as JSON: what `statemaint scan --json` prints
+    /statemaint/dags/{dag_id}/state   the same as JSON: the output of `statemaint scan --json`
 
 Airflow mounts such an app without any authorisation; a test checks that every route has one.
 Endpoints are plain functions, so that a slow storage blocks a thread and not the server.
@@ -51,7 +51,7 @@ class UnknownQueryError(ConfigError):
 def app() -> FastAPI:
     """Returns the app, always the same instance."""
     # Every route requires a user, even one that declares no check of its own. The routes of
-    # FastAPI's documentation would not.
+    # FastAPI's documentation would not, and are off.
     made = FastAPI(
         title="statemaint",
         docs_url=None,

@@ -149,7 +149,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _environ(setup: Setup, url: str) -> dict[str, str]:
-    """Returns the whole environment: this program's, with our Airflow settings in place of any."""
+    """Returns the whole environment: this program's, with the setup's Airflow settings only."""
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -1,9 +1,9 @@
 """A real Pushgateway and a real Prometheus on this machine, for the tests and for `make up`.
 
 Each server leads its own process session, so that it can outlive the program that started it
-(`start_*`, later `stop` or `stop_all`) or end with everything it started (`with
-pushgateway(folder) as server:`). A folder holds at most one server of each kind: starting a second
-one there ends the first.
+(`start_*`, later `stop` or `stop_all`) or end with everything it started
+(`with pushgateway(folder) as server:`). A folder holds at most one server of each kind: starting a
+second one there ends the first.
 """
 
 import json

@@ -94,7 +94,7 @@ def bootstrap(
 
     * that no query runs. A query that only waits for input looks like a stopped one. It finds its
       next batch taken and fails (CONCURRENT_STREAM_LOG_UPDATE). A query that starts meanwhile is
-      detected if it has written any file before the commit.
+      detected if it has written anything before the commit.
     * that the facts in the rows are not in input that the query has yet to read: they would be
       counted twice.
     * that the values mean what the query means by them; only their types are compared.

@@ -128,7 +128,7 @@ class StoreReport:
 
     @property
     def attestation(self) -> Attestation | None:
-        """Returns the attestation of the newest snapshot, of those that still cover their file."""
+        """Returns the attestation of the highest version that still covers its snapshot."""
         entries = {file.entry.path: file.entry for file in self.after.files}
         proofs = (one for one in self.after.attestations if one.path in entries)
         fitting = (one for one in proofs if one.covers(entries[one.path]))

@@ -61,7 +61,7 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
 
 
 def _request_json(plan: Plan) -> Json:
-    """Returns the request by which `apply` plans again: with this target, whatever is committed."""
+    """Returns the request with which `apply` plans again: the same target, despite new commits."""
     asked = plan.request
     return {
         "target": plan.target,

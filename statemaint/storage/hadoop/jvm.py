@@ -89,7 +89,7 @@ class Jvm:
             return
         self._gateway.shutdown()
         if process.stdin:
-            process.stdin.close()  # what its Java waits for
+            process.stdin.close()  # its Java waits for this
         try:
             process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
