@@ -1,6 +1,6 @@
 """Airflow finds its statemaint DAGs here: one for each query of the queries file.
 
-The file is named by STATEMAINT_QUERIES, or lies beside this one as statemaint_queries.yaml.
+STATEMAINT_QUERIES names that file; by default it is statemaint_queries.yaml beside this one.
 """
 
 import os

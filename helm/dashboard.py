@@ -3,9 +3,9 @@
     python helm/dashboard.py
 
 Every metric is a gauge in a Pushgateway. So each expression first reduces a metric to its own
-labels (`max by`), because a new pod of the Pushgateway would count twice for a while; and what
-shows the present asks for the present alone (`instant`), because the last value of a whole day
-would hide that nothing arrives any more.
+labels (`max by`), because a new pod of the Pushgateway would count twice for a while. Panels that
+show the present query only the present (`instant`), because the last value of a whole day would
+hide that metrics have stopped arriving.
 """
 
 import json
@@ -29,7 +29,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 TARGET = Path(__file__).resolve().parent / "statemaint" / "files" / "dashboard.json"
 
-# The thresholds of the alerts, as they are before anybody changes them in the chart's values.
+# The default thresholds of the alerts, before any change in the chart's values.
 _STALE_SECONDS = 21600
 _LONG_CHAIN = 200
 
@@ -43,7 +43,7 @@ _Panel = stat.Panel | table.Panel | timeseries.Panel | heatmap.Panel
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What a panel says: its title, how to read it, and the unit of its numbers."""
+    """The text of a panel: its title, how to read it, and the unit of its numbers."""
 
     title: str
     description: str
@@ -52,7 +52,7 @@ class _Text:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column of a table; from `alarm` on its cells are red."""
+    """One column of a table; cells with values of `alarm` or more are red."""
 
     title: str
     expr: str
@@ -61,7 +61,7 @@ class _Column:
 
 
 def render() -> str:
-    """Returns the dashboard as the text of its file, the same text every time."""
+    """Returns the text of the dashboard's file, the same text every time."""
     return json.dumps(_dashboard().build(), cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
 
 
@@ -269,7 +269,7 @@ def _runs() -> list[_Panel]:
 
 
 def _per(labels: str, metric: str, known: str = ">= 0") -> str:
-    # NaN stands for "not known"; a comparison drops it, a sum would become NaN as a whole.
+    # NaN stands for "not known"; a comparison drops it, but it would make a whole sum NaN.
     return f'max by ({labels}) (statemaint_{metric}{{query=~"$query"}} {known})'
 
 
@@ -290,7 +290,7 @@ def _chain() -> str:
 
 
 def _since(labels: str, event: str) -> str:
-    # The time 0 stands for "never", which is not the same as fifty years ago.
+    # The time 0 stands for "never", not for fifty years ago.
     return f"time() - {_per(labels, f'{event}_timestamp_seconds', '> 0')}"
 
 
@@ -320,7 +320,7 @@ def _series(text: _Text, expressions: dict[str, str]) -> timeseries.Panel:
         .span(12)
         .min(0)
         .fill_opacity(10)
-        # Between two pushes nothing is known but the last value.
+        # Between two pushes only the last value is known.
         .line_interpolation(looks.LineInterpolation.STEP_AFTER)
     )
     for ref, (legend, expr) in zip("ABCD", expressions.items(), strict=False):

@@ -1,6 +1,6 @@
-"""Copies the DAG file and the plugin into the chart, which can only deliver files of its own.
+"""Copies the DAG file and the plugin into the chart, which can only deliver its own files.
 
-Run `python helm/sync.py` after a change of either; a test compares them.
+Run `python helm/sync.py` after a change to either; a test compares them.
 """
 
 import shutil

@@ -1,5 +1,5 @@
-"""Airflow 3's face: a DAG for each query of the queries file, and a page in Airflow's UI.
+"""The Airflow 3 interface: a DAG for each query of the queries file, and a page in Airflow's UI.
 
-Besides the demo the only code that may import Airflow. `tasks` has the work of each task, `factory`
-makes DAGs of it.
+Only this package and the demo may import Airflow. `tasks` contains the work of each task; `factory`
+builds the DAGs.
 """

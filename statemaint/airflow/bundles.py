@@ -1,4 +1,4 @@
-"""Which partitions one mapped task maintains. Pure."""
+"""The partitions that each mapped task maintains. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,10 +16,10 @@ class Bundle:
     """Partitions of one operator that one task maintains, at the version that `plan` fixed.
 
     Attributes:
-        operator: of all of them.
+        operator: the operator of all the partitions.
         partitions: their numbers.
         target: the version.
-        holder: whose lease the tasks of the run share; `None` for a lease of the task's own.
+        holder: the holder of the lease that the run's tasks share; `None` if each takes its own.
     """
 
     operator: int
@@ -38,7 +38,7 @@ class Bundle:
         return f"op {self.operator} / parts {first}-{last}{count}"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what goes through XCom."""
+        """Returns the bundle as it is passed through XCom."""
         return {
             "label": self.label,
             "operator": self.operator,
@@ -49,8 +49,8 @@ class Bundle:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
-        """Returns the bundle that `to_json` gave."""
-        # A run that an earlier build has planned hands over no lease.
+        """Returns the bundle that `to_json` encoded."""
+        # A run planned by an earlier build passes no lease.
         lease = fields.get("lease")
         holder = Holder(**lease) if lease else None
         return cls(fields["operator"], tuple(fields["partitions"]), fields["target"], holder)
@@ -59,10 +59,10 @@ class Bundle:
 def bundles(
     units: Iterable[UnitId], *, target: int, most: int, holder: Holder | None = None
 ) -> tuple[Bundle, ...]:
-    """Returns every partition in exactly one bundle, all about equally large.
+    """Returns bundles of about equal size, with every partition in exactly one.
 
-    A bundle never mixes operators, so there may be more than `most` where there are more operators
-    than that.
+    A bundle never mixes operators, so with more than `most` operators there are more than `most`
+    bundles.
     """
     operators: dict[int, list[int]] = defaultdict(list)
     for unit in sorted(units):
@@ -76,7 +76,7 @@ def bundles(
 
 
 def _largest(counts: list[int], most: int) -> int:
-    """Returns the smallest size of a bundle with which there are few enough of them."""
+    """Returns the smallest bundle size that gives at most `most` bundles, if any does."""
     size = max(1, ceil(sum(counts) / most))
     while size < max(counts, default=0) and sum(ceil(count / size) for count in counts) > most:
         size += 1

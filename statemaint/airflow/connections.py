@@ -1,4 +1,4 @@
-"""From a query's address, and the Airflow connection it may name, to its storage."""
+"""From a query's address, and its optional Airflow connection, to its storage."""
 
 import json
 import os
@@ -21,15 +21,15 @@ _EXTRAS = ("aws_session_token", "endpoint_url", "profile_name", "region_name")
 
 
 def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
-    """Returns the storage of a checkpoint, reached with what an Airflow connection says.
+    """Returns the storage of a checkpoint, reached with the settings of an Airflow connection.
 
-    Without a connection the environment says it all, as on the command line. With one, of Airflow's
-    type `aws`, keys, region and endpoint are the connection's; the other `STATEMAINT_S3_...`
-    variables hold all the same.
+    Without a connection all settings come from the environment, as on the command line. With one,
+    of Airflow's type `aws`, the keys, region and endpoint are the connection's; the other
+    `STATEMAINT_S3_...` variables still apply.
 
     Raises:
-        ConfigError: when the connection is not there, or says what we do not take; its secrets are
-            never named.
+        ConfigError: when the connection does not exist or contains an unsupported setting; its
+            secrets are never shown.
         UnsupportedError: for a scheme that this version cannot reach.
     """
     if connection is None:
@@ -38,10 +38,10 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
 
 
 def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Options:
-    """Returns how S3 is reached with a connection.
+    """Returns the options for reaching S3 with a connection.
 
     Raises:
-        ConfigError: when it says what we do not take.
+        ConfigError: when the connection contains an unsupported setting.
     """
     name = f"the Airflow connection {connection.conn_id}"
     if connection.conn_type != _TYPE:
@@ -79,7 +79,7 @@ def _extra(connection: Connection, name: str) -> dict[str, str]:
 
 
 def _json(connection: Connection, name: str) -> dict[str, Any]:
-    # Airflow's own `extra_dejson` takes what it cannot read for nothing.
+    # Airflow's own `extra_dejson` treats unreadable text as empty.
     try:
         found = json.loads(connection.extra or "{}")
     except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def _json(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def _session(connection: Connection, extra: Mapping[str, str], name: str) -> "Session":
-    # The plugin and the DAGs are imported where nothing of S3 is needed.
+    # The plugin and the DAGs are also imported where S3 is not needed.
     import boto3  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 

@@ -19,22 +19,22 @@ from statemaint.maintain import Holder
 from statemaint.model.policy import Policy, duration
 from statemaint.queries import QueriesFile, Query, load_queries, must_be_open
 
-_REPORT = "report"  # the key under which each task hands its summary on
-# A schedule counts from here; with `catchup` off, nothing is made up for.
+_REPORT = "report"  # the key under which each task passes on its summary
+# Schedules start here; with `catchup` off, missed runs are not made up.
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
     """Returns a DAG for each query of a file, by its id.
 
-    Reads the file and nothing else: no storage, no connection, no Variable.
+    Reads only the file: no storage, no connection, no Variable.
 
     Args:
         path: the queries file.
-        environ: where STATEMAINT_PUSHGATEWAY is looked up.
+        environ: the environment in which STATEMAINT_PUSHGATEWAY is looked up.
 
     Raises:
-        ConfigError: one line that says what is wrong with the file.
+        ConfigError: naming the error in the file, in one line.
     """
     file = load_queries(path)
     for name, query in file.queries.items():
@@ -85,8 +85,8 @@ def _dag(query: Query, settings: QuerySettings) -> DAG:
         default_args={"retries": query.retries},
     ) as dag:
         mapped = _maintain_task(settings).expand(bundle=_plan_task(settings)())
-        # A teardown runs whatever became of the units, and a run's state never looks at it: the
-        # run fails when a unit fails although the report, its last task, succeeds.
+        # A teardown runs whatever the outcome of the units, and never decides a run's state: the
+        # run fails when a unit fails, although the report, its last task, succeeds.
         mapped >> _report_task(settings)().as_teardown()
     return dag
 
@@ -113,7 +113,7 @@ def _maintain_task(settings: QuerySettings) -> Any:
         context = get_current_context()
         run = context["run_id"]
         done = tasks.maintain_bundle(settings, Bundle.from_json(bundle), _options(), run=run)
-        # Handed on before the task may fail: a failed task returns nothing.
+        # Passed on before the task may fail: a failed task returns nothing.
         if done.summary:
             context["ti"].xcom_push(_REPORT, done.summary)
         if done.failure:
@@ -135,7 +135,7 @@ def _report_task(settings: QuerySettings) -> Any:
         summaries = [one for one in found if one is not None]
         extra = tasks.finish(settings, planned, summaries, options)
         if options.dry_run or listed is None:
-            # Nothing was maintained, so nobody is told that it was.
+            # Nothing was maintained, so no event is sent.
             context["task"].outlets.clear()
         else:
             context["outlet_events"][event].extra = extra
@@ -150,8 +150,8 @@ def _options() -> Options:
 def _holder() -> Holder:
     """Returns a new holder of the lease, for the tasks of this attempt at the run.
 
-    Two DAGs of one schedule have runs of the same id, and two installations DAGs of the same id;
-    when a run began is not the same in any two.
+    Two DAGs with one schedule have runs with the same id, and two installations have DAGs with the
+    same id; no two runs have the same start time.
     """
     context = get_current_context()
     run = context["dag_run"]

@@ -1,4 +1,4 @@
-"""The names by which Airflow knows a query, and where its parts find the queries file."""
+"""Airflow's names for a query, and the settings by which its parts find the queries file."""
 
 GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 QUERIES_VARIABLE = "STATEMAINT_QUERIES"
@@ -12,7 +12,7 @@ def dag_id(query: str) -> str:
 
 
 def query_of(dag: str) -> str | None:
-    """Returns the query that a DAG maintains, `None` when it is not one of ours."""
+    """Returns the query that a DAG maintains; `None` when the DAG is not one of ours."""
     return dag.removeprefix(_PREFIX) if dag.startswith(_PREFIX) else None
 
 

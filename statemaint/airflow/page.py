@@ -2,10 +2,10 @@
 
     /statemaint/queries               the queries whose DAG the user may read
     /statemaint/dags/{dag_id}         one query's state, scanned while you wait
-    /statemaint/dags/{dag_id}/state   the same as JSON: what `statemaint scan --json` prints
+    /statemaint/dags/{dag_id}/state   the same as JSON: the output of `statemaint scan --json`
 
-Airflow mounts an app like this without any authorisation; that every route has one is checked by a
-test. Endpoints are plain functions, so that a slow storage holds up a thread and not the server.
+Airflow mounts such an app without any authorisation; a test checks that every route has one.
+Endpoints are plain functions, so that a slow storage blocks a thread and not the server.
 """
 
 import os
@@ -30,7 +30,7 @@ from statemaint.queries import QueriesFile, load_queries
 from statemaint.report.to_json import scan_json
 
 _HEADERS = {
-    # The page is all there is: no scripts, nothing from elsewhere, framed by Airflow only.
+    # The page is self-contained: no scripts, nothing from elsewhere, framed by Airflow only.
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'"
     ),
@@ -42,15 +42,16 @@ _MAY_READ_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 class UnknownQueryError(ConfigError):
-    """A DAG that is not ours, or whose query left the file."""
+    """A DAG that is not ours, or whose query was removed from the file."""
 
     code = "UNKNOWN_QUERY"
 
 
 @cache
 def app() -> FastAPI:
-    """Returns the app, always the same one."""
-    # Nobody is anonymous, whatever a route may forget; its own documentation would be.
+    """Returns the app, always the same instance."""
+    # Every route requires a user, even one that declares no check of its own. The routes of
+    # FastAPI's documentation would not, and are off.
     made = FastAPI(
         title="statemaint",
         docs_url=None,
@@ -101,7 +102,7 @@ def _file() -> QueriesFile:
 
 
 def _explain(request: Request, error: Exception) -> Response:
-    """Answers an error in one line, in the form that was asked for."""
+    """Returns an error in one line, in the requested form."""
     code = error.code if isinstance(error, StatemaintError) else "FAULT"
     status = _status(error)
     if request.url.path.endswith("/state"):
@@ -113,7 +114,7 @@ def _explain(request: Request, error: Exception) -> Response:
 def _status(error: Exception) -> int:
     if isinstance(error, UnknownQueryError):
         return 404
-    # 409: the checkpoint, or the queries file, is in no state that could be shown.
+    # 409: the checkpoint or the queries file is not in a state that can be shown.
     return 503 if isinstance(error, StorageError) else 409
 
 

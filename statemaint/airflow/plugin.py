@@ -1,4 +1,4 @@
-"""What Airflow's UI gets: a tab `State` on each DAG's page, and a list of the queries."""
+"""The additions to Airflow's UI: a tab `State` on each DAG's page, and a list of the queries."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 PREFIX = "/statemaint"
-# Where the API server is not at the root of its host, neither are the pages.
+# If the API server is not at the root of its host, neither are the pages.
 _PAGES = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
 
 
@@ -33,10 +33,10 @@ class StatemaintPlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
-        """Returns the app, made when it is first asked for.
+        """Returns the app, which is created on first use.
 
-        Every process of Airflow loads its plugins, down to each task; only the API server asks for
-        this, and only there is the import of its web framework worth its second.
+        Every Airflow process loads the plugins, down to each task. Only the API server reads this
+        property, and only there is the import of its web framework worth a second.
         """
         from statemaint.airflow.page import app  # noqa: PLC0415 -- see above
 

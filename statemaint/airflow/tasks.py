@@ -1,7 +1,7 @@
-"""What the three tasks do, without Airflow: plan, maintain a bundle, report.
+"""The work of the three tasks, without Airflow: plan, maintain a bundle, report.
 
-Whether a failed task is worth another try is said by `Failure.retry`; raising is up to the caller,
-once what was learned has been handed on.
+`Failure.retry` states whether a failed task is worth another attempt. The caller raises, after it
+has passed on the results.
 """
 
 import logging
@@ -34,10 +34,10 @@ class QuerySettings:
         query: its name.
         checkpoint: the address of its checkpoint.
         policy: when to snapshot and what to keep.
-        connection: the id of the Airflow connection that reaches it; `None`: the environment does.
-        max_tasks: how many tasks may share the partitions.
+        connection: the id of the Airflow connection that reaches it; `None` for the environment.
+        max_tasks: the largest number of tasks that share the partitions.
         gateway: the Pushgateway's address; `None` without one.
-        textfile: where metrics files go; `None` for nowhere.
+        textfile: the folder for metrics files; `None` to write none.
     """
 
     query: str
@@ -51,7 +51,7 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What one run is asked for, as its form says; `None` leaves the file's policy as it is."""
+    """The options of one run, from its form; `None` keeps the value of the file's policy."""
 
     dry_run: bool = False
     force_snapshot: bool = False
@@ -60,7 +60,7 @@ class Options:
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
-        """Returns the options that a run's params hold."""
+        """Returns the options in a run's params."""
         return cls(**{name: params[name] for name in cls.__slots__})
 
     def change(self, policy: Policy) -> Policy:
@@ -73,21 +73,21 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task must fail; `retry` tells whether trying again could help."""
+    """The reason why a task must fail; `retry` states whether another attempt could succeed."""
 
     reason: str
     retry: bool = False
 
     @classmethod
     def of(cls, error: StatemaintError) -> "Failure":
-        """Returns what an error means for its task: a storage may be well, a lease free soon."""
+        """Returns an error's failure: a storage may recover, and a lease may soon be free."""
         retry = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
         return cls(f"{error.code}: {error}", retry=retry)
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What `plan` decided: the bundles to map over, or why it failed."""
+    """The result of `plan`: the bundles to map over, or the failure."""
 
     bundles: tuple[Bundle, ...] = ()
     failure: Failure | None = None
@@ -95,24 +95,25 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What became of a bundle: its summary where there is a report, and why it failed."""
+    """The result of a bundle: its summary if there is a report, and its failure if there is one."""
 
     summary: dict[str, Any] | None
     failure: Failure | None = None
 
 
 def plan_query(settings: QuerySettings, options: Options, holder: Holder | None = None) -> Planned:
-    """Fixes the run's target version, and finds the partitions that need attention.
+    """Fixes the run's target version and finds the partitions that need attention.
 
-    What an earlier attempt at the run has left stops before its next deletion, its lease ends.
+    Ends the lease of an earlier attempt at the run, whose remaining tasks then stop before their
+    next deletion.
 
-    Pushes the metrics of all other partitions, which no task will: that they were looked at and are
-    well is news too, above all after they were not.
+    Pushes the metrics of all other partitions, which no task does: that they were inspected and are
+    sound must be recorded too, above all after they were damaged.
 
     Args:
-        settings: the query's.
-        options: the run's.
-        holder: of the lease that the run's tasks will share; each has its own by default.
+        settings: the query's settings.
+        options: the run's options.
+        holder: the holder of the lease that the run's tasks share; by default each takes its own.
     """
     try:
         if holder and not options.dry_run:
@@ -137,7 +138,7 @@ def maintain_bundle(
 ) -> Maintained:
     """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
 
-    Metrics are pushed whatever came out; a Pushgateway that does not answer is only worth a line.
+    Metrics are pushed whatever the outcome; a Pushgateway that does not answer is only logged.
     """
     try:
         report = _maintain(settings, bundle, options, run)
@@ -159,10 +160,10 @@ def finish(
     summaries: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> dict[str, Any]:
-    """Ends the run: logs what all bundles came to, and returns the event's extra.
+    """Ends the run: logs the totals of all bundles and returns the event's extra.
 
-    The tasks shared the run's lease, which ends here even under one that still runs; the trash is
-    emptied before, and the query's metrics are pushed.
+    Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
+    the trash; after it, pushes the query's metrics.
     """
     holder = planned[0].holder if planned else None
     if holder and not options.dry_run:
@@ -206,7 +207,7 @@ def _plan(settings: QuerySettings, options: Options) -> Plan:
 
 
 def _unmapped(settings: QuerySettings, plan: Plan) -> Report:
-    """Returns the report of the partitions that no task sees: all, where the logs are damaged."""
+    """Returns the report of the partitions without a task: all, where the logs are damaged."""
     now = _storage(settings).now()
     mapped = set() if plan.halted else set(plan.units)
     idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
@@ -272,8 +273,8 @@ def _publish_query(settings: QuerySettings, options: Options) -> None:
 
 
 def _try(publish: Callable[[], object]) -> None:
-    # Maintenance is done by now, whatever becomes of its metrics. A ValueError is an address that
-    # cannot be one.
+    # Maintenance is complete, even if its metrics are lost. A ValueError means an address that is
+    # not valid.
     try:
         publish()
     except (OSError, HTTPException, ValueError) as error:

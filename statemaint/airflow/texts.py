@@ -1,4 +1,4 @@
-"""What tasks write into their logs. Pure."""
+"""The texts that tasks write to their logs. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from statemaint.report import Report, StoreOutcome, StoreReport
 
 Summary = Mapping[str, Any]
 
-# A partition that was neglected for a year has some nine thousand deltas.
+# A partition without maintenance for a year has some nine thousand deltas.
 _MOST_LINES = 200
 _MOST_REASONS = 5
 _MOST_FINDINGS = 20
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def size(count: int) -> str:
-    """Returns a count of bytes for people: `0 B`, `1.5 kB`, `22.0 MB`."""
+    """Returns a count of bytes in readable form: `0 B`, `1.5 kB`, `22.0 MB`."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:  # noqa: PLR2004 -- what a kilo is
@@ -37,7 +37,7 @@ def size(count: int) -> str:
 
 
 def plan_line(plan: Plan, query: str) -> str:
-    """Returns what was decided for a query, in one line."""
+    """Returns the decisions for a query, in one line."""
     if plan.target is None:
         return f"{query} at {plan.root}: no batch is committed yet, nothing to do"
     writes = sum(1 for action in plan.actions if isinstance(action, WriteSnapshot))
@@ -55,7 +55,7 @@ def _units(plan: Plan) -> int:
 
 
 def dry_run_lines(plan: Plan) -> Iterator[str]:
-    """Yields what a run would do, an action a line, cut short where it goes on for too long."""
+    """Yields the actions of a run in dry-run form, one per line, up to a limit."""
     if not plan.actions:
         yield "dry run: nothing to do"
     for action in plan.actions[:_MOST_LINES]:
@@ -75,7 +75,7 @@ def _would(action: Action) -> str:
 
 
 def reasons(findings: Iterable[Finding]) -> str:
-    """Returns why a task fails: the code and the detail of each damage, in one line."""
+    """Returns the reason why a task fails: the code and detail of each damage, in one line."""
     damage = [finding for finding in findings if damaged((finding,))]
     shown = "; ".join(f"{one.code.value}: {one.detail}" for one in damage[:_MOST_REASONS])
     more = len(damage) - _MOST_REASONS
@@ -83,7 +83,7 @@ def reasons(findings: Iterable[Finding]) -> str:
 
 
 def summary(report: Report, label: str) -> dict[str, Any]:
-    """Returns what `report` is told of one bundle: counts, and the first findings.
+    """Returns the summary of one bundle for `report`: counts, and the first findings.
 
     After a dry run the counts are those of the plan.
     """
@@ -109,12 +109,12 @@ def summary(report: Report, label: str) -> dict[str, Any]:
 
 
 def _state(store: StoreReport, *, dry_run: bool) -> StoreOutcome:
-    # Where nothing was carried out nothing was halted either; it would have been.
+    # A dry run carries out nothing and so halts nothing; a real run would have halted the store.
     return StoreOutcome.HALTED if dry_run and damaged(store.findings) else store.state
 
 
 def table(summaries: Sequence[Summary]) -> str:
-    """Returns all bundles of a run as a table of plain text, with their sum."""
+    """Returns all bundles of a run as a plain-text table, with their totals."""
     rows = [_row(one) for one in summaries]
     total = [_row({"label": "all", **totals(summaries)})] if len(rows) != 1 else []
     lines = [_COLUMNS, *rows, *total]

@@ -1,4 +1,4 @@
-"""From a checkpoint to the HTML of its page; nothing here reads storage or knows Airflow."""
+"""From a checkpoint to the HTML of its page; this module neither reads storage nor uses Airflow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ class Row:
     Attributes:
         unit: its partition.
         store: its name.
-        chain: deltas that a restart replays; `None` when the target does not load.
+        chain: the number of deltas that a restart replays; `None` when the target does not load.
         percent: the length of the chain's bar.
-        mark: how the bar is coloured: `good`, `long`, `broken`.
+        mark: the colour of the bar: `good`, `long`, `broken`.
         snapshot: the newest snapshot at or below the target, in words.
-        files: how many there are.
+        files: the number of its files.
         bytes: their size.
-        findings: what is wrong with it.
+        findings: its findings.
     """
 
     unit: UnitId
@@ -87,7 +87,7 @@ def queries_page(dags: Mapping[str, str]) -> str:
 
 
 def error_page(code: str, detail: str) -> str:
-    """Returns the page that says in one line why there is nothing to see."""
+    """Returns the page that shows an error in one line."""
     return _render("error.html", code=code, detail=detail)
 
 

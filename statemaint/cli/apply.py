@@ -1,4 +1,4 @@
-"""`apply`: exactly what `plan`, `repair` or `rollback` printed."""
+"""`apply`: carries out exactly what `plan`, `repair` or `rollback` printed."""
 
 from typing import IO
 

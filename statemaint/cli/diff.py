@@ -1,4 +1,4 @@
-"""`diff`: the rows of state at two versions, compared."""
+"""`diff`: compares the rows of state at two versions."""
 
 from dataclasses import asdict
 from typing import Any
@@ -46,7 +46,7 @@ def diff_verb(
 
 
 def diff_json(diff: StateDiff) -> Json:
-    """Returns what `diff --json` prints."""
+    """Returns the output of `diff --json`."""
     stores = [
         {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
     ]
@@ -71,7 +71,7 @@ def _changed_json(row: ChangedRow) -> Json:
 
 
 def _print_table(diff: StateDiff) -> None:
-    """Prints what became of rows: first how many, then each."""
+    """Prints the changes of rows: first the counts, then each row."""
     console = tables.new_console()
     console.print(f"from version {diff.older} to version {diff.newer}")
     table = tables.new_table("store", "added", "changed", "removed", "rewritten")
@@ -89,7 +89,7 @@ def _counted(counts: Counts) -> tuple[str, ...]:
 
 
 def _columns(row: ChangedRow) -> dict[str, Any]:
-    """Returns a row of a diff in columns: its partition, `key.NAME`, both values whole."""
+    """Returns a row of a diff by column: its partition, each `key.NAME`, and both whole values."""
     key = {f"key.{name}": value for name, value in row.key.items()}
     values = {"before": row.before, "after": row.after}
     shown = {name: "" if value is None else value for name, value in values.items()}

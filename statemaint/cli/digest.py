@@ -1,4 +1,4 @@
-"""`digest`: rows and an order-free digest of every store."""
+"""`digest`: the row count and an order-independent digest of every store."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
 
 
 def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
-    """Returns what `digest --json` prints."""
+    """Returns the output of `digest --json`."""
     stores = [{**id_json(store), "rows": one.rows, "digest": one.digest} for store, one in digests]
     return {"version": version, "stores": stores}
 

@@ -42,7 +42,7 @@ def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> No
 
 
 def doctor_json(found: Diagnosis) -> dict[str, Any]:
-    """Returns what `doctor --json` prints."""
+    """Returns the output of `doctor --json`."""
     return {
         "restarts": found.restarts,
         "restarts_since": found.restarts_since,
@@ -84,7 +84,7 @@ def _estimate_json(found: Diagnosis) -> dict[str, Any] | None:
 
 
 def lines(found: Diagnosis) -> Iterator[str]:
-    """Yields the diagnosis for people."""
+    """Yields the diagnosis as lines of text."""
     yield f"restart:  {_restart(found)}"
     yield f"batches:  {_batches(found)}"
     yield f"chain:    {_chain(found)}"
@@ -172,6 +172,6 @@ def _time(at_least: float, found: Diagnosis) -> str:
 
 
 def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
-    """Yields the first finding of each kind of damage, a few of them."""
+    """Yields the first finding of each kind of damage, up to a limit."""
     kinds = {one.code: one for one in reversed(findings) if one.damage}
     yield from sorted(kinds.values())[:_SHOWN]

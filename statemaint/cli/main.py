@@ -30,7 +30,7 @@ VERBS = (
 
 
 class _Verbs(click.Group):
-    """A group that imports each verb when it is used: no verb pays for the libraries of another."""
+    """A group that imports each verb when it is used: no verb loads another verb's libraries."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the names of all verbs."""
@@ -38,7 +38,7 @@ class _Verbs(click.Group):
         return [*VERBS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns a verb, `None` where there is none of that name."""
+        """Returns the verb of a name; `None` where there is no such verb."""
         del ctx
         if cmd_name not in VERBS:
             return None
@@ -62,7 +62,7 @@ def program() -> None:
 
 
 def main() -> None:
-    """Runs the program: one line on stderr and an exit code for whatever goes wrong."""
+    """Runs the program; any error becomes one line on stderr and an exit code."""
     try:
         program(standalone_mode=False, prog_name="statemaint")
     except NoArgsIsHelpError as error:
@@ -78,7 +78,7 @@ def main() -> None:
         click.echo(f"statemaint: {error.code}: {_one_line(error)}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader of our output went away; without this, flushing at exit complains again.
+        # The reader closed our output; without this, the flush at exit reports the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 -- the shell's last line of defence

@@ -41,7 +41,7 @@ def maintain_verb(
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[Outcome, Plan], None]]:
-    """Yields what advances a bar on stderr by an outcome of a plan; no bar without a terminal."""
+    """Yields a function that advances a bar on stderr by an outcome; no bar without a terminal."""
     console, hidden = Console(stderr=True), not sys.stderr.isatty()
     with Progress(console=console, transient=True, disable=hidden) as progress:
 
@@ -54,7 +54,7 @@ def progress_bar() -> Iterator[Callable[[Outcome, Plan], None]]:
 
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
-    """Prints a run's report and its findings, and ends the program with its exit code."""
+    """Prints a run's report and its findings, then exits with the report's exit code."""
     print_result(report_json(report), as_json=as_json, table=lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)

@@ -24,7 +24,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Returns the seconds, or lets click end the program with its usage error."""
+        """Returns the seconds, or ends the program with click's usage error."""
         if isinstance(value, float):
             return value
         try:
@@ -41,7 +41,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int]:
-        """Returns both numbers, or lets click end the program with its usage error."""
+        """Returns both numbers, or ends the program with click's usage error."""
         found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value), re.ASCII)
         if not found or int(found[1]) > int(found[2]):
             self.fail(
@@ -61,7 +61,7 @@ def as_json(command: Command) -> Command:
 
 
 def policy_flags(command: Command) -> Command:
-    """Adds the policy's flags and hands the verb one `policy`."""
+    """Adds the policy's flags and passes the verb one `policy`."""
 
     @wraps(command)
     def with_policy(*, preset: str, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
@@ -147,7 +147,7 @@ def _flag(name: str) -> str:
 
 
 def scope_flags(command: Command) -> Command:
-    """Adds what to restrict a run to, and hands the verb one `request`."""
+    """Adds the flags that restrict a run, and passes the verb one `request`."""
 
     @wraps(command)
     def with_request(
@@ -202,7 +202,7 @@ _SCOPE = [
 
 
 def family_flags(command: Command) -> Command:
-    """Adds which operator, partition, store and column family to read."""
+    """Adds the flags for the operator, partition, store and column family to read."""
     for option in reversed(_FAMILY):
         command = option(command)
     return command
@@ -234,6 +234,6 @@ _MONTH = 30 * 24 * 3600.0
 
 
 def trash_flag(command: Command) -> Command:
-    """Adds `--trash-for` with the default of a recovery, for which `undo` matters most."""
+    """Adds `--trash-for` with the default for recoveries, where `undo` matters most."""
     shown = "Keep removed files in the trash this long, for `statemaint undo`.  [default: 30d]"
     return click.option("--trash-for", type=Duration(), default=_MONTH, help=shown)(command)

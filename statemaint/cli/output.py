@@ -24,7 +24,7 @@ def print_result(document: Json, *, as_json: bool, table: Callable[[], None]) ->
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
-    """Prints findings on stderr, a line each; a storage that fails has one for all its stores."""
+    """Prints findings on stderr, one line each; a failed storage gets one line for all stores."""
     by_code: dict[FindingCode, list[str]] = {}
     for finding in findings:
         if finding.code is not FindingCode.ORPHAN_FILE:
@@ -35,7 +35,7 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
 
 
 def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
-    """Prints lines on stderr; the last of those that are shown says how many more there are."""
+    """Prints lines on stderr; the last line shown states the number of lines left out."""
     shown = [*lines[:most]]
     if more := len(lines) - len(shown):
         shown[-1] += f" (and {more} more; --json lists them)"
@@ -44,7 +44,7 @@ def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
 
 
 def end_with(findings: tuple[Finding, ...]) -> NoReturn:
-    """Prints findings, and ends the program with the exit code that they call for."""
+    """Prints findings and exits with the exit code that they require."""
     print_findings(findings)
     if damaged(findings):
         sys.exit(CheckpointError.exit_code)

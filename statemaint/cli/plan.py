@@ -1,4 +1,4 @@
-"""`plan`: what a run of maintenance would do, and why."""
+"""`plan`: the actions that a run of maintenance would take, and their reasons."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> N
 
 
 def print_plan(plan: Plan) -> None:
-    """Prints a plan: what happens in each store, then why files are kept."""
+    """Prints a plan: the actions in each store, then the reasons for keeping files."""
     console = tables.new_console()
     console.print(f"checkpoint  {escape(plan.root)}")
     console.print(f"committed   {tables.committed(plan.committed, plan.target)}")

@@ -1,4 +1,4 @@
-"""`queries`: the file that the DAGs of Airflow are made of."""
+"""`queries`: the file from which Airflow's DAGs are built."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
 
 
 def _print_table(config: str, listed: Mapping[str, str], *, full: bool) -> None:
-    """Prints a valid file of queries: how many, or each."""
+    """Prints the number of queries in a valid file, or each query."""
     console = tables.new_console()
     if not full:
         console.print(f"{escape(config)}: valid, {len(listed)} queries")

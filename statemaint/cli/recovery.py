@@ -1,4 +1,4 @@
-"""How a plan of `repair` or `rollback` is printed, and what came of it; `apply` does so too."""
+"""Prints plans and results of `repair` and `rollback`, also for `apply`."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from statemaint.report.recovery_json import recovered_json, recovery_json
 
 
 def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
-    """Prints a plan that was not carried out, and ends the program."""
+    """Prints a plan that was not carried out, then exits."""
     if as_json:
         click.echo(json.dumps({**recovery_json(plan), "trash_for": trash_for}, indent=2))
     else:
@@ -28,7 +28,7 @@ def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoR
 
 
 def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
-    """Prints what was carried out, and ends the program."""
+    """Prints the result of a recovery, then exits."""
     if as_json:
         document = recovered_json(done.run, done.plan, done.removed, done.written)
         click.echo(json.dumps(document, indent=2))

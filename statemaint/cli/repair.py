@@ -1,4 +1,4 @@
-"""`repair`: damage is shown with its proof, or repaired."""
+"""`repair`: shows which damage can be repaired, with proofs, or repairs it."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`rollback`: what lies above a batch is shown, or moved away."""
+"""`rollback`: shows the files after a batch, or moves them to the trash."""
 
 import click
 

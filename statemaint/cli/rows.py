@@ -13,7 +13,7 @@ from statemaint.state.diff import ChangedRow
 
 
 def reads(key: dict[str, Any], text: str) -> bool:
-    """Tells whether a column of a key, at any depth, reads like the text."""
+    """Returns whether a column of a key, at any depth, equals the text."""
     return text in _texts(key)
 
 
@@ -32,7 +32,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def print_rows(rows: Iterable[tuple[StateRow | ChangedRow, dict[str, Any]]], when: str) -> None:
-    """Prints rows, each with its cells by column, a table for each kind of row."""
+    """Prints rows, each with its cells by column, in one table for each kind of row."""
     console = tables.new_console()
     by_group = sorted(rows, key=lambda row: _kind(row[0]))
     for (operator, store, family), some in groupby(by_group, key=lambda row: _kind(row[0])):
@@ -47,5 +47,5 @@ def print_rows(rows: Iterable[tuple[StateRow | ChangedRow, dict[str, Any]]], whe
 
 
 def _kind(row: StateRow | ChangedRow) -> tuple[int, str, str]:
-    """Returns what rows have in common that have the same columns."""
+    """Returns the operator, store and family of a row: rows that share them share their columns."""
     return row.store.operator, row.store.store, row.family or ""

@@ -1,4 +1,4 @@
-"""`runs`: the runs that changed a checkpoint."""
+"""`runs`: lists the runs that changed a checkpoint."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -30,12 +30,12 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
 
 
 def runs_json(runs: Iterable[Run]) -> Json:
-    """Returns what `runs --json` prints."""
+    """Returns the output of `runs --json`."""
     return {"runs": [asdict(run) for run in runs]}
 
 
 def _print_table(runs: Sequence[Run]) -> None:
-    """Prints runs, a line each, and below them when each was undone by which."""
+    """Prints runs, one line each; below them, when each was undone and by which run."""
     console = tables.new_console()
     table = tables.new_table(
         "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"

@@ -1,4 +1,4 @@
-"""`scan`: what is in a checkpoint."""
+"""`scan`: the contents of a checkpoint."""
 
 from collections.abc import Iterable, Iterator
 

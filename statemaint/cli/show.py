@@ -50,22 +50,22 @@ def show_verb(
 
 
 def row_json(row: StateRow) -> Json:
-    """Returns one of the rows that `show --json` prints."""
+    """Returns one row of the output of `show --json`."""
     return {**id_json(row.store), "family": row.family, "key": row.key, "value": row.value}
 
 
 def _with_key(found: Iterable[StateRow], text: str | None) -> Iterator[StateRow]:
-    """Yields the rows that have a column in their key, at any depth, that reads like the text."""
+    """Returns the rows whose key has a column, at any depth, that equals the text."""
     return (row for row in found if text is None or rows.reads(row.key, text))
 
 
 def _print_table(version: int, found: Iterable[StateRow]) -> None:
-    """Prints rows of state, a table for each kind of row."""
+    """Prints rows of state, in one table for each kind of row."""
     rows.print_rows(((row, _columns(row)) for row in found), f"at version {version}")
 
 
 def _columns(row: StateRow) -> dict[str, Any]:
-    """Returns a row in columns: its partition, `key.NAME`, and `value.NAME` or all of a list."""
+    """Returns a row by column: its partition, each `key.NAME`, and each `value.NAME` or a list."""
     key = {f"key.{name}": value for name, value in row.key.items()}
     if isinstance(row.value, list):
         return {"partition": row.store.partition, **key, "value": row.value}
@@ -74,9 +74,9 @@ def _columns(row: StateRow) -> dict[str, Any]:
 
 
 def _print_csv(found: Iterable[StateRow]) -> None:
-    """Prints rows with a heading; what is nested is JSON, and null is nothing.
+    """Prints rows with a header; nested values are JSON, and null is empty.
 
-    Columns that only some of the rows have are empty in the others.
+    A column that only some rows have is empty in the others.
     """
     lines = [
         {"operator": row.store.operator, "store": row.store.store, "family": row.family,

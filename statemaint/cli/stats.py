@@ -1,4 +1,4 @@
-"""`stats`: what state is made of, over the whole log."""
+"""`stats`: measures of state, over the whole log."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -46,7 +46,7 @@ def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
 
 
 def stats_json(stats: StateStats) -> Json:
-    """Returns what `stats --json` prints."""
+    """Returns the output of `stats --json`."""
     return {
         "version": stats.version,
         "since": stats.since,

@@ -1,4 +1,4 @@
-"""What the tables of several verbs share."""
+"""Helpers that the tables of several verbs share."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ _WIDTH = 110
 
 
 def new_console() -> Console:
-    """Returns a console on stdout, of a fixed width where that is no terminal."""
+    """Returns a console on stdout, of a fixed width if stdout is not a terminal."""
     console = Console(highlight=False, soft_wrap=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
@@ -32,12 +32,12 @@ def committed(batch: int | None, version: int | None) -> str:
 
 
 def place(store: StoreId, family: str | None) -> str:
-    """Returns a store and, where it has one, a column family, as the cell of a table."""
+    """Returns a store, and its column family if it has one, as a table cell."""
     return escape(f"{store} / {printable(family)}" if family else str(store))
 
 
 def known(number: int | None) -> str:
-    """Returns a number as the cell of a table, `?` where it is unknown."""
+    """Returns a number as a table cell; `?` where it is unknown."""
     return "?" if number is None else str(number)
 
 
@@ -47,5 +47,5 @@ def cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Returns a text without what would move the cursor or change the terminal's colours."""
+    """Returns a text without characters that move the cursor or change the terminal's colours."""
     return text if text.isprintable() else json.dumps(text)[1:-1]

@@ -1,4 +1,4 @@
-"""`undo`: what a run deleted comes back from its trash."""
+"""`undo`: restores the files that a run deleted, from its trash."""
 
 import sys
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
 
 
 def undo_json(undone: Undone) -> Json:
-    """Returns what `undo --json` prints."""
+    """Returns the output of `undo --json`."""
     return {
         "run": undone.run,
         "undo": undone.undo,
@@ -49,7 +49,7 @@ def undo_json(undone: Undone) -> Json:
 
 
 def _print_reasons(left: Mapping[str, str]) -> None:
-    """Prints on stderr why files stay in the trash."""
+    """Prints on stderr the reasons why files stay in the trash."""
     for path, reason in islice(left.items(), MOST_LINES):
         click.echo(f"{path} stays in the trash: {reason}", err=True)
     if len(left) > MOST_LINES:

@@ -1,4 +1,4 @@
-"""`verify`: a look over every file that a retained version needs."""
+"""`verify`: checks every file that a retained version needs."""
 
 import click
 
@@ -38,7 +38,7 @@ def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json
 
 
 def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
-    """Returns what `verify --json` prints."""
+    """Returns the output of `verify --json`."""
     return {
         "healthy": not damaged(findings),
         "versions_checked": checked,
@@ -47,7 +47,7 @@ def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
 
 
 def _print_table(found: Verification) -> None:
-    """Prints a verification in one line; the findings follow on stderr."""
+    """Prints a verification in one line; its findings follow on stderr."""
     stores = len(found.checkpoint.stores)
     word = "healthy" if found.healthy else "DAMAGED"
     tables.new_console().print(

@@ -1,4 +1,4 @@
-"""`python -m statemaint.demo [up|down]`: what `make demo`, `make up` and `make down` run."""
+"""`python -m statemaint.demo [up|down]`: the program of `make demo`, `make up`, `make down`."""
 
 import signal
 import sys
@@ -41,7 +41,7 @@ def main(what: str) -> None:
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    # As an exception it passes every `finally` on its way, and nothing is left running.
+    # An exception runs every `finally` block, so that nothing is left running.
     sys.exit(128 + number)
 
 

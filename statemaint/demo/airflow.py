@@ -1,9 +1,9 @@
 """A real Airflow on this machine, for the tests and for `make up`: SQLite and LocalExecutor.
 
-Its parts (API server, scheduler, DAG processor) each lead a process session of their own, so that
-they outlive the program that started them when that is wanted (`start`, later `stop(home)`) and
-end with all their tasks when it is not (`with airflow(setup) as running:`). All it keeps lies in
-its home folder, which holds at most one Airflow: starting a second one there ends the first.
+Its parts (API server, scheduler, DAG processor) each lead their own process session, so that they
+can outlive the program that started them (`start`, later `stop(home)`) or end with all their tasks
+(`with airflow(setup) as running:`). All its files are in its home folder, which holds at most one
+Airflow: starting a second one there ends the first.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 
 
 class AirflowNotReadyError(StatemaintError):
-    """A part of Airflow ended, or the whole did not become healthy in time."""
+    """A part of Airflow ended, or Airflow did not become healthy in time."""
 
     code = "NOT_READY"
 
@@ -45,16 +45,16 @@ class AirflowNotReadyError(StatemaintError):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What an Airflow is made of.
+    """The configuration of an Airflow.
 
     Attributes:
-        home: everything it keeps: database, logs, passwords.
+        home: the folder of its database, logs and passwords.
         dags: the folder with the DAG files.
         plugins: the folder with the plugin files.
         queries: the queries file, for STATEMAINT_QUERIES.
         gateway: a Pushgateway's address, for STATEMAINT_PUSHGATEWAY.
-        users: roles by user name: admin, op, user, viewer; an empty role may do nothing.
-        environ: more variables, stronger than all that is set here.
+        users: roles by user name: admin, op, user, viewer; an empty role has no rights.
+        environ: more variables, which override all that are set here.
     """
 
     home: Path
@@ -68,11 +68,11 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Airflow:
-    """An Airflow that runs.
+    """A running Airflow.
 
     Attributes:
-        url: where it answers, without a slash at the end.
-        passwords: by user name.
+        url: its address, without a slash at the end.
+        passwords: the passwords by user name.
         parts: its programs, by name.
     """
 
@@ -87,7 +87,7 @@ class Airflow:
 
 @contextmanager
 def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterator[Airflow]:
-    """Runs an Airflow for the length of a `with` block; see `start`."""
+    """Runs an Airflow for the duration of a `with` block; see `start`."""
     try:
         yield start(setup, progress=progress)
     finally:
@@ -100,12 +100,12 @@ def start(
     """Starts an Airflow that runs until `stop`, and waits until all its parts are healthy.
 
     Args:
-        setup: what it is made of.
-        port: the port on 127.0.0.1; a free one unless given.
-        progress: is told in a line what goes on.
+        setup: its configuration.
+        port: the port on 127.0.0.1; a free one by default.
+        progress: called with one line about each step.
 
     Raises:
-        AirflowNotReadyError: when it did not become healthy in time; what ran was ended.
+        AirflowNotReadyError: when it did not become healthy in time; all its parts are ended.
     """
     stop(setup.home)
     setup.home.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def start(
 
 
 def stop(home: Path) -> None:
-    """Ends the Airflow that runs in a home folder, with its tasks; nothing happens without one."""
+    """Ends the Airflow that runs in a home folder, with its tasks; does nothing if none runs."""
     processes.stop_noted(home / _NOTE, seconds=_STOP_SECONDS)
 
 
@@ -149,7 +149,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _environ(setup: Setup, url: str) -> dict[str, str]:
-    """Returns the whole environment: what this program has, without any Airflow's settings."""
+    """Returns the whole environment: this program's, with the setup's Airflow settings only."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -204,7 +204,7 @@ def _settings(setup: Setup, url: str) -> dict[str, str]:
 
 
 def _passwords(setup: Setup) -> dict[str, str]:
-    """Returns a password for each user, the same as before where there is one."""
+    """Returns a password for each user, keeping existing ones."""
     file = setup.home / _PASSWORDS
     known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     chosen = {name: known.get(name) or secrets.token_urlsafe(9) for name in setup.users}

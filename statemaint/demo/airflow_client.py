@@ -1,4 +1,4 @@
-"""A small client of Airflow's API, on nothing but the standard library."""
+"""A small client of Airflow's API, built on the standard library only."""
 
 import json
 import time
@@ -17,7 +17,7 @@ _FINAL = ("success", "failed")
 
 
 class ApiError(StatemaintError):
-    """Airflow refused a request, or answered something that is not JSON."""
+    """Airflow refused a request, or its answer is not JSON."""
 
     code = "AIRFLOW_API"
 
@@ -30,7 +30,7 @@ class ApiError(StatemaintError):
 
 
 class WaitedTooLongError(StatemaintError):
-    """What was waited for did not happen in time."""
+    """An expected event did not happen in time."""
 
     code = "WAITED_TOO_LONG"
 
@@ -41,10 +41,10 @@ class TaskInstance:
 
     Attributes:
         task: the task's id.
-        map_index: which instance of a mapped task; -1 when it is not mapped.
+        map_index: the instance of a mapped task; -1 when the task is not mapped.
         label: the name that the UI shows for a mapped instance.
         state: success, failed, skipped, upstream_failed, ...; `None` when it has not begun.
-        tries: how often it was tried.
+        tries: the number of attempts.
     """
 
     task: str
@@ -56,7 +56,7 @@ class TaskInstance:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a page answered."""
+    """The answer of a page."""
 
     status: int
     headers: Mapping[str, str]
@@ -65,7 +65,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Somebody who talks to an Airflow; nobody in particular without a token."""
+    """A client of an Airflow; anonymous without a token."""
 
     url: str
     token: str | None = None
@@ -77,28 +77,28 @@ class Client:
         return cls(url, cls(url).post("/auth/token", body)["access_token"])
 
     def page(self, path: str, *, cookie: bool = False) -> Answer:
-        """Returns whatever a path answers, refusals too.
+        """Returns the answer of a path, including refusals.
 
         Args:
-            path: below the Airflow's own address.
-            cookie: send the token as a browser does, not in a header.
+            path: the path below the Airflow's own address.
+            cookie: whether to send the token as a browser does, instead of in a header.
         """
         return self._send("GET", path, self._credentials(cookie=cookie))
 
     def get(self, path: str) -> Any:
-        """Returns the JSON that a path answers."""
+        """Returns the JSON at a path."""
         return self._json("GET", path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Posts JSON and returns the JSON that comes back."""
+        """Posts JSON and returns the JSON answer."""
         return self._json("POST", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Patches with JSON and returns the JSON that comes back."""
+        """Patches with JSON and returns the JSON answer."""
         return self._json("PATCH", path, body)
 
     def import_errors(self) -> list[str]:
-        """Returns what Airflow says of DAG files that it could not import."""
+        """Returns Airflow's errors about DAG files that it could not import."""
         found = self.get("/api/v2/importErrors")["import_errors"]
         return [one["stack_trace"] for one in found]
 
@@ -107,7 +107,7 @@ class Client:
         _wait(lambda: self.page(f"/api/v2/dags/{_quoted(dag)}").status == 200, dag, seconds)  # noqa: PLR2004
 
     def unpause(self, dag: str) -> None:
-        """Lets a DAG's runs begin."""
+        """Unpauses a DAG, so that its runs start."""
         self.patch(f"/api/v2/dags/{_quoted(dag)}", {"is_paused": False})
 
     def trigger(self, dag: str, conf: Mapping[str, Any] | None = None) -> str:
@@ -122,7 +122,7 @@ class Client:
         return state
 
     def wait_for_run(self, dag: str, run: str, *, seconds: float = 180.0) -> str:
-        """Waits until a run has ended, and returns its final state."""
+        """Waits until a run has ended and returns its final state."""
         _wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
         return self.run_state(dag, run)
 
@@ -142,7 +142,7 @@ class Client:
         return sorted(instances, key=lambda one: (one.task, one.map_index))
 
     def log(self, dag: str, run: str, instance: TaskInstance) -> str:
-        """Returns what a task's last try logged, an event a line, errors with their text."""
+        """Returns the log of a task's last attempt, one event per line, errors with their text."""
         path = f"{_run_path(dag, run)}/taskInstances/{_quoted(instance.task)}/logs/{instance.tries}"
         found = self.get(f"{path}?map_index={instance.map_index}&full_content=true")["content"]
         return "\n".join(_log_line(one) for one in found)
@@ -172,7 +172,7 @@ class Client:
         request = urllib.request.Request(  # noqa: S310 -- the address of an Airflow that we started
             self.url + path, data=content, headers=headers, method=method
         )
-        # Never through a proxy: this Airflow is on this machine, whatever the environment says.
+        # Never through a proxy: this Airflow is on this machine, whatever the environment sets.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:

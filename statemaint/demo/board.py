@@ -1,4 +1,4 @@
-"""The dashboard's queries, asked of a Prometheus as Grafana would ask them."""
+"""The dashboard's queries, sent to a Prometheus as Grafana would send them."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class BoardQuery:
     expr: str
 
     def chosen(self, query: str = ".*") -> str:
-        """Returns the expression with a choice of the dashboard's variable in it."""
+        """Returns the expression with a value for the dashboard's variable."""
         return self.expr.replace("$query", query)
 
 

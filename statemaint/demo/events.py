@@ -1,8 +1,8 @@
 """Orders and payments by seed and hour: the demo's input, the same bytes every time.
 
-Every order has one *fate*, drawn from the seed and the hour in which it arrives, and its payment
-belongs to the hour in which that one arrives. So hour N is a function of the seed and of N alone,
-however many hours are generated.
+Every order has one *fate*, drawn from the seed and the hour in which the order arrives. Its payment
+belongs to the hour in which the payment arrives. So hour N depends only on the seed and N, however
+many hours are generated.
 """
 
 import json
@@ -20,13 +20,13 @@ REGIONS = ("Bergen", "Genoa", "Izmir", "Lagos", "Lima", "Osaka", "Perth", "Quito
 
 _HOUR = 3600
 _PAID_SHARE = 0.85
-# The longest delay of a payment and of its report together, in whole hours.
+# The longest delay of a payment plus that of its report, in whole hours.
 _LONGEST_HOURS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """Of the draws below `up_to`, a delay between `least` and `most` seconds."""
+    """A delay between `least` and `most` seconds, for the draws below `up_to`."""
 
     up_to: float
     least: int
@@ -35,7 +35,7 @@ class _Band:
 
 # From an event to its arrival: 7 % are late, 1 % hopelessly so.
 _REPORTED = (_Band(0.92, 0, 90), _Band(0.99, 90, 1500), _Band(1, 5 * _HOUR, 5 * _HOUR))
-# From an order to its payment: soon, an hour later, or after the two hours that count are over.
+# From an order to its payment: soon, an hour later, or after the two hours that count.
 _PAID = (
     _Band(0.65, 0, 2400),
     _Band(0.92, _HOUR, 2 * _HOUR),
@@ -64,7 +64,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class _Fate:
-    """What becomes of one order: its payment, and the hour in which that arrives."""
+    """The outcome of one order: its payment, and the hour in which the payment arrives."""
 
     order: Order
     payment: Payment | None
@@ -72,21 +72,21 @@ class _Fate:
 
 
 def orders(seed: int, hour: int) -> tuple[Order, ...]:
-    """The orders that arrive in `hour`, some of them late."""
+    """Returns the orders that arrive in `hour`, some of them late."""
     return tuple(fate.order for fate in _fates(seed, hour))
 
 
 def payments(seed: int, hour: int) -> tuple[Payment, ...]:
-    """The payments that arrive in `hour`, some for orders of the hours before it."""
+    """Returns the payments that arrive in `hour`, some for orders of earlier hours."""
     first = max(0, hour - _LONGEST_HOURS)
     fates = (fate for h in range(first, hour + 1) for fate in _fates(seed, h))
     return tuple(f.payment for f in fates if f.payment is not None and f.payment_hour == hour)
 
 
 def write_hours(directory: Path, *, hours: Iterable[int], seed: int) -> None:
-    """Write `orders/hour-NNNN.json` and `payments/hour-NNNN.json` below `directory`.
+    """Writes `orders/hour-NNNN.json` and `payments/hour-NNNN.json` below `directory`.
 
-    A reader sees a whole file or none, even after a crash.
+    A reader sees a complete file or none, even after a crash.
     """
     for hour in hours:
         name = f"hour-{hour:04d}.json"
@@ -95,7 +95,7 @@ def write_hours(directory: Path, *, hours: Iterable[int], seed: int) -> None:
 
 
 def _fates(seed: int, hour: int) -> Iterator[_Fate]:
-    # Only `random()` promises the same numbers in every Python version.
+    # Only `random()` guarantees the same numbers in every Python version.
     draw = random.Random(f"{seed}/{hour}").random  # noqa: S311 - sample data, no secret
     for number in range(ORDERS_PER_HOUR):
         arrives = hour * _HOUR + int(_HOUR * (number + draw()) / ORDERS_PER_HOUR)

@@ -1,4 +1,4 @@
-"""Spark's own state readers as the judge: what each committed batch left in each store.
+"""Spark's own state readers as the judge of each store's contents after each committed batch.
 
 The `statestore` and `state-metadata` readers load a version as a restarted query would, through
 snapshots and deltas, and share no code with the rest of this package.
@@ -19,11 +19,11 @@ from statemaint.demo.session import local_session
 _CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
-    # No query runs here, so nobody coordinates stores; Spark would warn of that at every read.
+    # No query runs here, so no coordinator of stores exists; Spark would warn at every read.
     "spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag": "false",
     "spark.sql.streaming.stateStore.forceSnapshotUploadOnLag": "false",
 }
-# By default `to_json` drops nulls and all below a millisecond.
+# By default `to_json` drops nulls, and truncates times to milliseconds.
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -33,7 +33,7 @@ _64_BITS = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class OracleDigest:
-    """All rows of one store in all partitions, in no order: how many, and a 128-bit digest."""
+    """All rows of one store in all partitions: their number, and an order-free 128-bit digest."""
 
     rows: int
     digest: str
@@ -41,23 +41,23 @@ class OracleDigest:
 
 @contextmanager
 def oracle_session(conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session fit for reading state, with `conf` on top of its settings.
+    """Yields a session for reading state, with `conf` on top of its settings.
 
     Raises:
-        ValueError: This process has a Spark session already.
+        ValueError: when this process already has a Spark session.
     """
     with local_session("statemaint-oracle", {**_CONF, **(conf or {})}) as spark:
         yield spark
 
 
 def retained_batches(checkpoint: Path) -> tuple[int, ...]:
-    """The committed batches that are still in the commit log, oldest first."""
+    """Returns the committed batches that are still in the commit log, oldest first."""
     names = (path.name for path in (checkpoint / "commits").iterdir())
     return tuple(sorted(int(name) for name in names if name.isdecimal()))
 
 
 def stores(spark: SparkSession, checkpoint: Path) -> tuple[tuple[int, str], ...]:
-    """The operator and name of each store of the checkpoint, sorted."""
+    """Returns the operator and name of each store of the checkpoint, sorted."""
     rows = spark.read.format("state-metadata").load(str(checkpoint)).collect()
     return tuple(sorted((row.operatorId, row.stateStoreName) for row in rows))
 
@@ -65,7 +65,7 @@ def stores(spark: SparkSession, checkpoint: Path) -> tuple[tuple[int, str], ...]
 def read_rows(
     spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
 ) -> list[str]:
-    """Every row of one store after `batch` as JSON with its partition, sorted; for small state."""
+    """Returns one store's rows after `batch`, with partitions, as sorted JSON; for small state."""
     state = _load(spark, checkpoint, batch, (operator, store))
     return sorted(row[0] for row in state.select(_row_as_json()).collect())
 
@@ -73,7 +73,7 @@ def read_rows(
 def read_state(
     spark: SparkSession, checkpoint: Path, *, batch: int, operator: int, store: str
 ) -> OracleDigest:
-    """The digest of one store after `batch`."""
+    """Returns the digest of one store after `batch`."""
     wanted = (operator, store)
     return _read_batch(spark, checkpoint, [wanted], batch)[operator, store, batch]
 
@@ -86,9 +86,10 @@ def read_all(
     progress: Callable[[int], None],
     workers: int = 2,
 ) -> dict[tuple[int, str, int], OracleDigest]:
-    """The digest of every store of every operator after each batch, by (operator, store, batch).
+    """Returns the digest of every store after each batch, by (operator, store, batch).
 
-    `progress` hears of each batch in turn, in the caller's thread; `workers` are read at once.
+    `progress` is called for each batch in order, in the caller's thread; `workers` batches are read
+    in parallel.
     """
     read = partial(_read_batch, spark, checkpoint, stores(spark, checkpoint))
     digests: dict[tuple[int, str, int], OracleDigest] = {}
@@ -102,7 +103,7 @@ def read_all(
 def _read_batch(
     spark: SparkSession, checkpoint: Path, wanted: Sequence[tuple[int, str]], batch: int
 ) -> dict[tuple[int, str, int], OracleDigest]:
-    """One Spark job for all stores, since most of a small read is the cost of starting one."""
+    """Reads all stores in one Spark job, since most of a small read is the cost of starting one."""
     hashed = (_hashes(_load(spark, checkpoint, batch, store), store) for store in wanted)
     totals = reduce(DataFrame.union, hashed).groupBy("operator", "store")
     found = totals.agg(

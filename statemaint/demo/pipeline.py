@@ -1,9 +1,9 @@
-"""The hourly job whose state nobody maintains: orders joined with payments, then summed up.
+"""The hourly job whose state is not maintained: orders joined with payments, then aggregated.
 
 One query, two stateful operators. Operator 1 is a stream-stream left outer join (four stores),
-operator 0 a windowed aggregation in append mode (one store). All it needs and makes lies below
-one root: `input/`, `checkpoint/` and `output/`. Input files are remembered by name alone and the
-output is written by us, so that a copy of the root runs on by itself, wherever it lies.
+operator 0 a windowed aggregation in append mode (one store). All its files are below one root:
+`input/`, `checkpoint/` and `output/`. Input files are remembered by name only and the output is
+written by this module, so that a copy of the root continues independently, wherever it is.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,16 +37,16 @@ def run_hours(
     progress: Callable[[int], None],
     min_batches_to_retain: int = MIN_BATCHES_TO_RETAIN,
 ) -> None:
-    """Run the job once for each of `hours`, as a scheduler does, and report each one that is done.
+    """Runs the job once for each of `hours`, as a scheduler does, and reports each completed hour.
 
-    Each run has a Spark of its own with default maintenance settings. It adds two state versions
-    (the hour's data, then an empty batch that moves the watermark on) and ends before its first
-    maintenance is due. Hence no snapshot is written and no state file deleted, while the commit
-    log keeps `min_batches_to_retain + 1` batches. Beyond 50 versions Spark 4.2 and later asks for
-    a snapshot at a commit of its own accord.
+    Each run has its own Spark with default maintenance settings. It adds two state versions (the
+    hour's data, then an empty batch that advances the watermark) and ends before its first
+    maintenance is due. Hence no snapshot is written and no state file deleted, while the commit log
+    keeps `min_batches_to_retain + 1` batches. Beyond 50 versions, Spark 4.2 and later requests a
+    snapshot at a commit by itself.
 
     Raises:
-        ValueError: This process has a Spark session already.
+        ValueError: when this process already has a Spark session.
     """
     conf = {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
@@ -62,7 +62,7 @@ def run_hours(
 def hourly_job(
     spark: SparkSession, root: Path, *, max_files_per_trigger: int | None = None
 ) -> DataStreamWriter:
-    """The job on `root`, ready for a trigger; by default all new files make one batch."""
+    """Returns the job on `root`, ready for a trigger; by default all new files make one batch."""
     read = partial(_read, spark, max_files_per_trigger=max_files_per_trigger)
     orders = read(root / "input" / "orders", _ORDERS)
     payments = read(root / "input" / "payments", _PAYMENTS)
@@ -75,7 +75,7 @@ def hourly_job(
 
 
 def revenue(orders: DataFrame, payments: DataFrame) -> DataFrame:
-    """Orders, revenue and unpaid orders for each region and hour, once the hour is complete."""
+    """Returns orders, revenue and unpaid orders by region and hour, once the hour is complete."""
     timely = orders.withWatermark("ordered_at", _LATENESS)
     joined = timely.join(
         payments.withWatermark("paid_at", _LATENESS), f.expr(_PAID_IN_TIME), "leftOuter"
@@ -92,7 +92,7 @@ def revenue(orders: DataFrame, payments: DataFrame) -> DataFrame:
 
 
 def output_rows(root: Path) -> list[str]:
-    """All rows that the job has put out below `root`, as sorted JSON lines."""
+    """Returns all rows that the job has written below `root`, as sorted JSON lines."""
     files = (root / "output").glob("batch-*.json")
     return sorted(line for file in files for line in file.read_text().splitlines())
 
@@ -100,8 +100,8 @@ def output_rows(root: Path) -> list[str]:
 def _read(
     spark: SparkSession, directory: Path, schema: str, *, max_files_per_trigger: int | None
 ) -> DataFrame:
-    # The source's log holds absolute paths. By name alone a copied file counts as seen; and for
-    # a pattern, unlike a directory, a restart does not insist that its last files lie below it.
+    # The source's log contains absolute paths. By name only, a copied file counts as seen; and for
+    # a pattern, unlike a directory, a restart does not require its last files to be below it.
     reader = spark.readStream.schema(schema).option("fileNameOnly", "true")
     if max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)

@@ -1,4 +1,4 @@
-"""Where the demo keeps things, and what it starts: one folder, one queries file, one Airflow."""
+"""The demo's files and servers: one folder, one queries file, one Airflow."""
 
 import shutil
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Places:
 
     @property
     def textfiles(self) -> Path:
-        """Returns where metrics go when there is no Pushgateway."""
+        """Returns the folder for metrics when there is no Pushgateway."""
         return self.folder / "textfile"
 
     @property
@@ -57,19 +57,19 @@ class Places:
         return self.folder / "airflow"
 
     def clear(self) -> None:
-        """Begins anew."""
+        """Deletes everything and creates the folder of the job."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.job.mkdir(parents=True)
 
     def write_queries(self, gateway: str | None) -> None:
-        """Writes the queries file: one query, and where its metrics go."""
+        """Writes the queries file: one query, and the destination of its metrics."""
         metrics = {"pushgateway": gateway} if gateway else {"textfile": str(self.textfiles)}
         query = {"checkpoint": str(self.checkpoint)}
         content = {"defaults": POLICY, **metrics, "queries": {QUERY: query}}
         self.queries.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def setup(self, gateway: str | None) -> Setup:
-        """Returns what the demo's Airflow is made of: the project's own DAG and plugin files."""
+        """Returns the demo's Airflow configuration, with the project's own DAGs and plugin."""
         return Setup(
             home=self.airflow,
             dags=PROJECT / "dags",

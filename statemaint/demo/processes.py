@@ -1,7 +1,7 @@
-"""Programs that lead a process session of their own, and end with everything they started.
+"""Programs that lead their own process session, and end with everything they started.
 
-Such a program outlives the one that started it. It is known again by its number and the time it
-began, so that a number which the system has given to another process by now is never signalled.
+Such a program outlives the one that started it. It is identified by its number and its start time,
+so that a number that the system has since given to another process is never signalled.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ _LOG_CHARACTERS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A program that was started here; `started` is in seconds since the machine's start."""
+    """A program started by this module; `started` is in seconds since the machine's start."""
 
     pid: int
     started: float
 
 
 def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> Process:
-    """Starts a program in a session of its own, with exactly this environment.
+    """Starts a program in its own session, with exactly this environment.
 
     Args:
         command: the program's path and its arguments.
-        log: gets all it says; replaced when it exists.
+        log: the file for all its output; replaced when it exists.
         environ: its whole environment.
     """
-    # Not `subprocess.Popen`: an object of that class warns when it is dropped before its process
-    # ended, and these are meant to outlive everything but their number.
+    # Not `subprocess.Popen`: such an object warns when it is dropped before its process has ended,
+    # and only the number of these processes is kept.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -49,7 +49,7 @@ def spawn(command: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> P
 
 
 def alive(process: Process) -> bool:
-    """Tells whether the program itself still runs."""
+    """Returns whether the program itself still runs."""
     with contextlib.suppress(psutil.NoSuchProcess):
         found = psutil.Process(process.pid)
         return _started(found) == process.started and not _ended(found)
@@ -59,10 +59,10 @@ def alive(process: Process) -> bool:
 def wait_until(
     holds: Callable[[], bool], *, seconds: float, needed: Collection[Process] = ()
 ) -> bool:
-    """Waits for something that needs these programs to run.
+    """Waits for a condition that needs some programs to run.
 
     Returns:
-        False when it does not hold after so long, or one of the programs ended.
+        False when the condition does not hold in time, or one of the programs ended.
     """
     deadline = time.monotonic() + seconds
     while not (held := holds()) and all(map(alive, needed)) and time.monotonic() < deadline:
@@ -71,7 +71,7 @@ def wait_until(
 
 
 def stop(processes: Iterable[Process], *, seconds: float) -> None:
-    """Ends programs and everything in their sessions: asked first, killed after so long."""
+    """Ends programs and everything in their sessions: with SIGTERM first, later with SIGKILL."""
     leaders = tuple(processes)
     numbers = {leader.pid for leader in leaders}
     _signal([member for member in _members(leaders) if member.pid in numbers], signal.SIGTERM)
@@ -82,13 +82,13 @@ def stop(processes: Iterable[Process], *, seconds: float) -> None:
 
 
 def write_note(file: Path, processes: Mapping[str, Process]) -> None:
-    """Notes which programs run, by name, so that any other program can end them."""
+    """Writes the running programs to a note, by name, so that any other program can end them."""
     content = {name: asdict(process) for name, process in processes.items()}
     file.write_text(json.dumps(content), encoding="utf-8")
 
 
 def stop_noted(file: Path, *, seconds: float) -> None:
-    """Ends what a note names, as `stop` does, and removes it; nothing happens without one."""
+    """Ends the programs in a note, as `stop` does, and removes it; does nothing without a note."""
     if file.exists():
         noted = json.loads(file.read_text(encoding="utf-8"))
         stop((Process(**process) for process in noted.values()), seconds=seconds)
@@ -96,12 +96,12 @@ def stop_noted(file: Path, *, seconds: float) -> None:
 
 
 def end_of(log: Path) -> str:
-    """Returns the last of what a program said."""
+    """Returns the end of a program's output."""
     return log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
 
 
 def free_port(wanted: int = 0) -> int:
-    """Returns a port on 127.0.0.1 that nothing listens on: the wanted one, or else any."""
+    """Returns a free port on 127.0.0.1: the wanted one if it is free, otherwise any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -113,7 +113,7 @@ def free_port(wanted: int = 0) -> int:
 
 
 def _members(leaders: Sequence[Process]) -> list[psutil.Process]:
-    """Returns all that runs in the leaders' sessions, also where the leader is gone."""
+    """Returns all processes in the leaders' sessions, even if the leader has ended."""
     sessions = {leader.pid for leader in leaders if _is_ours(leader)}
     members = []
     for pid in psutil.pids():
@@ -128,7 +128,7 @@ def _is_ours(leader: Process) -> bool:
     try:
         return _started(psutil.Process(leader.pid)) == leader.started
     except psutil.NoSuchProcess:
-        # As long as its session has a member, the system gives a dead leader's number to nobody.
+        # The system does not reuse a dead leader's number as long as its session has a member.
         return True
 
 
@@ -138,7 +138,7 @@ def _started(process: psutil.Process) -> float:
 
 
 def _ended(process: psutil.Process) -> bool:
-    # A dead process stays in the table until its parent takes note: we do, of our own children.
+    # A dead process stays in the table until its parent waits for it: we do, for our own children.
     try:
         process.wait(timeout=0)
     except psutil.TimeoutExpired:

@@ -1,9 +1,9 @@
 """A real Pushgateway and a real Prometheus on this machine, for the tests and for `make up`.
 
-Each server leads a process session of its own, so that it outlives the program that started it
-when that is wanted (`start_*`, later `stop` or `stop_all`) and ends with all it started when it is
-not (`with pushgateway(folder) as server:`). A folder holds at most one server of each kind:
-starting a second one there ends the first.
+Each server leads its own process session, so that it can outlive the program that started it
+(`start_*`, later `stop` or `stop_all`) or end with everything it started
+(`with pushgateway(folder) as server:`). A folder holds at most one server of each kind: starting a
+second one there ends the first.
 """
 
 import json
@@ -47,7 +47,7 @@ class MissingPart(ConfigError):  # noqa: N818 -- reads as what happened: a part 
 
 
 class NotReadyError(StatemaintError):
-    """A server was started but did not answer in time; `log` is the end of what it said."""
+    """A server was started but did not answer in time; `log` is the end of its output."""
 
     code = "NOT_READY"
 
@@ -74,11 +74,11 @@ class QueryRefusedError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that was started here.
+    """A server started by this module.
 
     Attributes:
-        url: where it answers, without a slash at the end.
-        process: its program, which leads a session of its own.
+        url: its address, without a slash at the end.
+        process: its program, which leads its own session.
     """
 
     url: str
@@ -94,10 +94,10 @@ class Sample:
 
 
 def find(program: str) -> str:
-    """Finds `prometheus`, `promtool` or `prometheus-pushgateway`.
+    """Returns the path of `prometheus`, `promtool` or `prometheus-pushgateway`.
 
     Raises:
-        MissingPart: it is not on the PATH; the error names the Debian package.
+        MissingPart: when it is not on the PATH; the error names the Debian package.
     """
     # Upstream's own archive calls the program `pushgateway`.
     path = shutil.which(program) or shutil.which(program.removeprefix("prometheus-"))
@@ -108,7 +108,7 @@ def find(program: str) -> str:
 
 @contextmanager
 def pushgateway(folder: Path) -> Iterator[Server]:
-    """Runs a Pushgateway for the length of a `with` block; its log goes into `folder`."""
+    """Runs a Pushgateway for the duration of a `with` block; its log is written to `folder`."""
     server = start_pushgateway(folder)
     try:
         yield server
@@ -120,7 +120,7 @@ def pushgateway(folder: Path) -> Iterator[Server]:
 def prometheus(
     folder: Path, *, scrape: Sequence[str], rules: Sequence[Path] = ()
 ) -> Iterator[Server]:
-    """Runs a Prometheus for the length of a `with` block; see `start_prometheus`."""
+    """Runs a Prometheus for the duration of a `with` block; see `start_prometheus`."""
     server = start_prometheus(folder, scrape=scrape, rules=rules)
     try:
         yield server
@@ -129,18 +129,18 @@ def prometheus(
 
 
 def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
-    """Starts a Pushgateway that runs until `stop`; it keeps what is pushed in memory only.
+    """Starts a Pushgateway that runs until `stop`; it keeps pushed metrics in memory only.
 
     Args:
-        folder: gets the log and the note that `stop_all` reads.
-        port: the port on 127.0.0.1; a free one unless given.
+        folder: the folder for the log and the note that `stop_all` reads.
+        port: the port on 127.0.0.1; a free one by default.
 
     Raises:
-        MissingPart: the program is not installed.
-        NotReadyError: it did not answer in time; it was ended.
+        MissingPart: when the program is not installed.
+        NotReadyError: when it did not answer in time; it is ended.
     """
     port = port or processes.free_port()
-    # Debian's own default would be a file under /var/lib, shared by all servers of the machine.
+    # Debian's default would be a file under /var/lib, shared by all servers of the machine.
     server = _launch("prometheus-pushgateway", ["--persistence.file="], folder=folder, port=port)
     return _awaited(server, lambda: _answers(server), log=folder / "prometheus-pushgateway.log")
 
@@ -148,19 +148,19 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
 def start_prometheus(
     folder: Path, *, scrape: Sequence[str], rules: Sequence[Path] = (), port: int | None = None
 ) -> Server:
-    """Starts a Prometheus that runs until `stop`, and waits until it has read every target once.
+    """Starts a Prometheus that runs until `stop`, and waits until it has scraped every target.
 
-    What stood in a Pushgateway before the call can therefore be queried right after it.
+    Metrics that were in a Pushgateway before the call can therefore be queried right after it.
 
     Args:
-        folder: gets the configuration, the data, the log and the note that `stop_all` reads.
+        folder: the folder for the configuration, data, log and the note that `stop_all` reads.
         scrape: addresses of the Pushgateways, as in `Server.url`; they must be up.
         rules: files with alerting or recording rules.
-        port: the port on 127.0.0.1; a free one unless given.
+        port: the port on 127.0.0.1; a free one by default.
 
     Raises:
-        MissingPart: the program is not installed.
-        NotReadyError: it did not answer, or did not reach a target, in time; it was ended.
+        MissingPart: when the program is not installed.
+        NotReadyError: when it did not answer, or did not reach a target, in time; it is ended.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "prometheus.yml"
@@ -175,21 +175,21 @@ def start_prometheus(
 
 
 def stop(server: Server) -> None:
-    """Ends a server and everything in its session; nothing happens when it is gone."""
+    """Ends a server and everything in its session; does nothing if it has already ended."""
     processes.stop([server.process], seconds=_STOP_SECONDS)
 
 
 def stop_all(folder: Path) -> None:
-    """Ends every server that was started in `folder`, by whichever program."""
+    """Ends every server that was started in `folder`, by any program."""
     for note in sorted(folder.glob("*.server.json")):
         processes.stop_noted(note, seconds=_STOP_SECONDS)
 
 
 def instant_query(url: str, promql: str) -> list[Sample]:
-    """Asks a Prometheus for the current value of an expression.
+    """Returns the current value of an expression in a Prometheus.
 
     Raises:
-        QueryRefusedError: the expression does not parse or cannot be evaluated.
+        QueryRefusedError: when the expression does not parse or cannot be evaluated.
     """
     question = urllib.parse.urlencode({"query": promql})
     try:
@@ -266,7 +266,7 @@ def _targets_up(server: Server) -> int:
 
 
 def _get(url: str) -> bytes:
-    # Never through a proxy: these servers are on this machine, whatever the environment says.
+    # Never through a proxy: these servers are on this machine, whatever the environment sets.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=5) as answer:
         body: bytes = answer.read()

@@ -1,4 +1,4 @@
-"""Proof, by Spark alone: equal rows before and after, and a query that goes on undisturbed."""
+"""Proof by Spark alone: equal rows before and after, and a query that continues undisturbed."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -16,19 +16,19 @@ Digests = Mapping[tuple[int, str, int], OracleDigest]
 
 
 class DisprovedError(StatemaintError):
-    """Spark saw a difference: the one thing that must never happen."""
+    """Spark found a difference, which must never happen."""
 
     code = "DISPROVED"
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """How the query went on after maintenance, beside its twin that was never maintained.
+    """The restart of the query after maintenance, compared with its twin without maintenance.
 
     Attributes:
-        batches: how many more batches it processed.
-        rows: rows of output, equal in both.
-        states: states of a store at a batch that Spark read, equal in both.
+        batches: the number of further batches that it processed.
+        rows: the number of output rows, equal in both.
+        states: the number of store states by batch that Spark read, equal in both.
     """
 
     batches: int
@@ -37,7 +37,7 @@ class Restart:
 
 
 def read_states(checkpoint: Path, advance: Advance) -> Digests:
-    """Returns what Spark's own reader finds in every store at every retained batch."""
+    """Returns the digest that Spark's own reader finds for every store at every retained batch."""
     batches = retained_batches(checkpoint)
     with oracle_session() as spark:
         return read_all(spark, checkpoint, batches=batches, progress=partial(_told, advance))
@@ -48,7 +48,7 @@ def _told(advance: Callable[[object], None], batch: int) -> None:
 
 
 def must_be_equal(before: Digests, after: Digests) -> None:
-    """Compares what Spark read.
+    """Compares the states that Spark read.
 
     Raises:
         DisprovedError: naming the first store and batch that differ.
@@ -63,7 +63,7 @@ def must_be_equal(before: Digests, after: Digests) -> None:
 
 
 def restart(root: Path, twin: Path, *, hour: int, advance: Advance) -> Restart:
-    """Runs the query for one more hour in both places, and compares all that came of it.
+    """Runs the query for one more hour in both places, and compares output and state.
 
     Raises:
         DisprovedError: when output or state differ.
@@ -81,5 +81,5 @@ def restart(root: Path, twin: Path, *, hour: int, advance: Advance) -> Restart:
 
 
 def make_twin(root: Path, twin: Path) -> None:
-    """Copies the job with its input, checkpoint and output; the copy runs on by itself."""
+    """Copies the job with its input, checkpoint and output; the copy continues independently."""
     shutil.copytree(root, twin)

@@ -1,6 +1,6 @@
 """The demo: a neglected query, maintained by Airflow, proved by Spark.
 
-Each step prints what it measured. Whatever happens, nothing that was started is left running.
+Each step prints its measurements. Whatever happens, no started process is left running.
 """
 
 from collections.abc import Iterator
@@ -33,25 +33,25 @@ STEPS = 7
 
 
 class DemoFailedError(StatemaintError):
-    """A step of the demo did not come out as it has to."""
+    """A step of the demo did not have its required result."""
 
     code = "DEMO_FAILED"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBefore:
-    """What was measured before anything was maintained."""
+    """The measurements before maintenance."""
 
     size: show.Size
     states: Digests
 
 
 def demo(places: Places, steps: Steps) -> None:
-    """Runs the whole main job once and prints the proof.
+    """Runs the whole demo once and prints the proof.
 
     Raises:
-        DisprovedError: when Spark sees any difference.
-        DemoFailedError: when a step did not come out as it has to.
+        DisprovedError: when Spark finds any difference.
+        DemoFailedError: when a step did not have its required result.
     """
     neglect(places, steps)
     seen = _before(places, steps)
@@ -71,7 +71,7 @@ def demo(places: Places, steps: Steps) -> None:
 
 
 def neglect(places: Places, steps: Steps) -> None:
-    """Makes the neglected checkpoint: an hourly job, each run shorter than Spark's maintenance."""
+    """Creates the neglected checkpoint: an hourly job whose runs end before Spark's maintenance."""
     places.clear()
     title = f"run the hourly query {HOURS} times, as a scheduler would"
     with steps.step(title, HOURS) as advance:

@@ -1,4 +1,4 @@
-"""A small, quiet Spark on this machine, for as long as a block lasts."""
+"""A small, quiet Spark on this machine, for the duration of a `with` block."""
 
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 _JVM_SECONDS = 20.0
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-# A short life: little compilation, which one cache then has to hold, and no chatter.
+# For a short life: little compilation, a single code cache large enough for it, and little logging.
 _JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     f'"-Dlog4j2.configurationFile={_LOGGING}"'
@@ -32,15 +32,15 @@ _SMALL = {
 def local_session(
     name: str, conf: Mapping[str, str], *, master: str = "local[2]"
 ) -> Iterator[SparkSession]:
-    """A session of its own with `conf` on top of the defaults; nothing of it outlives the block.
+    """Yields a new session with `conf` on top of the defaults; no part of it outlives the block.
 
-    A second one can follow in the same process, and costs much less: the JVM stays.
+    A second session can follow in the same process and costs much less: the JVM stays.
 
     Raises:
-        ValueError: This process has a Spark session already. It would be shared, and stopped
-            under its owner's feet.
+        ValueError: when this process already has a Spark session. It would be shared, and stopped
+            while its owner still uses it.
     """
-    # With defaults, the settings of this JVM's first session would come back in all later ones.
+    # With defaults, the settings of this JVM's first session would reappear in all later ones.
     settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     settings.setAll([*{**_SMALL, **conf}.items()])
     spark = SparkSession(SparkContext(conf=settings))
@@ -51,9 +51,10 @@ def local_session(
 
 
 def end_jvm() -> None:
-    """Ends this process's JVM and waits until it is gone; nothing happens where there is none.
+    """Ends this process's JVM and waits until it has ended; does nothing if there is none.
 
-    It would end by itself, a second or two after this process: too late for whoever looks then.
+    The JVM would end by itself a second or two after this process: too late for an operator who
+    checks immediately.
     """
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - there is no public way to it
     if gateway is None:
@@ -61,7 +62,7 @@ def end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - the next session makes its own
     with suppress(Py4JError, OSError):
         gateway.shutdown()
-    # The JVM watches its input for our end.
+    # The JVM ends when its input closes.
     gateway.proc.stdin.close()
     try:
         gateway.proc.wait(_JVM_SECONDS)
@@ -72,9 +73,9 @@ def end_jvm() -> None:
 
 def _end(spark: SparkSession) -> None:
     # Spark leaves the state stores' maintenance thread and its loaded providers in the JVM, and
-    # a later session inherits them; of an executor whose process has ended, nothing stays.
+    # a later session inherits them; an executor whose process has ended leaves nothing.
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way to it
-    # Ctrl-C reaches the JVM as well as us: what has ended already needs no end.
+    # Ctrl-C reaches the JVM as well as this process: it may already have ended.
     with suppress(Py4JError, ConnectionError):
         jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
         spark.stop()

@@ -1,4 +1,4 @@
-"""What the demo prints: measured, never written down beforehand."""
+"""The demo's output: always measured, never written in advance."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A checkpoint in numbers: all of its stores together, the longest and shortest chain."""
+    """A checkpoint in numbers: totals over its stores, and the shortest and longest chain."""
 
     stores: int
     chains: tuple[int, int]
@@ -58,7 +58,7 @@ def _chains(seen: Checkpoint) -> list[int]:
 
 
 def sizes(before: Size, after: Size) -> Table:
-    """Returns the table of before and after."""
+    """Returns a table of the sizes before and after."""
     table = Table("", "before", "after", box=None, pad_edge=False, header_style="bold")
     table.add_row("deltas to replay at a restart", _range(before.chains), _range(after.chains))
     table.add_row("snapshots", str(before.snapshots), str(after.snapshots))
@@ -72,7 +72,7 @@ def _range(pair: tuple[int, int]) -> str:
 
 
 def tasks(instances: Sequence[TaskInstance]) -> Table:
-    """Returns the table of a run's tasks, as Airflow names them."""
+    """Returns a table of a run's tasks, as Airflow names them."""
     table = Table("task", "name", "state", box=None, pad_edge=False, header_style="bold")
     for one in instances:
         table.add_row(one.task, one.label or "", one.state or "")
@@ -80,7 +80,7 @@ def tasks(instances: Sequence[TaskInstance]) -> Table:
 
 
 def states(digests: dict[tuple[int, str, int], OracleDigest]) -> Iterable[str]:
-    """Yields a line for each batch that Spark read: how many rows its stores have."""
+    """Yields a line for each batch that Spark read, with the number of rows in its stores."""
     rows: Counter[int] = Counter()
     for (_, _, batch), digest in digests.items():
         rows[batch] += digest.rows
@@ -95,12 +95,12 @@ def served_metrics(gateway: str) -> list[str]:
 
 
 def written_metrics(folder: Path) -> list[str]:
-    """Returns some of the lines that the textfiles hold."""
+    """Returns some of the lines in the textfiles."""
     return _chosen("".join(file.read_text() for file in sorted(folder.glob("*.prom"))))
 
 
 def _chosen(text: str) -> list[str]:
-    """Returns the chosen metrics of partition 0 and of the query; reasons only where files went."""
+    """Returns the chosen metrics of partition 0 and the query; no reasons without deleted files."""
     lines = [line for line in text.splitlines() if line.startswith(_METRICS)]
     lines = [line for line in lines if 'partition="0"' in line or "partition=" not in line]
     return [line for line in lines if not ("reason=" in line and line.endswith((" 0", " 0.0")))]

@@ -1,4 +1,4 @@
-"""What the demo tells while it works: bars on a terminal, plain lines elsewhere."""
+"""The demo's progress reports: bars on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ Advance = Callable[[object], None]
 
 
 class Steps:
-    """The demo's steps, numbered; each says what it is for and how long it took.
+    """The demo's numbered steps; each prints its title and its duration.
 
     Args:
-        total: how many steps there are.
-        console: where results go; progress goes to stderr.
+        total: the number of steps.
+        console: the console for results; progress is printed on stderr.
     """
 
     def __init__(self, total: int, console: Console | None = None) -> None:
@@ -31,7 +31,7 @@ class Steps:
 
     @contextmanager
     def step(self, title: str, total: int | None = None) -> Iterator[Advance]:
-        """Runs one step; what it yields is called as parts of the step are done."""
+        """Runs one step; yields a function that the caller calls after each part of the step."""
         self._number += 1
         head = f"[{self._number}/{self._total}] {title}"
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The demo's servers, left running to click through, and their end."""
+"""Starts the demo's servers and leaves them running for exploration; ends them."""
 
 from statemaint.airflow.names import dag_id
 from statemaint.demo import airflow as airflow_server
@@ -8,16 +8,16 @@ from statemaint.demo.prometheus import MissingPart, start_prometheus, start_push
 from statemaint.demo.run import HOURS, neglect
 from statemaint.demo.steps import Steps
 
-# Where people expect them; another port where something else listens already.
+# The usual ports; a server gets another port if its usual one is taken.
 AIRFLOW_PORT, GATEWAY_PORT, PROMETHEUS_PORT = 8080, 9091, 9090
 STEPS = 3
 
 
 def up(places: Places, steps: Steps) -> None:
-    """Makes a neglected checkpoint and starts Airflow, Pushgateway and Prometheus beside it.
+    """Creates a neglected checkpoint and starts Airflow, Pushgateway and Prometheus for it.
 
     Raises:
-        StatemaintError: when a server did not become ready; what was started is ended.
+        StatemaintError: when a server did not become ready; all started servers are ended.
     """
     down(places)
     neglect(places, steps)
@@ -62,6 +62,6 @@ def _monitoring(places: Places) -> tuple[str | None, list[str]]:
 
 
 def down(places: Places) -> None:
-    """Ends whatever the demo left running; nothing happens when nothing is."""
+    """Ends all servers that the demo left running; does nothing if none runs."""
     airflow_server.stop(places.airflow)
     stop_all(places.servers)

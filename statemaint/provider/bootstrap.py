@@ -1,17 +1,17 @@
-"""State that no query has computed: rows of one's own, as one more committed batch.
+"""State that no query has computed: the caller's rows, as one more committed batch.
 
-A query must have run to its first commit and be stopped: then its checkpoint has metadata, schemas,
-offsets and commits that we need not invent. What is committed is never rewritten. The next batch
-is written instead, in the order in which Spark writes one:
+The query must have run to its first commit and be stopped: then its checkpoint contains the
+metadata, schemas, offsets and commits, and none has to be invented. Committed files are never
+rewritten. Instead the next batch is written, in the order in which Spark writes one:
 
-    offsets/<b+1>      a copy of offsets/<b>: the batch reads no input. Whoever makes this file
-                       first owns the batch, Spark's `HDFSMetadataLog` included
+    offsets/<b+1>      a copy of offsets/<b>: the batch reads no input. The first writer of this
+                       file owns the batch, in Spark's `HDFSMetadataLog` too
     state/.../<b+2>.delta    of every partition of every store, empty where nothing is edited
-    commits/<b+1>      a copy of commits/<b>, so that the watermark is what it was
+    commits/<b+1>      a copy of commits/<b>, so that the watermark is unchanged
 
 A restarted query finds the batch committed, skips no input, and begins with batch b+2, which sees
-the watermarks that batch b+1 would have seen. After a crash before the commit it runs batch b+1
-itself, over no input, and replaces our deltas: the state is then what it was before.
+the watermarks that batch b+1 would have seen. After a crash before the commit the query runs batch
+b+1 itself, over no input, and replaces our deltas: the state is then the same as before.
 """
 
 import json
@@ -47,8 +47,8 @@ from statemaint.storage import Storage
 KeyValue = tuple[Values, Values | None]
 """The columns of a key and of its value; `None` removes the key."""
 
-# Their state is shuffled by the whole key. A session's key has a column more than it is shuffled
-# by, and the four stores of a join must agree with each other.
+# The state of these operators is shuffled by the whole key. A session's key has one more column
+# than it is shuffled by, and the four stores of a join must agree with each other.
 _WHOLE_KEY = ("stateStoreSave", "dedupe", "dedupeWithinWatermark")
 
 
@@ -71,9 +71,9 @@ class Bootstrapped:
     """The batch that was written.
 
     Attributes:
-        batch: its number; the query goes on with the next one.
-        version: the state version that it made.
-        rows: how many changes it holds, by partition of the operator.
+        batch: its number; the query continues with the next one.
+        version: the state version that it created.
+        rows: the number of its changes, by partition of the operator.
     """
 
     batch: int
@@ -84,21 +84,21 @@ class Bootstrapped:
 def bootstrap(
     storage: Storage, rows: Iterable[KeyValue], *, operator: int = 0, run: str | None = None
 ) -> Bootstrapped:
-    """Commits one more batch that puts these rows into an operator's state, and removes others.
+    """Commits one more batch that puts some rows into an operator's state and removes others.
 
-    All rows are held in memory, and the state of the operator, one partition at a time. Each key
-    that the state already has is hashed to its partition as a check of our own arithmetic.
+    All rows are held in memory; the state of the operator is read one partition at a time. Each key
+    that is already in the state is hashed to its partition, as a check of our own arithmetic.
 
-    The checkpoint's lease is held meanwhile, which only other runs of ours respect. What cannot be
-    known, and is yours to make sure:
+    The lease of the checkpoint is held meanwhile, which only other statemaint runs respect. This
+    function cannot check the following; the caller must ensure:
 
-    * that no query runs. One that only waits for input looks like one that is stopped. It finds
-      its next batch taken, and fails (CONCURRENT_STREAM_LOG_UPDATE); started while this runs, it
-      is noticed as long as it has written anything by then.
-    * that what the rows stand for is not in the input that the query has still to read: it would
-      be counted twice.
-    * that values mean what the query means by them; only their types are compared.
-    * that the rows are not behind the watermark: the next batch drops those, as it does any state.
+    * that no query runs. A query that only waits for input looks like a stopped one. It finds its
+      next batch taken and fails (CONCURRENT_STREAM_LOG_UPDATE). A query that starts meanwhile is
+      detected if it has written anything before the commit.
+    * that the facts in the rows are not in input that the query has yet to read: they would be
+      counted twice.
+    * that the values mean what the query means by them; only their types are compared.
+    * that the rows are not older than the watermark: the next batch drops such rows, as any state.
 
     Args:
         storage: where the checkpoint lives.
@@ -108,10 +108,10 @@ def bootstrap(
         run: the run's id in the lease and the ledger; a new one by default.
 
     Raises:
-        ConfigError: naming the row, when one does not fit the schema; or when nothing is committed.
+        ConfigError: naming the row that does not fit the schema; or when nothing is committed.
         UnsupportedError: for state of another provider or kind of operator.
-        LiveCheckpointError: when a batch is unfinished, or something changes meanwhile.
-        CheckpointError: when the state is damaged, or shuffled in a way that we do not know.
+        LiveCheckpointError: when a batch is unfinished, or a file changes meanwhile.
+        CheckpointError: when the state is damaged, or shuffled in an unknown way.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
     """
@@ -133,10 +133,10 @@ class _Surgery:
 
     Attributes:
         storage: where the checkpoint lives.
-        lease: that is held.
-        checkpoint: as it was found.
-        operator: whose state is edited.
-        schema: of that state.
+        lease: the held lease.
+        checkpoint: the checkpoint as it was found.
+        operator: the operator whose state is edited.
+        schema: the schema of that state.
         logs: the entries of both logs.
     """
 
@@ -175,7 +175,7 @@ class _Surgery:
         return found
 
     def check_partitions(self) -> None:
-        """Makes sure that every key that is there lies where we would have put it."""
+        """Checks that every existing key is in the partition that our arithmetic gives it."""
         struct = RowWriter(self.schema.key).struct
         for store in self._edited():
             for key, _ in self._provider(store).get_read_store(self.batch).iterator():
@@ -188,7 +188,7 @@ class _Surgery:
         return (one for one in self.checkpoint.stores if one.id.operator == self.operator.id)
 
     def claim(self, run: str) -> frozenset[Entry]:
-        """Takes the next batch, unless a query has it, and returns what the logs are then."""
+        """Claims the next batch, unless a query has it, and returns the resulting log entries."""
         self._must_be_unchanged(self.logs)
         self.lease.must_hold()
         line = {"run": run, "fence": self.lease.number, "action": "bootstrap"}
@@ -221,7 +221,7 @@ class _Surgery:
         return self.storage.stat(path)
 
     def commit(self, written: Iterable[Entry], claimed: frozenset[Entry]) -> None:
-        """Commits the batch, once nobody else has touched what was written for it."""
+        """Commits the batch, after a check that no other writer has changed its files."""
         self.lease.must_hold()
         for entry in written:
             if self.storage.stat(entry.path) != entry:
@@ -234,11 +234,11 @@ class _Surgery:
             raise LiveCheckpointError(changed[0], "appeared, changed or went meanwhile")
 
     def _log(self, folder: str) -> int:
-        """Copies the newest entry of a log to the batch, and returns its bytes."""
+        """Copies the newest entry of a log to the batch, and returns its size in bytes."""
         newest = f"{folder}/{self.batch - 1}"
         content = self.storage.read(newest)
         path = f"{folder}/{self.batch}"
-        # Left behind by a batch that was rewound: Hadoop would compare it with our file.
+        # A batch that was rewound may have left this file: Hadoop would compare it with ours.
         self.storage.delete(f"{folder}/.{self.batch}.crc")
         try:
             return self.storage.write(path, [content], like=newest).size
@@ -285,7 +285,7 @@ def _must_be_sound(checkpoint: Checkpoint) -> None:
 
 
 def _supported(checkpoint: Checkpoint, number: int) -> Operator:
-    """Returns the operator, once we know how its state is laid out."""
+    """Returns the operator, after a check that the layout of its state is known."""
     if checkpoint.provider is not Provider.HDFS_BACKED:
         raise UnsupportedError(checkpoint.root, checkpoint.provider, Provider.HDFS_BACKED)
     operators = {one.id: one for one in checkpoint.operators}

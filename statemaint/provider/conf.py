@@ -1,4 +1,4 @@
-"""What a provider has to know of a query, by the names of Spark's settings."""
+"""The settings of a query that a provider needs, by the names of Spark's settings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ class StateStoreConf:
     """The settings of one store. Mirrors Spark's `StateStoreConf`.
 
     Attributes:
-        compression_codec: of every file, by Spark's short name.
+        compression_codec: the codec of every file, by Spark's short name.
         row_checksum_enabled: whether every record carries a checksum.
-        file_checksum_enabled: write Spark's checksum file beside every delta and snapshot. Off
-            here, as Spark 4.2 and later have it for this provider; 4.1 writes them.
-        min_deltas_for_snapshot: a snapshot is due above so many deltas.
-        min_versions_to_retain: so many versions below the newest stay recoverable.
-        max_versions_to_retain_in_memory: how many maps the provider holds.
-        auto_snapshot_repair_enabled: load from older files where a snapshot cannot be read.
-        auto_snapshot_repair_max_change_file_replay: but from no base further back than this.
+        file_checksum_enabled: whether to write Spark's checksum file beside every delta and
+            snapshot. Off by default, as for this provider in Spark 4.2 and later; 4.1 writes them.
+        min_deltas_for_snapshot: a snapshot is due when a chain has more deltas than this.
+        min_versions_to_retain: the number of versions below the newest that stay recoverable.
+        max_versions_to_retain_in_memory: the number of maps that the provider holds.
+        auto_snapshot_repair_enabled: whether to load from older files if a snapshot is unreadable.
+        auto_snapshot_repair_max_change_file_replay: the largest number of versions between such a
+            base and the loaded version.
     """
 
     compression_codec: str = "lz4"
@@ -42,13 +43,14 @@ class StateStoreConf:
 
     @classmethod
     def of(cls, conf: Mapping[str, str]) -> "StateStoreConf":
-        """Returns the settings that a map of Spark's keys gives; others keep their defaults.
+        """Returns the settings in a map of Spark's keys; others keep their defaults.
 
         Args:
-            conf: such as a session's, or the one that the offset log pins (`logs.parse_conf`).
+            conf: the map, such as a session's or the one pinned in the offset log
+                (`logs.parse_conf`).
 
         Raises:
-            ConfigError: when a value is not of its setting.
+            ConfigError: when a value is not valid for its setting.
         """
         given: dict[str, Any] = {}
         for key, (name, parse) in _KEYS.items():

@@ -1,7 +1,7 @@
 """The files of one store as the provider sees them, and their bytes.
 
-What Spark's provider does with names differs a little from `model.chain`, which plans: a snapshot
-hides the delta of its version, and a name of two parts must begin with a number.
+Spark's provider reads names slightly differently from `model.chain`, which serves planning: a
+snapshot hides the delta of its version, and a name with two parts must begin with a number.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ _WORD = 8
 
 
 class CannotLoadStateStoreError(CheckpointError):
-    """A version of a store cannot be loaded; the words are Spark's, so that people find them."""
+    """A version of a store cannot be loaded; the text is Spark's, so that operators can find it."""
 
     code = "CANNOT_LOAD_STATE_STORE"
 
@@ -49,10 +49,10 @@ class StoreFiles:
 
     Attributes:
         storage: where the checkpoint lives.
-        directory: of the store.
-        conf: of the query.
-        owner: what error texts call the provider.
-        neighbours: beside which files new ones are put.
+        directory: the directory of the store.
+        conf: the settings of the query.
+        owner: the provider's name in error texts.
+        neighbours: finds the file beside each new one, whose access rights the new one gets.
     """
 
     storage: Storage
@@ -65,7 +65,7 @@ class StoreFiles:
         """Returns the file of each version, ascending; a snapshot hides the delta of its version.
 
         Raises:
-            CheckpointError: when a name has two parts and no number, which stops Spark, too.
+            CheckpointError: when a name has two parts and no number, which also stops Spark.
         """
         found: dict[int, StoreFile] = {}
         for entry in self._entries():
@@ -82,20 +82,20 @@ class StoreFiles:
         return tuple(found[version] for version in sorted(found))
 
     def _entries(self) -> Iterator[Entry]:
-        """Yields what lies in the directory itself; other stores and schemas lie below it."""
+        """Yields the entries of the directory itself; other stores and schemas are below it."""
         for entry in self.storage.list(self.directory):
             if entry.path == f"{self.directory}/{entry.name}":
                 yield entry
 
     def path(self, version: int, kind: str) -> str:
-        """Returns where the delta or snapshot of a version lies."""
+        """Returns the path of a version's delta or snapshot."""
         return f"{self.directory}/{version}.{kind}"
 
     def delta(self, version: int) -> Iterator[Record]:
-        """Yields what a version changes.
+        """Yields the changes of a version.
 
         Raises:
-            CannotLoadStateStoreError: when its delta is not there, or its bytes are no delta.
+            CannotLoadStateStoreError: when its delta is missing or not valid.
         """
         return self._read(version, "delta")
 
@@ -103,7 +103,7 @@ class StoreFiles:
         """Yields the rows of a version's snapshot.
 
         Raises:
-            CannotLoadStateStoreError: when it is not there, or its bytes are no snapshot.
+            CannotLoadStateStoreError: when the snapshot is missing or not valid.
         """
         return records.snapshot_rows(self._read(version, "snapshot"))
 
@@ -125,7 +125,7 @@ class StoreFiles:
         if value is None:
             return record
         row = value[_ROW_CHECKSUM:] if self.conf.row_checksum_enabled else value
-        # Spark before 2.3 added four bytes to some values; all later ones drop them like this.
+        # Spark before 2.3 added four bytes to some values; all later versions drop them like this.
         return key, row[: len(row) // _WORD * _WORD]
 
     def _cannot_read(self, kind: str, path: str, why: str) -> CannotLoadStateStoreError:
@@ -136,12 +136,12 @@ class StoreFiles:
         return f"{self.storage.root}/{path}"
 
     def write(self, version: int, kind: str, changes: Iterable[Record]) -> Entry:
-        """Makes a version's delta or snapshot appear whole, in place of what was there.
+        """Makes a version's delta or snapshot appear complete, replacing any earlier file.
 
-        A crash leaves the old file without its checksums, or the new one.
+        A crash leaves the old file without its checksums, or the new file.
         """
         path = self.path(version, kind)
-        self._forget_checksums(path)  # first: Spark refuses a file whose checksum is an older one's
+        self._forget_checksums(path)  # first: Spark refuses a file with an older file's checksum
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
         summed = Summed(encode(COMPRESSIONS[self.conf.compression_codec], payload))
         like = self.neighbours.of(path)

@@ -1,4 +1,4 @@
-"""Spark's HDFS-backed provider of one store, for work on state while its query stands still."""
+"""Spark's HDFS-backed provider of one store, for work on state while its query is stopped."""
 
 import logging
 from collections import Counter
@@ -33,10 +33,11 @@ _log = logging.getLogger(__name__)
 class HDFSBackedStateStoreProvider:
     """The versions of one store, read and written byte for byte as Spark does.
 
-    For offline work: bootstrap, surgery, tests. It knows nothing of the commit log, takes no lease
-    and keeps no ledger; `cleanup` counts from the highest file name, as Spark's does. What lives is
-    maintained by `maintain`. One thread at a time. Mirrors `HDFSBackedStateStoreProvider` of Spark
-    4.3; texts are those of the Spark that had them shortest.
+    For offline work: bootstrap, surgery, tests. The provider does not read the commit log, takes no
+    lease and keeps no ledger; `cleanup` counts from the highest file name, as Spark's does. Use
+    `maintain` for the checkpoints of live queries. One thread at a time. Mirrors
+    `HDFSBackedStateStoreProvider` of Spark 4.3; each error text is from the Spark version with the
+    shortest one.
     """
 
     def __init__(
@@ -51,15 +52,15 @@ class HDFSBackedStateStoreProvider:
         """Binds a store; nothing is read yet.
 
         Args:
-            store_id: which one.
+            store_id: the store.
             storage: where its checkpoint lives.
-            conf: of its query.
+            conf: the settings of its query.
             key_schema: Spark's JSON of the key, for prefix scans.
-            num_cols_prefix_key: how many of its columns are the prefix; 0 for no prefix scans.
+            num_cols_prefix_key: the number of key columns in the prefix; 0 for no prefix scans.
 
         Raises:
-            ConfigError: when there is a prefix, but no schema to cut it by.
-            CodecError: when keys of this schema cannot be cut.
+            ConfigError: when there is a prefix but no key schema.
+            CodecError: when keys of this schema cannot be split into columns.
         """
         self.store_id, self.conf = store_id, conf or StateStoreConf()
         self._dir = f"{storage.root}/{store_id.directory}"
@@ -82,12 +83,12 @@ class HDFSBackedStateStoreProvider:
         """Returns a version, open for the changes that make the next one.
 
         Args:
-            version: to begin from; 0 is the empty state.
-            force_snapshot_on_commit: write the snapshot of the next version with its delta.
+            version: the version to start from; 0 is the empty state.
+            force_snapshot_on_commit: whether to write the next version's snapshot with its delta.
 
         Raises:
             ConfigError: when the version is below 0.
-            CannotLoadStateStoreError: when a file of it is not there or broken.
+            CannotLoadStateStoreError: when one of its files is missing or broken.
             StorageError: when the storage fails.
         """
         state = self._copy(version)
@@ -128,18 +129,18 @@ class HDFSBackedStateStoreProvider:
         self._files.write(version, "delta", changes)
         if snapshot:
             self._files.write(version, "snapshot", state.items())
-        # A copy: a store that has committed must not hand its own map to the cache.
+        # A copy: the cache must not share the map of a store that has committed.
         self._cache(version, dict(state))
 
     def write_empty(self, version: int) -> None:
-        """Writes the delta of a version that changes nothing, without loading the one before."""
+        """Writes the delta of a version without changes, without loading the version before."""
         self._files.write(version, "delta", ())
 
     # -- loading
 
     @property
     def loaded_maps(self) -> dict[int, State]:
-        """Returns the versions that are held in memory, newest first. Not to be changed."""
+        """Returns the versions held in memory, newest first. Do not change them."""
         return {version: self._loaded[version] for version in sorted(self._loaded, reverse=True)}
 
     def _load(self, version: int) -> State:
@@ -155,10 +156,10 @@ class HDFSBackedStateStoreProvider:
         return state
 
     def _load_snapshot(self, version: int) -> tuple[int, State]:
-        """Returns the newest base at or below a version that can be read. Mirrors `SnapshotLoader`.
+        """Returns the newest readable base at or below a version. Mirrors `SnapshotLoader`.
 
-        Where the newest is broken the ones below are tried, down to the empty state, as long as
-        that does not mean too many deltas.
+        If the newest base is broken, older ones are tried, down to the empty state, as long as the
+        number of deltas to replay stays within its limit.
         """
         bases = self._bases(version)
         try:
@@ -187,7 +188,7 @@ class HDFSBackedStateStoreProvider:
         return dict(self._files.snapshot(version)) if found is None else found
 
     def _cache(self, version: int, state: State) -> None:
-        """Holds a version, and drops the oldest beyond `max_versions_to_retain_in_memory`."""
+        """Caches a version, and drops the oldest beyond `max_versions_to_retain_in_memory`."""
         most = self.conf.max_versions_to_retain_in_memory
         self._loaded[version] = state
         for old in sorted(self._loaded)[: max(0, len(self._loaded) - max(most, 0))]:
@@ -201,9 +202,9 @@ class HDFSBackedStateStoreProvider:
         self.cleanup()
 
     def do_snapshot(self) -> None:
-        """Writes the newest version's snapshot when it is held and has too many deltas.
+        """Writes the newest version's snapshot if it is in memory and its chain is too long.
 
-        Never raises, as Spark's does not: what went wrong is logged.
+        Never raises, like Spark's method: errors are logged.
         """
         try:
             self._snapshot()
@@ -221,9 +222,9 @@ class HDFSBackedStateStoreProvider:
             _log.info("Written snapshot file for version %d of %s at %s", last, self, entry.path)
 
     def cleanup(self) -> None:
-        """Deletes what no version within `min_versions_to_retain` of the newest needs.
+        """Deletes the files that no version within `min_versions_to_retain` of the newest needs.
 
-        Never raises, as Spark's does not: what went wrong is logged.
+        Never raises, like Spark's method: errors are logged.
         """
         try:
             self._clean_up()
@@ -245,7 +246,7 @@ class HDFSBackedStateStoreProvider:
         """Returns the file of each version, ascending; a snapshot hides the delta of its version.
 
         Raises:
-            CheckpointError: when a name has two parts and no number, which stops Spark, too.
+            CheckpointError: when a name has two parts and no number, which also stops Spark.
             StorageError: when the storage fails.
         """
         return self._files.fetch()
@@ -255,7 +256,7 @@ class HDFSBackedStateStoreProvider:
 
         Raises:
             ConfigError: when the version has no file.
-            CheckpointError: when there is not one delta for each version since the snapshot.
+            CheckpointError: when a version since the snapshot has no delta.
         """
         if all(file.version != version for file in files):
             raise ConfigError(f"requirement failed: no file of version {version}")
@@ -269,7 +270,7 @@ class HDFSBackedStateStoreProvider:
         return tuple(chain)
 
     def close(self) -> None:
-        """Drops what is held in memory."""
+        """Drops all versions held in memory."""
         self._loaded.clear()
 
     # -- metrics
@@ -281,7 +282,7 @@ class HDFSBackedStateStoreProvider:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Returns what the provider holds and has counted. Mirrors `getMetricsForProvider`."""
+        """Returns the provider's memory use and counters. Mirrors `getMetricsForProvider`."""
         return {"memoryUsedBytes": sum(map(size_of, self._loaded.values())), **self._counts}
 
     def _metrics(self, state: State, *, forced: bool) -> StateStoreMetrics:

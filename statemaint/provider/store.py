@@ -18,7 +18,7 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyPrefix:
-    """How a prefix scan cuts keys: the key's columns, and how many of them are the prefix."""
+    """The prefix of a key in prefix scans: the key's columns, and the number in the prefix."""
 
     key: StructType
     columns: int
@@ -30,13 +30,13 @@ class KeyPrefix:
 
 @dataclass(frozen=True, slots=True)
 class StateStoreMetrics:
-    """What a store costs. Mirrors Spark's `StateStoreMetrics`.
+    """The size and memory use of a store. Mirrors Spark's `StateStoreMetrics`.
 
     Attributes:
-        num_keys: of this version.
+        num_keys: the number of keys in this version.
         memory_used_bytes: key and value bytes of all maps that the provider holds; Spark estimates
             the memory of Java objects instead.
-        custom_metrics: those of `supported_custom_metrics`, by name.
+        custom_metrics: the metrics of `supported_custom_metrics`, by name.
     """
 
     num_keys: int
@@ -69,7 +69,7 @@ class HDFSBackedReadStateStore:
         return self._state.get(key)
 
     def iterator(self) -> Iterator[Row]:
-        """Yields every row as it is now, in no promised order."""
+        """Yields every current row, in no guaranteed order."""
         yield from tuple(self._state.items())
 
     def prefix_scan(self, prefix_key: bytes) -> Iterator[Row]:
@@ -93,7 +93,7 @@ class HDFSBackedReadStateStore:
 
 @unique
 class StoreState(StrEnum):
-    """Where a store is on its way."""
+    """The phase of a store's update."""
 
     UPDATING = "UPDATING"
     COMMITTED = "COMMITTED"
@@ -101,9 +101,9 @@ class StoreState(StrEnum):
 
 
 class HDFSBackedStateStore(HDFSBackedReadStateStore):
-    """One version and the changes that make the next. Mirrors `HDFSBackedStateStore` of Spark.
+    """One version and the changes that make the next. Mirrors Spark's `HDFSBackedStateStore`.
 
-    Changes are held in memory until `commit`; a crash before it leaves nothing.
+    Changes are held in memory until `commit`; a crash before it leaves no trace.
     """
 
     _kind = "HDFSStateStore"
@@ -124,10 +124,10 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         self.state = StoreState.UPDATING
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Gives a key a value.
+        """Sets the value of a key.
 
         Raises:
-            ConfigError: after commit or abort, or when one of them cannot be an `UnsafeRow`.
+            ConfigError: after commit or abort, or when the key or value cannot be an `UnsafeRow`.
         """
         self._must_update("put")
         if len(key) % _WORD or len(value) % _WORD:
@@ -137,7 +137,7 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         self._changes.append((key, value))
 
     def remove(self, key: bytes) -> None:
-        """Removes a key; nothing is written of one that is not there.
+        """Removes a key; nothing is written for a missing key.
 
         Raises:
             ConfigError: after commit or abort.
@@ -147,11 +147,11 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
             self._changes.append((key, None))
 
     def commit(self) -> int:
-        """Writes the delta of the next version in one step, and returns that version.
+        """Writes the delta of the next version in one step and returns that version.
 
         Raises:
             ConfigError: after commit or abort.
-            StorageError: when it could not be written; the store can be committed again.
+            StorageError: when the delta could not be written; the store can be committed again.
         """
         self._must_update("commit")
         self._commit(self.version + 1, self._state, self._changes)
@@ -159,18 +159,18 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
         return self.version + 1
 
     def abort(self) -> None:
-        """Drops the changes; nothing is written. What was committed stays."""
+        """Drops the changes; nothing is written. Committed changes stay."""
         self.state = StoreState.ABORTED
         self._changes = []
 
     @property
     def has_committed(self) -> bool:
-        """Tells whether all changes have been committed."""
+        """Returns whether all changes have been committed."""
         return self.state is StoreState.COMMITTED
 
     @property
     def metrics(self) -> StateStoreMetrics:
-        """Returns what the store costs."""
+        """Returns the store's size and memory use."""
         return self._metrics(self._state)
 
     def _must_update(self, verb: str) -> None:

@@ -1,4 +1,4 @@
-"""What happened: outcomes, reports, and their JSON. Pure. Tables for people belong in `cli`."""
+"""The results of a run: outcomes, reports, and their JSON. Pure. Printed tables belong in `cli`."""
 
 from statemaint.report.outcome import (
     Attested,

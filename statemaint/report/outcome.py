@@ -1,4 +1,4 @@
-"""One thing that happened, and all that happened in one run."""
+"""The outcome of one step, and the report of one run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from statemaint.plan import Attest, Delete, Plan, WriteSnapshot
 class SnapshotWritten:
     """A snapshot is in place; `attestation` is `None` when it was not read back.
 
-    `bytes` is 0 when somebody else's file of that name was there first and proved to be equal;
-    `checksum` is Spark's checksum file, where one goes with it. `parts` are the shared files that
-    were written for it, `refers` the paths of all that it refers to, with their sizes.
+    `bytes` is 0 when another writer's file of that name already existed and proved to be equal;
+    `checksum` is Spark's checksum file, if the snapshot has one. `parts` are the shared files that
+    were written for it, `refers` the paths of all files that it refers to, with their sizes.
     """
 
     action: WriteSnapshot
@@ -39,7 +39,7 @@ class SnapshotWritten:
 
     @property
     def files(self) -> tuple[StateFile, ...]:
-        """Returns the files that are there now."""
+        """Returns the files that now exist."""
         action, beside = self.action, self.checksum
         shared = tuple(SstFile(part) for part in self.parts)
         side = (ChecksumFile(action.version, action.path, beside),) if beside else ()
@@ -48,7 +48,7 @@ class SnapshotWritten:
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """A snapshot that somebody else wrote was read and found right."""
+    """A snapshot by another writer was read and proved correct."""
 
     action: Attest
     attestation: Attestation
@@ -61,7 +61,7 @@ class Attested:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A file is gone."""
+    """A file was deleted."""
 
     action: Delete
 
@@ -73,9 +73,9 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """A store stands still, because of damage or because its storage failed (S16).
+    """A store is stopped, because of damage or because its storage failed (S16).
 
-    `finding` is `None` when the checkpoint itself is damaged, whose finding the plan has.
+    `finding` is `None` when the checkpoint itself is damaged; that finding is in the plan.
     """
 
     store: StoreId
@@ -84,7 +84,7 @@ class Halted:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A store was left for the next run: out of time, or the query moved on."""
+    """A store was left for the next run: the time ran out, or the query advanced."""
 
     store: StoreId
     finding: Finding | None = None
@@ -97,7 +97,7 @@ _Kind = TypeVar("_Kind")
 
 @unique
 class StoreOutcome(StrEnum):
-    """How a store came out of a run."""
+    """The state of a store after a run."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -111,9 +111,9 @@ class StoreReport:
     Attributes:
         before: the store as the run found it.
         after: the store as the run left it.
-        state: how it came out.
-        outcomes: what happened in it, in order.
-        findings: what is wrong with it.
+        state: its state after the run.
+        outcomes: its outcomes, in order.
+        findings: its findings.
         target: the run's target version.
         reclaimable: bytes that a later run will delete, once a snapshot is old enough.
     """
@@ -128,7 +128,7 @@ class StoreReport:
 
     @property
     def attestation(self) -> Attestation | None:
-        """Returns the attestation of the newest snapshot that has one which still fits it."""
+        """Returns the attestation of the highest version that still covers its snapshot."""
         entries = {file.entry.path: file.entry for file in self.after.files}
         proofs = (one for one in self.after.attestations if one.path in entries)
         fitting = (one for one in proofs if one.covers(entries[one.path]))
@@ -137,17 +137,18 @@ class StoreReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of one run.
+    """The report of one run.
 
     Attributes:
         run: the run's id.
-        plan: what was decided.
-        stores: one report for each store that was asked for.
+        plan: the run's plan.
+        stores: one report for each requested store.
         started: seconds since the epoch, by the storage's clock.
-        seconds: how long the run took.
+        seconds: the duration of the run.
         dry_run: whether nothing was carried out.
-        peak_memory: the most bytes that the process has held in memory until the run ended.
-        requests: how many requests the run made of its storage, by the storage's own verbs.
+        peak_memory: the process's peak memory up to the end of the run, in bytes.
+        requests: the number of requests that the run made to its storage, by the storage's own
+            verbs.
     """
 
     run: str
@@ -166,7 +167,7 @@ class Report:
 
     @property
     def snapshots_written(self) -> int:
-        """Returns how many snapshots this run wrote."""
+        """Returns the number of snapshots that this run wrote."""
         return sum(1 for one in self._outcomes(SnapshotWritten) if one.bytes)
 
     @property
@@ -176,7 +177,7 @@ class Report:
 
     @property
     def files_deleted(self) -> Counter[str]:
-        """Returns how many files this run deleted, by reason."""
+        """Returns the number of files that this run deleted, by reason."""
         return Counter(one.action.reason.value for one in self._outcomes(Deleted))
 
     @property
@@ -186,7 +187,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Returns what the program ends with: the first that holds of 1, 5, 3, 6, 0."""
+        """Returns the program's exit code: the first of 1, 5, 3, 6, 0 that applies."""
         codes = {finding.code for finding in self.findings}
         if FindingCode.FAULT in codes:
             return 1

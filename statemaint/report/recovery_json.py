@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def recovery_json(plan: RecoveryPlan) -> Json:
-    """Returns what `repair --json` and `rollback --json` print before anything is done."""
+    """Returns the output of `repair --json` and `rollback --json` before any action is taken."""
     return {
         "verb": plan.verb.value,
         "checkpoint": plan.root,
@@ -32,7 +32,7 @@ def recovery_json(plan: RecoveryPlan) -> Json:
 def recovered_json(
     run: str, plan: RecoveryPlan, removed: Sequence[Remove], written: Sequence[SnapshotWritten]
 ) -> Json:
-    """Returns what `repair --apply --json`, `rollback --apply --json` and `apply --json` print."""
+    """Returns the output of `repair` or `rollback` with `--apply --json`, and of `apply --json`."""
     return {
         "run": run,
         "verb": plan.verb.value,
@@ -52,7 +52,7 @@ def recovered_json(
 
 
 def recovery_fingerprint(plan: RecoveryPlan) -> str:
-    """Returns the fingerprint of a plan: its actions, with size and time of every file."""
+    """Returns the fingerprint of a plan: its actions, with the size and time of every file."""
     decided = [plan.verb.value, plan.query_id, plan.batch]
     steps = [_fingerprint(one) for one in plan.actions]
     proofs = [asdict(one.proof) for one in plan.repairs if one.proof]

@@ -26,7 +26,7 @@ _LATER = (KeepReason.GRACE, KeepReason.LIMIT)
 
 
 def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) -> StoreReport:
-    """Returns how a store came out of a run."""
+    """Returns the report of a store after a run."""
     happened = tuple(outcomes)
     return StoreReport(
         before=plan.store,
@@ -41,7 +41,7 @@ def summarize(plan: StorePlan, outcomes: Iterable[Outcome], target: int | None) 
 
 def _after_all(store: Store, outcomes: Iterable[Outcome]) -> Store:
     for deleting, some in groupby(outcomes, lambda one: isinstance(one, Deleted)):
-        if deleting:  # in one pass, however many
+        if deleting:  # in one pass, however many there are
             store = _without(store, {one.action.entry for one in some if isinstance(one, Deleted)})
         else:
             store = reduce(_after, some, store)
@@ -54,7 +54,7 @@ def _after(store: Store, outcome: Outcome) -> Store:
             return _attested(_grown(store, outcome), attestation)
         case Attested(attestation=attestation):
             return _attested(store, attestation)
-        case Deleted() | Halted() | Skipped():  # what is deleted, `_after_all` takes out
+        case Deleted() | Halted() | Skipped():  # `_after_all` removes deleted files
             return store
         case _:
             assert_never(outcome)
@@ -98,7 +98,7 @@ def _new_findings(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> list[Findin
 
 
 def _reclaimable(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> int:
-    """Returns the bytes that are only waiting: for grace, for the limit, or for this plan's run."""
+    """Returns the bytes that wait to be deleted: for grace, the limit, or this plan's run."""
     gone = {one.action.entry for one in outcomes if isinstance(one, Deleted)}
     waiting = {kept.entry for kept in plan.kept if kept.reason in _LATER}
     waiting |= {one.entry for one in plan.actions if isinstance(one, Delete)}

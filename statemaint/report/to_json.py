@@ -22,7 +22,7 @@ _VERBS = {WriteSnapshot: "write_snapshot", Attest: "attest", Delete: "delete"}
 
 
 def scan_json(checkpoint: Checkpoint) -> Json:
-    """Returns what `scan --json` prints; its floor is the one that the commit log requires."""
+    """Returns the output of `scan --json`; its floor is the one that the commit log requires."""
     stores = [
         store_json(store, checkpoint.target, diagnose(store, checkpoint))
         for store in checkpoint.stores
@@ -41,7 +41,7 @@ def scan_json(checkpoint: Checkpoint) -> Json:
 
 
 def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
-    """Returns what `plan --json` prints: `scan`'s fields, the actions, and what is kept and why."""
+    """Returns the output of `plan --json`: `scan`'s fields, the actions, and the kept files."""
     stores = [store_json(one.store, plan.target, one.findings) for one in plan.stores]
     kept = Counter(kept.reason.value for store in plan.stores for kept in store.kept)
     kept.update(kept.reason.value for kept in plan.unclassified)
@@ -61,7 +61,7 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
 
 
 def _request_json(plan: Plan) -> Json:
-    """Returns what `apply` plans again with: the target of today, whatever is committed later."""
+    """Returns the request with which `apply` plans again: the same target, despite new commits."""
     asked = plan.request
     return {
         "target": plan.target,
@@ -73,9 +73,9 @@ def _request_json(plan: Plan) -> Json:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Returns what tells one plan from another: what it was decided by, and its actions.
+    """Returns the fingerprint of a plan: the inputs of its decisions, and its actions.
 
-    Each action counts with the size and the time of every file that it is about.
+    Each action is hashed with the size and time of every file that it concerns.
     """
     settings = asdict(plan.policy).items()
     policy = {name: None if value is None else float(value) for name, value in settings}
@@ -100,7 +100,7 @@ def _files(chain: Chain) -> list[Entry]:
 
 
 def store_json(store: Store, target: int | None, findings: Iterable[Finding]) -> Json:
-    """Returns one store: its versions, its chain up to the target, its size."""
+    """Returns one store: its versions, its chain up to the target, and its size."""
     versions = store.versions
     return {
         **id_json(store.id),
@@ -114,7 +114,7 @@ def store_json(store: Store, target: int | None, findings: Iterable[Finding]) ->
 
 
 def chain_length(store: Store, target: int | None) -> int | None:
-    """Returns how many deltas a restart replays; `None` when the target does not load."""
+    """Returns the number of deltas that a restart replays; `None` if the target does not load."""
     chain = store.versions.chain(target) if target is not None else None
     return len(chain.deltas) if isinstance(chain, Chain) else None
 
@@ -131,7 +131,7 @@ def action_json(action: Action) -> Json:
 
 
 def report_json(report: Report) -> Json:
-    """Returns what `maintain --json` prints."""
+    """Returns the output of `maintain --json`."""
     return {
         "run": report.run,
         "checkpoint": report.plan.root,
@@ -177,7 +177,7 @@ def id_json(store: StoreId) -> Json:
 
 
 def findings_json(findings: Iterable[Finding]) -> list[Json]:
-    """Returns findings, each with what it concerns as far as there is one."""
+    """Returns findings, each with the store, version, path, offset and batches that it concerns."""
     return [_finding_json(one) for one in findings]
 
 

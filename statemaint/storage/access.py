@@ -1,7 +1,7 @@
-"""Whether those who may use one file may use another, by owners, groups, modes and ACLs (S22).
+"""Whether the users of one file may use another, by owners, groups, modes and ACLs (S22).
 
-Who is in which group is known in part only, so that the answer errs on one side: it may say that
-somebody could lose a right who would not, never the other way round.
+Group membership is known only in part, so the answer errs on one side: it may report a right as
+lost that is not, never the reverse.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from statemaint.errors import UnreadableError
 from statemaint.listing import Access
 
 READ = 0o4
-USE = 0o7  # of a directory: list, enter, and make files in it
+USE = 0o7  # of a directory: list it, enter it, and create files in it
 _EXECUTE = 0o111
 _ALL_BITS = 0o777
 _SET_GROUP = 0o2000
@@ -20,7 +20,7 @@ Belongs = Callable[[str, str], bool]
 
 
 def unknown(_user: str, _group: str) -> bool:
-    """Returns false: nothing is known of any group."""
+    """Returns false: no group's members are known."""
     return False
 
 
@@ -32,14 +32,14 @@ def deprived(
     belongs: Belongs = unknown,
     superuser: str | None = None,
 ) -> str | None:
-    """Returns who may use one file and, for all that is known, not another; `None` for nobody.
+    """Returns a user or group that may use one file but possibly not another; `None` if none.
 
     Args:
-        like: of the file that they may use.
-        found: of the other.
-        bits: what using is.
-        belongs: tells who is in which group, as far as that is known.
-        superuser: who may use every file.
+        like: the access to the file that they may use.
+        found: the access to the other file.
+        bits: the permission bits that the use requires.
+        belongs: whether a user is in a group, as far as that is known.
+        superuser: the user who may use every file.
     """
     for user, granted in _users(like):
         if user != superuser and not _user_may(found, user, granted & bits, belongs):
@@ -54,14 +54,14 @@ def deprived(
 
 
 def unreadable(path: str, like: str, who: str, found: str, *, bits: int) -> UnreadableError:
-    """Returns the error about somebody who may use one file and not another.
+    """Returns the error about a user or group that may use one file and not another.
 
     Args:
-        path: of the other.
-        like: of the one.
-        who: may use it.
-        found: the owner, the group and the mode of the other.
-        bits: what using is.
+        path: the path of the other file.
+        like: the path of the file that they may use.
+        who: the user or group.
+        found: the owner, the group and the mode of the other file.
+        bits: the permission bits that the use requires.
     """
     verb = "use" if bits == USE else "read"
     return UnreadableError(
@@ -72,7 +72,7 @@ def unreadable(path: str, like: str, who: str, found: str, *, bits: int) -> Unre
 
 
 def of_file(directory: Access) -> Access:
-    """Returns who may use a file that is for those who use a directory."""
+    """Returns the access of a file meant for the users of a directory."""
     group = directory.group_bits
     return Access(
         directory.owner,
@@ -84,7 +84,7 @@ def of_file(directory: Access) -> Access:
 
 
 def of_directory(parent: Access) -> Access:
-    """Returns who may use a directory in a parent: the same, and never sticky."""
+    """Returns the access of a directory in a parent: the parent's, and never sticky."""
     mode = parent.mode & (_ALL_BITS | _SET_GROUP)
     return Access(parent.owner, parent.group, mode, parent.group_bits, parent.named)
 
@@ -97,7 +97,7 @@ def _users(access: Access) -> Iterator[tuple[str, int]]:
     yield access.owner, access.mode >> 6 & 7
     mask = access.mode >> 3 & 7
     for kind, name, bits in access.named:
-        if kind == "user" and name != access.owner:  # whom no further entry matters for
+        if kind == "user" and name != access.owner:  # no named entry applies to the owner
             yield name, bits & mask
 
 
@@ -109,7 +109,7 @@ def _groups(access: Access) -> Iterator[tuple[str, int]]:
 
 
 def _user_may(found: Access, user: str, needed: int, belongs: Belongs) -> bool:
-    for name, granted in _users(found):  # the first that fits decides
+    for name, granted in _users(found):  # the first match decides
         if name == user:
             return _covers(granted, needed)
     groups = tuple(_groups(found))
@@ -121,7 +121,7 @@ def _user_may(found: Access, user: str, needed: int, belongs: Belongs) -> bool:
 def _group_may(like: Access, found: Access, group: str, needed: int) -> bool:
     if not needed:
         return True
-    users = {name for name, _ in _users(like)}  # whom the group does not matter for
+    users = {name for name, _ in _users(like)}  # group rights do not apply to them
     apart = (granted for name, granted in _users(found) if name not in users)
     own = [granted for name, granted in _groups(found) if name == group]
     enough = any if own else all
@@ -131,12 +131,12 @@ def _group_may(like: Access, found: Access, group: str, needed: int) -> bool:
 
 
 def _whoever(found: Access) -> tuple[int, ...]:
-    """Returns what those may get who are no users of a file: their groups are not known."""
+    """Returns the rights that a user without an entry may get: the user's groups are unknown."""
     return (*(granted for _, granted in _groups(found)), found.mode)
 
 
 def _others(like: Access, found: Access) -> Iterator[int]:
-    """Yields what those get of the other file who are nobody in particular for this one."""
+    """Yields the rights to `found` of users who have no entry in `like`."""
     yield found.mode
     users = {name for name, _ in _users(like)}
     groups = {name for name, _ in _groups(like)}

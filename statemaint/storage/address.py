@@ -1,17 +1,17 @@
-"""Addresses with a secret in them, which would be in every log, plan and page that names them."""
+"""Addresses with a secret in them, which would appear in every log, plan and page."""
 
 import re
 from urllib.parse import urlsplit
 
 from statemaint.errors import ConfigError
 
-# In these what stands before the @ is part of the place: a container, a bucket, a user's name.
+# In these schemes, the text before the @ is part of the place: a container, a bucket, a user name.
 _NAMED = frozenset("abfs abfss wasb wasbs hdfs webhdfs swebhdfs".split())  # noqa: SIM905
 _TOKEN = re.compile(r"[?&](?:sig|token|access_?key|secret\w*|password|delegation)=", re.IGNORECASE)
 
 
 def has_secret(address: str) -> bool:
-    """Tells whether an address has a password, a key or a token in it."""
+    """Returns whether an address contains a password, a key or a token."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -24,14 +24,14 @@ def has_secret(address: str) -> bool:
 
 
 def must_have_no_secret(address: str, instead: str) -> None:
-    """Makes sure that an address can be shown.
+    """Checks that an address can be shown.
 
     Args:
-        address: it.
+        address: the address.
         instead: where a secret belongs.
 
     Raises:
-        ConfigError: without the address, where it has a secret in it.
+        ConfigError: when the address contains a secret; the error does not show the address.
     """
     if has_secret(address):
         raise ConfigError(f"the address has a secret in it, which would be shown; {instead}")

@@ -1,4 +1,4 @@
-"""The contract of a storage; `tests/support/storage_contract.py` holds each of them against it."""
+"""The contract of a storage; `tests/support/storage_contract.py` tests each storage against it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,9 +8,9 @@ from typing import BinaryIO, Protocol
 from statemaint.errors import CodecError
 from statemaint.listing import Entry
 
-# What is read whole is small: logs, metadata, the zips of RocksDB. State is read as a stream.
+# Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
 MOST_READ = 128 * 1024 * 1024
-# 2016, the year of the first Structured Streaming: no file of a checkpoint is older.
+# 2016, the year of the first Structured Streaming release: no file of a checkpoint is older.
 _FIRST = 1_451_606_400.0
 NO_DIRECTORY = (
     "it is a file where Spark has a directory, which cannot be repaired from the files that are "
@@ -25,32 +25,32 @@ def nothing() -> None:
 
 
 def named_as_file(name: str) -> bool:
-    """Returns whether a directory has the name of a state file, which cannot be written then."""
+    """Returns whether a directory has a state file's name, so that the file cannot be written."""
     return _STATE_FILE.fullmatch(name) is not None
 
 
 def file_time(seconds: float) -> float | None:
-    """Returns a file's time, `None` where it is not the time of any write.
+    """Returns a file's time; `None` where it cannot be the time of a write.
 
-    Hadoop's file systems report 0 for a time that they do not know, and tools that copy files
-    without their times leave 0, 1 or the year 1980. Read as an age, any of these would be old
-    enough for every deletion.
+    Hadoop's file systems report 0 for an unknown time, and tools that copy files without their
+    times leave 0, 1 or the year 1980. Read as an age, any of these would be old enough for every
+    deletion.
     """
     return seconds if seconds >= _FIRST else None
 
 
 def must_be_small(size: int, path: str) -> None:
-    """Raises `CodecError` for a file that is too large to be what is read whole."""
+    """Raises `CodecError` for a file that is too large to be read whole."""
     if size > MOST_READ:
         detail = f"it has more than {MOST_READ >> 20} MiB, as no such file has; it is not read"
         raise CodecError(detail, offset=MOST_READ, path=path)
 
 
 def read_small(stream: BinaryIO, path: str) -> bytes:
-    """Returns what is left in a stream.
+    """Returns the rest of a stream.
 
     Raises:
-        CodecError: when that is more than any file has that is read whole.
+        CodecError: when the rest is longer than any file that is read whole.
     """
     content = stream.read(MOST_READ + 1)
     must_be_small(len(content), path)
@@ -61,22 +61,22 @@ class Storage(Protocol):
     """A tree of files under one root. Paths are relative to it, with `/` between their parts.
 
     Every method raises `StorageError` when the place cannot be reached or refuses; an answer is
-    always whole (S10). Threads may share one storage.
+    always complete (S10). Threads may share one storage.
     """
 
     @property
     def root(self) -> str:
-        """Returns the address of the root, as a person would give it."""
+        """Returns the address of the root, as the operator would write it."""
         ...
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory, at any depth; nothing when it does not exist.
 
-        A file that vanishes while the listing runs may be left out; nothing else may. A directory
-        that is `named_as_file` is an entry as well, with a slash at the end of its path.
+        Only a file that vanishes while the listing runs may be left out. A directory that is
+        `named_as_file` is also an entry, with a slash at the end of its path.
 
         Raises:
-            WrongKindError: when it is a file.
+            WrongKindError: when the path is a file.
         """
         ...
 
@@ -98,7 +98,7 @@ class Storage(Protocol):
         ...
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file for reading from its start, or from where one seeks; the caller closes it.
+        """Opens a seekable file for reading from its start; the caller closes it.
 
         A file that is replaced meanwhile is read as it was, or reading raises `Superseded`.
 
@@ -115,93 +115,93 @@ class Storage(Protocol):
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear whole and durable in one step, or not at all.
+        """Makes a file appear complete and durable in one step, or not at all.
 
         A crash leaves at most a temp file of the form `.NAME.<uuid>.tmp` beside it.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             chunks: its content.
-            overwrite: whether it may be there already.
-            like: a file that is there: whoever reads it can read the new one, which has its owner,
+            overwrite: whether the file may already exist.
+            like: an existing file: every reader of it can read the new file, which gets its owner,
                 group, mode and ACL, or its encryption, tags and grants, as far as the storage has
                 any (S22). Without it the file is a record of maintainers: where there are modes, it
-                is for those who may use the root.
+                is readable by those who may use the root.
 
         Raises:
             AlreadyExistsError: when the file exists and may not be overwritten; it is untouched.
-            NotFoundError: when the file that it is to be like is not there.
-            UnreadableError: when somebody who reads that one could not read the new one, which then
-                does not appear.
+            NotFoundError: when the file `like` does not exist.
+            UnreadableError: when a reader of `like` could not read the new file, which then does
+                not appear.
         """
         ...
 
     def append(self, path: str, lines: bytes) -> None:
-        """Adds whole lines to a file, durable on return; makes the file where there is none.
+        """Appends whole lines to a file, durable on return; creates the file if it is missing.
 
-        What a crash cut short is ended by a newline first, so that it spoils no other line.
+        A line that a crash cut short is ended by a newline first, so that it spoils no other line.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting what is not there is no error."""
+        """Deletes a file; deleting a missing file is not an error."""
         ...
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files in as few requests as the storage allows; absent ones are no error.
+        """Deletes files in as few requests as the storage allows; missing files are not an error.
 
         Args:
             paths: the files.
-            before: is called ahead of every request; whatever it raises ends the work.
+            before: called before every request; any exception that it raises ends the work.
 
         Raises:
-            StorageError: naming the first file that was refused, and how many were. Others may be
-                gone by then, in any order.
+            StorageError: naming the first refused file and the number of refused files. Others may
+                already be deleted, in any order.
         """
         ...
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Gives a file another name, under which it appears whole and durable in one step.
+        """Renames a file, which appears complete and durable under its new name in one step.
 
         A crash may leave the file under both names, never under neither. It keeps its owner, group,
         mode and ACL; where a move is a copy, its encryption, tags and metadata.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             to: its new path.
-            like: a file that is there: whoever reads it can read the file under its new name.
+            like: an existing file: every reader of it can read the file under its new name.
 
         Raises:
-            NotFoundError: when there is no such file, or none that it is to be like.
+            NotFoundError: when the file or the file `like` does not exist.
             AlreadyExistsError: when the new name is taken; both files are untouched.
-            UnreadableError: when somebody who reads that one could not read it under its new name;
-                it keeps its old one.
+            UnreadableError: when a reader of `like` could not read the file under its new name; it
+                keeps its old name.
         """
         ...
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure that whoever reads one file may read another, as far as that can be told.
+        """Checks that every reader of one file may read another, as far as that can be known.
 
         Raises:
-            UnreadableError: when somebody may not, or cannot be told to.
-            NotFoundError: when either file is not there.
+            UnreadableError: when a reader may not, or is not known to.
+            NotFoundError: when either file does not exist.
         """
         ...
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns how many requests were made so far, by the storage's own verbs."""
+        """Returns the number of requests made so far, by the storage's own verbs."""
         ...
 
     @property
     def exclusive(self) -> bool:
-        """Tells whether `write` without `overwrite` is atomic among writers.
+        """Returns whether `write` without `overwrite` is atomic among writers.
 
-        Where it is not, two that write one new file at the same moment may both believe that they
-        made it; whatever must have one winner refuses to work there.
+        Where it is not, two writers of one new file at the same moment may both conclude that they
+        created it; code that needs a single winner refuses to work there.
 
         Raises:
-            StorageError: when it had to be tried, and could not be.
+            StorageError: when the answer takes a trial, and the trial fails.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Storage in memory, for tests and for trying a plan out."""
+"""Storage in memory, for tests and for trials of a plan."""
 
 import io
 import zlib
@@ -13,9 +13,9 @@ from statemaint.storage.base import must_be_small, nothing
 
 
 class MemoryStorage:
-    """A dictionary of files, stamped by the clock it is given (always 0 by default).
+    """A dictionary of files, stamped by the given clock (always 0 by default).
 
-    Entries carry a tag of their content, as those of S3 do, unless `tagged` is false.
+    Entries carry a tag of their content, as in S3, unless `tagged` is false.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class MemoryStorage:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns how many calls of each kind were made."""
+        """Returns the number of calls of each kind."""
         return dict(self._requests)
 
     @property
@@ -76,7 +76,7 @@ class MemoryStorage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear whole in one step, or not at all."""
+        """Makes a file appear complete in one step, or not at all."""
         self._requests["write"] += 1
         if like is not None:
             self._file(like)
@@ -88,14 +88,14 @@ class MemoryStorage:
         return self._entry(path, file)
 
     def append(self, path: str, lines: bytes) -> None:
-        """Adds whole lines to a file."""
+        """Appends whole lines to a file."""
         self._requests["append"] += 1
         before = self._files[path][0] if path in self._files else b""
         cut = b"" if before.endswith(b"\n") or not before else b"\n"
         self._files[path] = (before + cut + lines, self._clock())
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting what is not there is no error."""
+        """Deletes a file; deleting a missing file is not an error."""
         self._requests["delete"] += 1
         self._files.pop(path, None)
 
@@ -106,7 +106,7 @@ class MemoryStorage:
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Gives a file another name; it keeps its time, as on a disk."""
+        """Renames a file; it keeps its time, as on a disk."""
         self._requests["move"] += 1
         if like is not None:
             self._file(like)
@@ -116,14 +116,14 @@ class MemoryStorage:
         self._files.pop(path, None)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure that both files are there: all are for everybody."""
+        """Checks that both files exist: every user may read every file."""
         self._requests["stat"] += 2
         for one in (path, like):
             self._file(one)
 
     @property
     def exclusive(self) -> bool:
-        """Tells that of many writers of a new file one wins."""
+        """Returns true: exactly one of several writers of a new file wins."""
         return True
 
     def now(self) -> float:

@@ -17,7 +17,7 @@ _SECRETS = (
     "give it without: boto3 and Hadoop find credentials in their own settings, or Airflow in a "
     "connection"
 )
-# What only Hadoop reaches; `hadoop+SCHEME:` sends any other scheme through it.
+# The schemes that only Hadoop reaches; `hadoop+SCHEME:` sends any other scheme through it.
 _HADOOP = frozenset(
     "abfs abfss adl gs hdfs o3fs ofs swebhdfs viewfs wasb wasbs webhdfs".split()  # noqa: SIM905
 )
@@ -26,17 +26,17 @@ _HADOOP = frozenset(
 def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
     """Returns the storage that an address names.
 
-    A path, `file:` with one, a bucket of S3, or an address that Hadoop reaches (`hdfs://`,
+    A path, `file:` with a path, an S3 bucket, or an address that Hadoop reaches (`hdfs://`,
     `abfss://`, `gs://`, ..., and `hadoop+SCHEME:` for every other scheme of the user's Hadoop
     configuration).
 
     Args:
         uri: the address.
-        s3: how S3 is reached; as the environment says by default.
+        s3: how S3 is reached; by default, as the environment sets it.
 
     Raises:
-        ConfigError: when the address is empty, has a secret in it, or names another machine's
-            files, or the settings that the environment has for its storage cannot be meant.
+        ConfigError: when the address is empty, contains a secret, or names another machine's
+            files, or when the environment's settings for its storage are not valid.
         UnsupportedError: for a scheme that this version cannot reach.
     """
     if not uri.strip():

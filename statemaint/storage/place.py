@@ -1,8 +1,8 @@
-"""Which place an address names, however it is spelled; no server is asked.
+"""The place that an address names, however it is spelled; no server is asked.
 
 Two addresses of one place may count as two: an alias of a host, a mount of Hadoop's `viewfs`, a
-nameservice beside its NameNodes. What one storage could take for another place than Spark does
-(`//`, `.` and `..` in a key of S3) counts as one.
+nameservice beside its NameNodes. Spellings that a storage could resolve to another place than Spark
+does (`//`, `.` and `..` in an S3 key) count as one.
 """
 
 import os
@@ -18,18 +18,18 @@ _SYSTEMS = {
     **dict.fromkeys(("hdfs", "webhdfs", "swebhdfs"), "hdfs"),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure"),
 }
-_FORCED = "hadoop+"  # as `hadoop.FORCED`: the scheme behind it, by another way
+_FORCED = "hadoop+"  # as `hadoop.FORCED`: the scheme after it, reached another way
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder of some system.
+    """A folder of a storage system.
 
     Attributes:
-        system: what keeps it: `file`, `s3`, `hdfs`, `azure`, or the scheme.
+        system: the system: `file`, `s3`, `hdfs`, `azure`, or the scheme.
         host: the bucket, the NameNode, or the container and its account.
         parts: the names of the folders that lead to it.
-        port: of the host; `None` where any will do. It is not compared: use `meets`.
+        port: the port of the host; `None` matches any. It is not compared: use `meets`.
     """
 
     system: str
@@ -38,11 +38,11 @@ class Place:
     port: str | None = field(default=None, compare=False)
 
     def meets(self, other: "Place") -> bool:
-        """Returns whether the ports of two places are no reason to tell them apart."""
+        """Returns whether the ports of two places allow them to be the same place."""
         return self.port == other.port or None in (self.port, other.port)
 
     def around(self) -> Iterator["Place"]:
-        """Yields itself, and the folders that it lies in."""
+        """Yields this place and the folders that contain it."""
         for count in range(len(self.parts), -1, -1):
             yield Place(self.system, self.host, self.parts[:count])
 
@@ -63,10 +63,10 @@ def place_of(address: str) -> Place:
 
 
 def overlap(addresses: Mapping[str, str]) -> tuple[str, str] | None:
-    """Returns the names of two addresses of which the second is, or lies in, the first.
+    """Returns the names of two addresses of which the second equals the first or is inside it.
 
     Args:
-        addresses: by name.
+        addresses: the addresses by name.
     """
     named: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
     for name, address in addresses.items():

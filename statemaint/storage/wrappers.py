@@ -1,4 +1,4 @@
-"""Storages around storages."""
+"""Storages that wrap other storages."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from statemaint.storage.base import Storage, nothing
 
 
 class ReadOnly:
-    """Lets nothing through that writes, whatever the code behind it tries (S13)."""
+    """A storage that refuses every write, whatever its caller attempts (S13)."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -69,7 +69,7 @@ class ReadOnly:
         raise StorageError(path, "this run is read-only, the file is not moved")
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure that whoever reads one file may read another."""
+        """Checks that every reader of one file may read another."""
         self._storage.check_readable(path, like=like)
 
     @property
@@ -79,7 +79,7 @@ class ReadOnly:
 
     @property
     def exclusive(self) -> bool:
-        """Promises nothing: to find out, a storage may have to write."""
+        """Returns false: to find out, a storage may have to write."""
         return False
 
     def now(self) -> float:
@@ -88,15 +88,15 @@ class ReadOnly:
 
 
 class Without(ReadOnly):
-    """A storage as it would be if some files were gone: what a plan is proved on beforehand."""
+    """A storage as it would be without some files, on which a plan is proved beforehand."""
 
     def __init__(self, storage: Storage, hidden: Collection[str]) -> None:
-        """Hides files by their paths; nothing of the storage is changed."""
+        """Hides files by their paths; the wrapped storage is not changed."""
         super().__init__(storage)
         self._hidden = frozenset(hidden)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory that is not hidden."""
+        """Yields every file below a directory, except hidden files."""
         return (one for one in self._storage.list(prefix) if one.path not in self._hidden)
 
     def stat(self, path: str) -> Entry:
@@ -112,7 +112,7 @@ class Without(ReadOnly):
         return self._storage.open(self._seen(path))
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure that whoever reads one file may read another, unless either is hidden."""
+        """Checks that every reader of one file may read another, unless either is hidden."""
         self._storage.check_readable(self._seen(path), like=self._seen(like))
 
     def _seen(self, path: str) -> str:

@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The release's own name is enough when it says "statemaint" already; 50 leaves room for "-pushgateway". */}}
+{{/* The release's own name is enough if it contains "statemaint"; 50 leaves room for "-pushgateway". */}}
 {{- define "statemaint.fullname" -}}
 {{- $name := include "statemaint.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -14,7 +14,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What a Service may select by: nothing that changes with an upgrade. */}}
+{{/* The labels that a Service may select by: none of them changes with an upgrade. */}}
 {{- define "statemaint.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "statemaint.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -43,7 +43,7 @@ labels:
   {{- end }}
 {{- end -}}
 
-{{/* Where tasks push to; empty when there is no Pushgateway. */}}
+{{/* The address that tasks push to; empty when there is no Pushgateway. */}}
 {{- define "statemaint.pushgatewayUrl" -}}
 {{- if .Values.pushgateway.enabled -}}
 http://{{ include "statemaint.fullname" . }}-pushgateway.{{ .Release.Namespace }}:{{ .Values.pushgateway.port | int }}
@@ -53,8 +53,8 @@ http://{{ include "statemaint.fullname" . }}-pushgateway.{{ .Release.Namespace }
 {{- end -}}
 
 {{/*
-files/alerts.yaml with the values in the places of its defaults. Each place is named with what stands
-around it, so that one number never lands in another's place.
+files/alerts.yaml with the values in place of its defaults. Each pattern includes the text around the
+default, so that a number never replaces another's default.
 */}}
 {{- define "statemaint.alerts" -}}
 {{- $stale := .Values.alerts.staleAfterSeconds | int64 -}}

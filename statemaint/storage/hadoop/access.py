@@ -1,7 +1,7 @@
-"""Owners, groups, modes and ACLs of Hadoop's file systems, in Hadoop's own words.
+"""Owners, groups, modes and ACLs of Hadoop's file systems, in Hadoop's own notation.
 
-An ACL's entries are `user:NAME:r--`, `group::r-x` (of the owning group) and `group:NAME:r--`, with
-`default:` before those that a directory gives to new files, which say nothing of itself.
+An ACL's entries are `user:NAME:r--`, `group::r-x` (of the owning group) and `group:NAME:r--`.
+Entries with the prefix `default:` apply to new files in a directory, not to the directory itself.
 """
 
 from statemaint.listing import Access
@@ -11,11 +11,11 @@ _ALL = 0o7
 
 
 def with_entries(access: Access, entries: str) -> Access:
-    """Returns who may use a file, with what its ACL says beyond its mode.
+    """Returns a file's access, extended by the entries of its ACL.
 
     Args:
-        access: as its status says.
-        entries: Java's list of the ACL's entries as text; empty where there is none.
+        access: the access that its status reports.
+        entries: Java's list of the ACL's entries as text; empty where there is no ACL.
     """
     own, named = None, []
     for one in filter(None, entries.strip("[]").split(", ")):

@@ -1,4 +1,4 @@
-"""What Java says when something fails, as one clear line."""
+"""Java's failures, each reported as one clear line."""
 
 import tempfile
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _MOST_CAUSES = 8
 
 
 class AppendRefusedError(StorageError):
-    """The file cannot be added to now: unsupported, or its last writer has not let go of it."""
+    """The file cannot be appended to now: unsupported, or its last writer still holds it."""
 
 
 # The last writer died with the file open, and HDFS gives it a minute to come back.
@@ -59,7 +59,7 @@ _NO_ACLS = _NO_APPEND | {"AclException"}
 
 @contextmanager
 def translated(jvm: Jvm, path: str) -> Iterator[None]:
-    """Turns what Java or the connection to it raises into a `StorageError`."""
+    """Turns exceptions of Java, or of the connection to it, into a `StorageError`."""
     try:
         yield
     except jvm.errors as error:
@@ -68,7 +68,7 @@ def translated(jvm: Jvm, path: str) -> Iterator[None]:
 
 @contextmanager
 def on_this_machine(path: str) -> Iterator[None]:
-    """Turns what the file system of local temp files raises into a `StorageError`."""
+    """Turns exceptions of the local file system of temp files into a `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -77,10 +77,10 @@ def on_this_machine(path: str) -> Iterator[None]:
 
 
 def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
-    """Returns a stream of Java's on a local temp file, an "Input" or an "Output" (at its end).
+    """Returns a Java stream on a local temp file, an "Input" or an "Output" (at its end).
 
-    Java says of every file that it cannot open that it was not found. Said of a temp file, that
-    must never look like an answer about the storage (S10).
+    Java reports every file that it cannot open as not found. For a temp file, that report must
+    never look like an answer about the storage (S10).
     """
     more = (True,) if kind == "Output" else ()
     try:
@@ -93,7 +93,7 @@ def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
 
 @contextmanager
 def opening(jvm: Jvm, root: str) -> Iterator[None]:
-    """Says of a file system that cannot be opened which jar or which setting is missing."""
+    """Names the missing jar or setting when a file system cannot be opened."""
     try:
         yield
     except jvm.errors as error:
@@ -104,12 +104,12 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
 
 
 def is_unsupported(error: Exception) -> bool:
-    """Tells whether Java has no such file system at all."""
+    """Returns whether Java has no such file system at all."""
     return any(name in _NO_CLASS for name, _ in _causes(error))
 
 
 def has_no_acls(error: Exception) -> bool:
-    """Tells whether the file system has no ACLs, or has them turned off."""
+    """Returns whether the file system has no ACLs, or has them turned off."""
     return any(name in _NO_ACLS for name, _ in _causes(error))
 
 
@@ -144,22 +144,22 @@ def _of_the_connection(jvm: Jvm, error: Exception) -> str:
 
 
 def _causes(error: Exception) -> list[tuple[str, str]]:
-    """The names and first lines of a Java exception and its causes; none when Java is gone."""
+    """Returns the names and first lines of a Java exception and its causes; none if Java ended."""
     found: list[tuple[str, str]] = []
     try:
         java = _java(error)
         while java is not None and len(found) < _MOST_CAUSES:
             found.append((_name(java), _first_line(java.getMessage())))
             java = java.getCause()
-    except Exception:  # noqa: BLE001 -- Java died while it was asked: what it said is still true
+    except Exception:  # noqa: BLE001 -- Java died meanwhile: what it reported is still true
         return found
     return found
 
 
 def _java(error: BaseException) -> Any:
-    """Returns the exception of Java that one of Python stands for; `None` where there is none."""
-    # PySpark, once it runs, wraps some exceptions of Java in its own. To do so it asks the Java of
-    # its session, which knows nothing of an exception of ours and answers with another error.
+    """Returns the Java exception behind a Python exception; `None` where there is none."""
+    # Once it runs, PySpark wraps some Java exceptions in its own. To do so it asks its session's
+    # Java, which does not know our exception and answers with another error.
     if _asked_sparks_java(error) and error.__context__ is not None:
         return _java(error.__context__)
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)

@@ -1,9 +1,9 @@
-"""One Hadoop file system, in the few steps that a storage is made of.
+"""One Hadoop file system, as the few steps that a storage needs.
 
-Each method is one request, which it counts, and translates what fails. Names appear by
-`FileContext`, as those of Spark's checkpoints do, whose rename refuses an existing target or
-replaces it in one step. Where a file system has none (its plugin is older than `FileContext`), the
-plain rename of `FileSystem` has to do, again as in Spark.
+Each method makes one request, counts it and translates its failures. Files get their names through
+`FileContext`, as in Spark's checkpoints: its rename refuses an existing target or replaces it in
+one step. Where a file system has none (its plugin is older than `FileContext`), the plain rename of
+`FileSystem` is used, again as in Spark.
 """
 
 import threading
@@ -35,23 +35,23 @@ from statemaint.storage.hadoop.listing import (
 _FS = "org.apache.hadoop.fs."
 _COPY_BYTES = 1 << 16
 
-# Here the file system itself refuses to rename onto an existing name, in the same step.
+# These file systems refuse to rename onto an existing name, in the same step.
 _ATOMIC = frozenset({"hdfs", "webhdfs", "swebhdfs"})
-# Here it does where names are a tree of their own (hierarchical namespace), which goes with rights.
+# These do so where they have a hierarchical namespace, which comes with access rights.
 _ATOMIC_WITH_RIGHTS = frozenset({"abfs", "abfss"})
 _RIGHTS = "fs.capability.paths.acls"
 _APPEND = "fs.capability.paths.append"
 
 
 class HadoopNames(Protocol):
-    """How a file appears under a name."""
+    """The steps by which files and directories get their names."""
 
     def create(self, path: Any, mode: int) -> Any:
-        """Opens a new file of a mode for writing, in a directory that must be there."""
+        """Opens a new file with a mode for writing, in a directory that must exist."""
         ...
 
     def make_directory(self, path: Any, mode: int) -> None:
-        """Makes a directory of a mode in one that must be there."""
+        """Creates a directory with a mode in a directory that must exist."""
         ...
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
@@ -60,7 +60,7 @@ class HadoopNames(Protocol):
 
 
 class HadoopFiles:
-    """The directory of an address. Paths are relative to it, but those of `list`."""
+    """The directory at an address. Paths are relative to it, except those of `list`."""
 
     def __init__(self, jvm: Jvm, uri: str, requests: Counter[str]) -> None:
         self.jvm = jvm
@@ -76,7 +76,7 @@ class HadoopFiles:
         self.root = path_part(root).rstrip("/")
         self._base = root[: len(root) - len(path_part(root))]
         self.scheme = self._base.partition(":")[0]
-        # Where the file system does not do it, the threads of this process at least take turns.
+        # Where the file system's rename is not atomic, at least this process's threads take turns.
         self._turn = threading.Lock()
 
         self._lister = self._best_lister()
@@ -88,16 +88,16 @@ class HadoopFiles:
         return make(self.jvm, self._files)
 
     def list(self, directories: Sequence[str]) -> list[Status]:
-        """Returns what is in some directories; these paths begin at the file system's root.
+        """Returns the entries of some directories; these paths begin at the file system's root.
 
         Raises:
-            NotFoundError: when one of them is not there.
+            NotFoundError: when one of the directories does not exist.
         """
         self._requests["list"] += len(directories)
         return self._lister(directories)
 
     def exclusive(self) -> bool:
-        """Tells whether a rename refuses an existing name in the same step."""
+        """Returns whether a rename refuses an existing name in the same step."""
         with translated(self.jvm, self.root):
             root = self._path("")
             scheme = self.scheme
@@ -116,7 +116,7 @@ class HadoopFiles:
             return Status(path, status.isDirectory(), status.getLen(), modified)
 
     def exists(self, path: str) -> bool:
-        """Tells whether a file or a directory is there."""
+        """Returns whether a file or a directory exists."""
         try:
             self.status(path)
         except NotFoundError:
@@ -124,13 +124,13 @@ class HadoopFiles:
         return True
 
     def make_directory(self, path: str, mode: int) -> None:
-        """Makes a directory of a mode in one that must be there."""
+        """Creates a directory with a mode in a directory that must exist."""
         self._requests["mkdir"] += 1
         with translated(self.jvm, path):
             self._names.make_directory(self._path(path), mode)
 
     def access(self, path: str) -> Access:
-        """Returns who may use a file or a directory, its ACL counted."""
+        """Returns the access to a file or a directory, including its ACL."""
         self._requests["stat"] += 1
         with translated(self.jvm, path):
             status = self._files.getFileStatus(self._path(path))
@@ -151,31 +151,31 @@ class HadoopFiles:
             except self.jvm.errors as error:
                 if not has_no_acls(error):
                     raise
-                self._acls = False  # the client has them, and the server does not
+                self._acls = False  # the client supports ACLs, the server does not
                 return ""
             return str(found.getEntries().toString())
 
     def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
-        """Lets whoever uses one file use another, as far as we may.
+        """Lets every user of one file use another, as far as this process may grant it.
 
         Args:
             path: the other, a file or a directory of ours.
-            wanted: who may use the one.
-            like: what errors call the one.
-            of: what they call the other.
-            bits: what using is.
+            wanted: the access to the first file.
+            like: the name of the first file in errors.
+            of: the name of the other in errors.
+            bits: the permission bits that the use requires.
 
         Raises:
-            UnreadableError: when somebody still may not.
+            UnreadableError: when a user still may not use the other.
         """
         found = self.give(path, wanted)
         must_serve(of, found, like, wanted, bits=bits)
 
     def give(self, path: str, wanted: Access) -> Access:
-        """Gives a file of ours an owner, a group, a mode and an ACL as far as we may.
+        """Gives a file of ours an owner, a group, a mode and an ACL, as far as this process may.
 
         Returns:
-            Who may use it then.
+            The resulting access.
         """
         found = self.access(path)
         if found == wanted:
@@ -206,7 +206,7 @@ class HadoopFiles:
             self._try("chown", path, lambda: self._files.setOwner(target, None, wanted.group))
 
     def _try(self, verb: str, path: str, step: Callable[[], object]) -> bool:
-        """Takes a step that we may not be allowed to; what came of it is read again."""
+        """Takes a step that may be refused; the caller reads the result again."""
         self._requests[verb] += 1
         try:
             with translated(self.jvm, path):
@@ -223,15 +223,16 @@ class HadoopFiles:
             self._copy(source, local_stream(self.jvm, "Output", local, path))
 
     def copy_in(self, local: str, path: str, *, of: str, mode: int) -> None:
-        """Copies a local file to a new temp file of some path; its directory must be there."""
+        """Copies a local file to a new temp file for a path; the directory must exist."""
         self._requests["write"] += 1
         self._copy_in(local, lambda: self._names.create(self._path(path), mode), of)
 
     def append(self, local: str, path: str) -> None:
-        """Adds a local file's content to a file.
+        """Appends a local file's content to a file.
 
         Raises:
-            AppendRefusedError: when the file system cannot, or another writer holds the file.
+            AppendRefusedError: when the file system cannot append, or another writer holds the
+                file.
         """
         self._requests["append"] += 1
         with translated(self.jvm, path):
@@ -251,12 +252,12 @@ class HadoopFiles:
             self._copy(source, target)
 
     def _copy(self, source: Any, target: Any) -> None:
-        # Closes both, and says when that failed. On HDFS a closed file is complete on all its
-        # DataNodes, each of which writes it to disk when it sees fit: what Spark relies on too.
+        # Closes both, and raises when closing fails. On HDFS a closed file is complete on all its
+        # DataNodes, each of which writes it to disk in its own time; Spark relies on this too.
         self.jvm.java("org.apache.hadoop.io.IOUtils").copyBytes(source, target, _COPY_BYTES, True)
 
     def last_byte(self, path: str, size: int) -> int:
-        """Returns the byte at the end of a file of that size."""
+        """Returns the last byte of a file of a given size."""
         self._requests["read"] += 1
         with translated(self.jvm, path):
             stream = self._files.open(self._path(path))
@@ -267,7 +268,7 @@ class HadoopFiles:
                 stream.close()
 
     def rename(self, path: str, to: str, *, overwrite: bool = False) -> None:
-        """Renames a file into a directory that must be there."""
+        """Renames a file into a directory that must exist."""
         self._requests["rename"] += 1
         try:
             with self._turn, translated(self.jvm, to):
@@ -275,28 +276,28 @@ class HadoopFiles:
         except (AlreadyExistsError, NotFoundError):
             raise
         except StorageError:
-            # Object stores that lose the race say only that the rename failed.
+            # Object stores that lose the race report only that the rename failed.
             if not overwrite and self.exists(path) and self.exists(to):
                 raise AlreadyExistsError(to, "a file of that name is already there") from None
             raise
 
     def delete(self, path: str) -> None:
-        """Deletes a file, which need not be there."""
+        """Deletes a file, which need not exist."""
         self._requests["delete"] += 1
         with translated(self.jvm, path):
             gone = self._files.delete(self._path(path), False)
-        if not gone and self.exists(path):  # local disks say no more than that
+        if not gone and self.exists(path):  # local disks report no more than that
             raise StorageError(path, "the file system did not delete it")
 
     def _path(self, path: str) -> Any:
-        # A space, a `%` or a `#` stand for themselves, as in Spark's own paths.
+        # A space, a `%` and a `#` stand for themselves, as in Spark's own paths.
         return self._make_path(
             f"{self._base}{self.root}/{path}" if path else self._base + (self.root or "/")
         )
 
 
 def _without_checksum_files(conf: Any) -> None:
-    # Hadoop's usual view of a local disk hides the `.NAME.crc` files that it makes.
+    # Hadoop's usual view of a local disk hides the `.NAME.crc` files that it creates.
     conf.set("fs.file.impl", _FS + "RawLocalFileSystem")
     conf.set("fs.AbstractFileSystem.file.impl", _FS + "local.RawLocalFs")
 
@@ -312,12 +313,12 @@ def _names(jvm: Jvm, files: Any, conf: Any) -> HadoopNames:
 
 
 def must_serve(path: str, found: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
-    """Makes sure that whoever may use one file may use another.
+    """Checks that every user of one file may use another.
 
-    Which groups a user is in the NameNode knows, and nobody here.
+    Only the NameNode knows which groups a user is in.
 
     Raises:
-        UnreadableError: when somebody may not.
+        UnreadableError: when a user may not.
     """
     if who := deprived(wanted, found, bits=bits):
         shown = f"mode {found.mode:04o}, user {found.owner}, group {found.group}"
@@ -325,37 +326,37 @@ def must_serve(path: str, found: Access, like: str, wanted: Access, *, bits: int
 
 
 class ContextNames:
-    """By `FileContext`."""
+    """Names through `FileContext`."""
 
     def __init__(self, jvm: Jvm, context: Any) -> None:
         flag = jvm.java(_FS + "CreateFlag").CREATE
         rename = jvm.java(_FS + "Options$Rename")
         self._jvm, self._context = jvm, context
         self._permission = jvm.java(_FS + "permission.FsPermission")
-        # What we make has the mode that it should have, whatever the user's configuration says.
+        # New files and directories get the wanted mode, whatever umask the user has configured.
         context.setUMask(self._permission("000"))
         self._create = jvm.java("java.util.EnumSet").of(flag)
         self._keep = jvm.array(_FS + "Options$Rename", rename.NONE)
         self._replace = jvm.array(_FS + "Options$Rename", rename.OVERWRITE)
 
     def create(self, path: Any, mode: int) -> Any:
-        """Opens a new file for writing; unlike `FileSystem`, it makes no parents unless told."""
+        """Opens a new file for writing; unlike `FileSystem`, it creates no parents by default."""
         options = self._jvm.java(_FS + "Options$CreateOpts")
         permission = options.perms(self._permission(f"{mode:04o}"))
         how = self._jvm.array(_FS + "Options$CreateOpts", permission)
         return self._context.create(path, self._create, how)
 
     def make_directory(self, path: Any, mode: int) -> None:
-        """Makes a directory, and no parents."""
+        """Creates a directory, and no parents."""
         self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file in one step, where the file system can."""
+        """Renames a file, in one step where the file system can."""
         self._context.rename(path, to, self._replace if overwrite else self._keep)
 
 
 class PlainNames:
-    """By `FileSystem`: between two of its steps, another writer's file may be lost or absent."""
+    """Names through `FileSystem`; between its steps another writer's file may be lost or absent."""
 
     def __init__(self, jvm: Jvm, files: Any) -> None:
         self._files = files
@@ -369,13 +370,13 @@ class PlainNames:
         return opened
 
     def make_directory(self, path: Any, mode: int) -> None:
-        """Makes a directory, and no parents."""
+        """Creates a directory, and no parents."""
         self._files.getFileStatus(path.getParent())
         self._files.mkdirs(path)
         self._files.setPermission(path, self._permission(f"{mode:04o}"))
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file; what is in the way is deleted first, where that is allowed."""
+        """Renames a file; an existing target is deleted first, where `overwrite` allows it."""
         self._files.getFileStatus(path)
         self._files.getFileStatus(to.getParent())
         if self._files.exists(to):

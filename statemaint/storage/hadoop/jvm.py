@@ -1,8 +1,8 @@
-"""The Java process through which Hadoop's classes are reached: one for each Python process.
+"""The Java process that gives access to Hadoop's classes: one for each Python process.
 
-It is the one that PySpark brings. A Spark that runs in this process is shared; otherwise a Java of
-our own is launched, which reads `HADOOP_CONF_DIR` and Spark's own settings as a Spark job would,
-and ends with this process, however that ends.
+PySpark provides it. A Spark that runs in this process is shared; otherwise this module launches a
+Java of its own, which reads `HADOOP_CONF_DIR` and Spark's own settings as a Spark job would, and
+ends with this process, however that ends.
 """
 
 import atexit
@@ -18,9 +18,9 @@ from statemaint.errors import ConfigError
 _NEEDED = "Hadoop file systems are reached through PySpark and Java 17 or later"
 _END_SECONDS = 5.0
 
-# Set where the user's own configuration says nothing. Hadoop's defaults wait a quarter of an hour
+# Set where the user's own configuration has no value. Hadoop's defaults wait a quarter of an hour
 # for a NameNode that does not answer, and 0.4 s before they ask a second time whether the last
-# block of a file is in place; ours are as patient about the latter, but ask in finer steps.
+# block of a file is in place; ours wait as long for the block, but ask in finer steps.
 _DEFAULTS = {
     "ipc.client.connect.max.retries": "3",
     "ipc.client.connect.max.retries.on.timeouts": "2",
@@ -36,14 +36,14 @@ class Jvm:
         from py4j.protocol import Py4JError  # noqa: PLC0415 -- an extra
         from pyspark.errors import PySparkException
 
-        # What its methods raise; the last when it has gone.
+        # What its methods raise; OSError when the process has ended.
         self.errors: tuple[type[Exception], ...] = (Py4JError, PySparkException, OSError)
         self._gateway = gateway
         self._classes: dict[str, Any] = {}
         self._owner = os.getpid()
 
     def java(self, name: str) -> Any:
-        """Returns a Java class; asks Java nothing, so that a wrong name fails at its first use."""
+        """Returns a Java class without asking Java, so a wrong name fails at its first use."""
         from py4j.java_gateway import JavaClass  # noqa: PLC0415 -- an extra
 
         if name not in self._classes:
@@ -51,7 +51,7 @@ class Jvm:
         return self._classes[name]
 
     def array(self, name: str, *items: object, size: int = 0) -> Any:
-        """Returns an array of a Java class that holds these items, or so many nulls."""
+        """Returns an array of a Java class that holds the items, or `size` nulls."""
         array = self._gateway.new_array(self.java(name), len(items) or size)
         for index, item in enumerate(items):
             array[index] = item
@@ -61,7 +61,7 @@ class Jvm:
         """Returns a copy of the user's Hadoop configuration, as Spark would see it."""
         conf = self.java("org.apache.hadoop.conf.Configuration")(self._spark_configuration())
         for name, value in _DEFAULTS.items():
-            # Only Hadoop's own files are called so.
+            # Only Hadoop's own files have such names.
             if all(
                 str(one).endswith("-default.xml") for one in conf.getPropertySources(name) or ()
             ):
@@ -74,22 +74,22 @@ class Jvm:
             return context._jsc.hadoopConfiguration()  # noqa: SLF001 -- PySpark has no other way
         spark = self.java("org.apache.spark.SparkConf")()
         helper = self.java("org.apache.spark.deploy.SparkHadoopUtil").get()
-        return helper.newConfiguration(spark)  # with the settings called spark.hadoop.*
+        return helper.newConfiguration(spark)  # with the spark.hadoop.* settings
 
     @property
     def alive(self) -> bool:
-        """Whether it may still be used; one that somebody else launched is trusted."""
+        """Whether the process may still be used; one launched by other code is trusted."""
         process = self._process
         return process is None or process.poll() is None
 
     def end(self) -> None:
-        """Ends the process and waits for it; a process forked from its owner leaves it alone."""
+        """Ends the process and waits for it; does nothing in a process forked from its owner."""
         process = self._process
         if process is None or self._owner != os.getpid():
             return
         self._gateway.shutdown()
         if process.stdin:
-            process.stdin.close()  # what its Java waits for
+            process.stdin.close()  # its Java waits for this
         try:
             process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -102,8 +102,8 @@ class Jvm:
         return process
 
 
-# A Java takes seconds to start and hundreds of megabytes, so that all storages of a process share
-# one. By process, because a forked child must not talk on its parent's connections.
+# A Java takes seconds to start and hundreds of megabytes, so all storages of a process share one.
+# Keyed by process, because a forked child must not use its parent's connections.
 _shared: dict[int, Jvm] = {}
 _lock = threading.Lock()
 
@@ -133,8 +133,8 @@ def launch_jvm() -> Jvm:
     except ImportError as error:
         what = "pip install 'statemaint[hadoop]'"
         raise ConfigError(f"{_NEEDED}, and PySpark is not installed; {what}") from error
-    # All that Spark's launcher and Hadoop's client log goes into a nameless file, to be quoted if
-    # the launch fails; results on standard output must stay results.
+    # Everything that Spark's launcher and Hadoop's client log is written to an unnamed file, which
+    # is quoted if the launch fails; standard output must contain results only.
     with tempfile.TemporaryFile() as log:
         try:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
@@ -158,7 +158,7 @@ def _of_running_spark() -> Jvm | None:
 
 
 def _spark_context(name: str) -> Any:
-    # Asked of what is loaded only: who has not imported PySpark runs no Spark.
+    # Looks at loaded modules only: a process that has not imported PySpark runs no Spark.
     return getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), name, None)
 
 

@@ -1,14 +1,14 @@
-"""Listings of Hadoop file systems, many directories in one question to Java.
+"""Listings of Hadoop file systems, many directories in one request to Java.
 
-Each call to Java takes a fifth of a millisecond, so that asking an entry for its name, its size
-and its time costs more than all else. Hadoop itself can write statuses as bytes instead (the
-`Writable` form of `FileStatus`), a whole array of them into one file:
+Each call to Java takes a fifth of a millisecond, so asking each entry for its name, size and time
+costs more than everything else. Instead, Hadoop itself writes the statuses as bytes (the `Writable`
+form of `FileStatus`), a whole array of them into one file:
 
     uint32 count, then of each status: uint32 length and a protobuf message `FileStatusProto`:
         1 fileType (1 is a directory)   2 path   3 length   4 permission: { 1 perm }
         5 owner   6 group   7 modification_time (milliseconds)
 
-Through a file and not through the connection, where an answer above 8 KiB waits 40 ms for TCP.
+A file is used because on the connection an answer above 8 KiB waits 40 ms for TCP.
 """
 
 import re
@@ -23,16 +23,16 @@ from statemaint.storage.base import NO_DIRECTORY, named_as_file
 from statemaint.storage.hadoop.errors import local_stream, on_this_machine, translated
 from statemaint.storage.hadoop.jvm import Jvm
 
-# As many directories as are listed in one call. Java holds all their entries at once.
+# The number of directories listed in one call. Java holds all their entries in memory together.
 _DIRECTORIES = 64
 _DIRECTORY = 1
 _KIND, _PATH, _LENGTH, _PERMISSION, _OWNER, _GROUP, _MODIFIED = range(1, 8)
-_MORE = 0x80  # the bit of a varint's byte that says that another follows
+_MORE = 0x80  # the bit that marks a byte of a varint as followed by another
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 class Status(NamedTuple):
-    """One entry as Hadoop has it; `path` begins at the file system's own root.
+    """One entry as Hadoop reports it; `path` begins at the file system's own root.
 
     `access` is `None` where it would cost requests of its own.
     """
@@ -48,13 +48,13 @@ Lister = Callable[[Sequence[str]], list[Status]]
 
 
 def walk(top: str, lister: Lister) -> Iterator[Status]:
-    """Yields every file below a directory; a directory that is not there holds none.
+    """Yields every file below a directory; none if the directory does not exist.
 
-    A directory that is `named_as_file` is yielded as well.
+    A directory that is `named_as_file` is also yielded.
 
     Raises:
         WrongKindError: when the top is a file.
-        StorageError: when anything could not be listed.
+        StorageError: when any directory could not be listed.
     """
     level = [top]
     while level:
@@ -74,7 +74,7 @@ def _list(directories: Sequence[str], lister: Lister) -> Iterable[Status]:
     except NotFoundError:
         if len(directories) == 1:
             return []
-        # One of them vanished: ask for each, so that only that one is left out.
+        # One of them vanished: list each alone, so that only the missing one is left out.
         return [status for one in directories for status in _list([one], lister)]
     for status in found:
         if status.path in directories:  # Hadoop lists a file as itself
@@ -83,7 +83,7 @@ def _list(directories: Sequence[str], lister: Lister) -> Iterable[Status]:
 
 
 def batched_lister(jvm: Jvm, files: Any) -> Lister:
-    """Returns a lister that asks Java a dozen questions for any number of entries."""
+    """Returns a lister that makes a dozen calls to Java for any number of entries."""
 
     def lister(directories: Sequence[str]) -> list[Status]:
         top = directories[0]
@@ -98,7 +98,7 @@ def batched_lister(jvm: Jvm, files: Any) -> Lister:
 
 
 def _save(jvm: Jvm, statuses: Any, file: Any) -> None:
-    # py4j finds a constructor by the exact type of an array, so that it has to be a Writable[].
+    # py4j finds a constructor by the exact type of an array, so this must be a Writable[].
     writables = jvm.array("org.apache.hadoop.io.Writable", size=(count := len(statuses)))
     jvm.java("java.lang.System").arraycopy(statuses, 0, writables, 0, count)
     of = jvm.java("java.lang.Class").forName("org.apache.hadoop.fs.FileStatus")
@@ -112,8 +112,8 @@ def _save(jvm: Jvm, statuses: Any, file: Any) -> None:
 def single_lister(jvm: Jvm, files: Any) -> Lister:
     """Returns a lister that asks Java about each entry.
 
-    For local disks, where a status in the form of bytes has the owner, and Java without Hadoop's
-    native library starts a program for each file to learn it.
+    It is for local disks: there a status written as bytes includes the owner, and without Hadoop's
+    native library Java starts a program for each file to find the owner.
     """
     make = jvm.java("org.apache.hadoop.fs.Path")
 
@@ -135,7 +135,7 @@ def _ask(status: Any) -> Status:
 
 
 def path_part(uri: str) -> str:
-    """Returns what follows the scheme and the authority, as it is."""
+    """Returns the part of a URI after the scheme and the authority, unchanged."""
     found = _AUTHORITY.match(uri)
     return uri[found.end() :] if found else uri
 
@@ -185,7 +185,7 @@ def _access(found: dict[int, Any]) -> Access | None:
     try:
         mode, _ = _varint(found[_PERMISSION], 1)
         return Access(str(found[_OWNER], "utf-8"), str(found[_GROUP], "utf-8"), mode)
-    except (KeyError, TypeError):  # a file system that has none
+    except (KeyError, TypeError):  # a file system without them
         return None
 
 

@@ -19,16 +19,16 @@ from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import walk
 
-# What goes through Hadoop even where we have a storage of our own: `hadoop+file:`, `hadoop+s3a:`.
+# Sends a scheme through Hadoop even where we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
 FORCED = "hadoop+"
-# Until a file has the rights that it is to have, it is for its maker alone.
+# Until a file has its final rights, only its creator may use it.
 _PRIVATE = 0o600
 
 
 class HadoopStorage:
-    """A directory that Java reaches. A write is a temp file beside its target, and a rename.
+    """A directory that Java reaches. A write is a temp file beside its target, then a rename.
 
-    Java starts at the first request. Files go through local temp files, never through the
+    Java starts at the first request. Files are passed through local temp files, never through the
     connection to Java, which would take ten times as long.
     """
 
@@ -47,12 +47,12 @@ class HadoopStorage:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns how many requests of each kind were made."""
+        """Returns the number of requests of each kind."""
         return dict(self._requests)
 
     @property
     def exclusive(self) -> bool:
-        """Tells whether `write` without `overwrite` is atomic among writers."""
+        """Returns whether `write` without `overwrite` is atomic among writers."""
         return self._files.exclusive()
 
     def list(self, prefix: str) -> Iterator[Entry]:
@@ -80,7 +80,7 @@ class HadoopStorage:
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
-        """Copies a file to this machine, and opens the copy for reading."""
+        """Copies a file to this machine and opens the copy for reading."""
         with _temp_file(path) as local:
             self._files.copy_out(path, local.name)
             with on_this_machine(path):
@@ -96,7 +96,7 @@ class HadoopStorage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear whole and durable in one step, or not at all."""
+        """Makes a file appear complete and durable in one step, or not at all."""
         with _temp_file(path) as local:
             _fill(local, chunks, path)
             self._publish(local.name, path, overwrite=overwrite, like=like)
@@ -106,7 +106,7 @@ class HadoopStorage:
         parent, _, name = path.rpartition("/")
         temp = f"{parent}/.{name}.{uuid.uuid4()}.tmp".lstrip("/")
         wanted = of_file(self._shared_root) if like is None else self._files.access(like)
-        # With further entries a mode says more than its group may.
+        # With ACL entries, the mode shows more than the owning group may do.
         mode = wanted.mode if wanted.group_bits is None else _PRIVATE
 
         def make() -> None:
@@ -120,13 +120,13 @@ class HadoopStorage:
                 self._files.give(temp, wanted)
             self._files.rename(temp, path, overwrite=overwrite)
         except BaseException:
-            with suppress(StatemaintError):  # what went wrong before is what matters
+            with suppress(StatemaintError):  # the first failure is the one to report
                 self._files.delete(temp)
             raise
 
     @property
     def _shared_root(self) -> Access:
-        """Returns who may use the root, for whom our records are."""
+        """Returns the access to the root, which our records share."""
         if self._root_access is None:
             try:
                 self._root_access = self._files.access("")
@@ -138,7 +138,7 @@ class HadoopStorage:
         return NotFoundError(self._root, "no such directory, and it is not made")
 
     def append(self, path: str, lines: bytes) -> None:
-        """Adds whole lines to a file; where Hadoop cannot now, the file is written anew."""
+        """Appends whole lines to a file; where Hadoop cannot now, the file is rewritten."""
         try:
             size = self.stat(path).size
         except NotFoundError:
@@ -147,8 +147,8 @@ class HadoopStorage:
         try:
             self._append(path, lines, size)
         except AppendRefusedError:
-            # Not only where appending is unsupported: HDFS lets nobody append for a minute or more
-            # after a writer was killed. What that one had closed is there to be read, and a rename
+            # Not only where appending is unsupported: HDFS refuses appends for a minute or more
+            # after a writer was killed. Whatever that writer had closed can be read, and a rename
             # takes the file from it. Only one maintainer appends to one file.
             before = self.read(path)
             self.write(path, [before, _missing_newline(before), lines], overwrite=True)
@@ -160,17 +160,17 @@ class HadoopStorage:
             self._files.append(local.name, path)
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting what is not there is no error."""
+        """Deletes a file; deleting a missing file is not an error."""
         self._files.delete(path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files one by one, in the order given; the first that is refused ends it."""
+        """Deletes files one by one, in the order given; the first refusal ends the work."""
         for path in paths:
             before()
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Gives a file another name in one durable step."""
+        """Renames a file in one durable step."""
         if not self._files.exists(path):  # else the missing one might be the new name's directory
             raise NotFoundError(path, "no such file")
         if like is not None:
@@ -179,7 +179,7 @@ class HadoopStorage:
         self._in_its_directory(to, lambda: self._files.rename(path, to), serve=serve)
 
     def _serve(self, path: str, to: str, like: str) -> None:
-        """Lets whoever reads one file read another, which keeps what it has where that will do."""
+        """Lets every reader of one file read another, whose rights change only if they must."""
         wanted = self._files.access(like)
         try:
             must_serve(to, self._files.access(path), like, wanted)
@@ -187,13 +187,14 @@ class HadoopStorage:
             self._files.serve(path, wanted, like, of=to)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure that whoever reads one file may read another."""
+        """Checks that every reader of one file may read another."""
         must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
-        """Returns this machine's clock, since Hadoop has no way to ask for the NameNode's.
+        """Returns this machine's time, since Hadoop has no way to ask for the NameNode's.
 
-        Where they differ, ages do: whoever holds a lease sees it by the time of the lease's file.
+        Where the clocks differ, so do ages: the holder of a lease notices by the time of the
+        lease's file.
         """
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
@@ -206,7 +207,7 @@ class HadoopStorage:
             return self._connected
 
     def _in_its_directory(self, path: str, step: Callable[[], None], *, serve: bool) -> None:
-        """Takes a step that makes a file; makes its directory first where it is missing."""
+        """Takes a step that creates a file, after creating its directory where it is missing."""
         try:
             step()
         except NotFoundError:
@@ -216,11 +217,11 @@ class HadoopStorage:
             step()
 
     def _make_directory(self, path: str, *, serve: bool) -> None:
-        """Makes a directory where there is none, for whoever uses its parent.
+        """Creates a directory where there is none, for the users of its parent.
 
         Args:
-            path: of the directory.
-            serve: fail rather than leave out anybody.
+            path: the path of the directory.
+            serve: whether to fail rather than leave out any user of the parent.
         """
         if not path or self._files.exists(path):
             return

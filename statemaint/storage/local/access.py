@@ -1,7 +1,7 @@
-"""Owners, groups, modes and ACLs of a local disk: read from one file, and given to another.
+"""Owners, groups, modes and ACLs of a local disk: read from one file and given to another.
 
 An ACL is an extended attribute of Linux, in its own form: uint32 2, then of each entry uint16 tag,
-uint16 bits, uint32 number. Disks whose ACLs are of another kind (NFSv4) show modes only.
+uint16 bits, uint32 number. Disks with another kind of ACL (NFSv4) show modes only.
 """
 
 import errno
@@ -22,7 +22,7 @@ _VERSION = 2
 _OWNER, _USER, _GROUP, _NAMED_GROUP, _MASK, _OTHER = 1, 2, 4, 8, 16, 32
 _KINDS = {_USER: "user", _NAMED_GROUP: "group"}
 _NO_NUMBER = 0xFFFFFFFF
-# What file systems without ACLs answer, and files without one.
+# The errors of file systems without ACLs, and of files without one.
 _NONE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.ENOSYS})
 _SUPERUSER = "0"
 
@@ -31,15 +31,15 @@ FileOrPath = int | str
 
 
 def access_of(status: os.stat_result) -> Access:
-    """Returns who may use a file, as its status says."""
+    """Returns the access that a file's status reports."""
     return Access(str(status.st_uid), str(status.st_gid), stat.S_IMODE(status.st_mode))
 
 
 def read_access(place: FileOrPath) -> Access:
-    """Returns who may use a file, its ACL counted.
+    """Returns the access to a file, including its ACL.
 
     Raises:
-        OSError: when it cannot be told.
+        OSError: when the status or the ACL cannot be read.
     """
     found = access_of(os.stat(place))  # noqa: PTH116 -- may be an open file
     acl = _acl(place)
@@ -49,12 +49,12 @@ def read_access(place: FileOrPath) -> Access:
 def give(handle: int, access: Access, *, exact: bool = False) -> None:
     """Gives an open file of ours an owner, a group, a mode and an ACL, as far as that is allowed.
 
-    Whether it was is to be read again: some disks refuse, and some say nothing.
+    The caller must read the result again: some disks refuse, and some ignore the call silently.
 
     Args:
         handle: the file.
-        access: what to give.
-        exact: without the further entries that its directory gives to new files.
+        access: the owner, group, mode and ACL to give.
+        exact: whether to remove the ACL entries that its directory gives to new files.
     """
     owner, group = int(access.owner), int(access.group)
     status = os.fstat(handle)
@@ -70,24 +70,24 @@ def give(handle: int, access: Access, *, exact: bool = False) -> None:
         elif exact and _acl(handle):
             os.removexattr(handle, _ACL)
     with suppress(OSError):
-        plain = stat.S_ISREG(status.st_mode)  # such a file inherits nothing, and runs as nobody
+        plain = stat.S_ISREG(status.st_mode)  # such a file needs no set-ID or sticky bit
         os.fchmod(handle, access.mode & 0o777 if plain else access.mode)
 
 
 def must_serve(
     handle: FileOrPath, path: str, access: Access, like: str, *, bits: int = READ
 ) -> None:
-    """Makes sure that whoever may use one file may use another.
+    """Checks that every user of one file may use another.
 
     Args:
         handle: the other file.
-        path: what it is called.
-        access: who may use the one.
-        like: what that is called.
-        bits: what using is.
+        path: the name of the other file in errors.
+        access: the access to the first file.
+        like: the name of the first file in errors.
+        bits: the permission bits that the use requires.
 
     Raises:
-        UnreadableError: when somebody may not.
+        UnreadableError: when a user may not.
     """
     found = read_access(handle)
     who = deprived(access, found, bits=bits, belongs=_belongs, superuser=_SUPERUSER)
@@ -145,7 +145,7 @@ def _belongs(user: str, group: str) -> bool:
 
 
 def _named(who: str) -> str:
-    """Returns who somebody is, with a name where this machine knows one."""
+    """Returns a user or a group by name, where this machine knows the name."""
     kind, _, number = who.partition(" ")
     with suppress(KeyError, ValueError):
         if kind == "user":

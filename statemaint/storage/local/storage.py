@@ -27,14 +27,14 @@ from statemaint.storage.local.access import access_of, give, must_serve, read_ac
 from statemaint.storage.local.walk import Walk
 
 _OURS = "_statemaint"
-# What is being made is for its maker alone, until it has the rights that it is to have.
+# Only its creator may use a new file or directory until it has its final rights.
 _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
-# What file systems without hard links answer to link(2).
+# The errors of link(2) on file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class LocalStorage:
-    """A directory. A write is a temp file, fsync, a link or rename, and fsync of the directory."""
+    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory."""
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
@@ -44,7 +44,7 @@ class LocalStorage:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns how many calls of each kind were made."""
+        """Returns the number of calls of each kind."""
         return dict(self._requests)
 
     @property
@@ -59,7 +59,7 @@ class LocalStorage:
         with _translated(prefix):
             try:
                 found = os.scandir(top)
-            except FileNotFoundError:  # only this error means that nothing is there
+            except FileNotFoundError:  # only this error means that the directory does not exist
                 return
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
@@ -83,7 +83,7 @@ class LocalStorage:
         return Entry(path, status.st_size, file_time(status.st_mtime), access=self._shared(status))
 
     def _shared(self, status: os.stat_result) -> Access:
-        """Returns who may use a file: one object for all files that are alike."""
+        """Returns the access to a file: one object for all files with the same access."""
         key = status.st_uid, status.st_gid, status.st_mode
         found = self._access.get(key)
         if found is None:
@@ -111,7 +111,7 @@ class LocalStorage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear whole and durable in one step, or not at all."""
+        """Makes a file appear complete and durable in one step, or not at all."""
         self._requests["write"] += 1
         final = self._root / path
         temp = final.with_name(f".{final.name}.{uuid.uuid4()}.tmp")
@@ -127,7 +127,7 @@ class LocalStorage:
             return self._entry(final)
 
     def _settling(self, path: str, like: str | None) -> Callable[[int], None]:
-        """Returns what gives a new file its owner, group, mode and ACL, or refuses to (S22)."""
+        """Returns the step that gives a new file its owner, group, mode and ACL or raises (S22)."""
         if like is None:
             with _translated(path):
                 ours = of_file(read_access(str(self._root)))
@@ -142,7 +142,7 @@ class LocalStorage:
         return settle
 
     def append(self, path: str, lines: bytes) -> None:
-        """Adds whole lines to a file, durable on return."""
+        """Appends whole lines to a file, durable on return."""
         self._requests["append"] += 1
         file = self._root / path
         with _translated(path):
@@ -165,19 +165,19 @@ class LocalStorage:
         return os.fdopen(handle, "a+b")
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting what is not there is no error."""
+        """Deletes a file; deleting a missing file is not an error."""
         self._requests["delete"] += 1
         with _translated(path):
             (self._root / path).unlink(missing_ok=True)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files one by one, in the order given; the first that is refused ends it."""
+        """Deletes files one by one, in the order given; the first refusal ends the work."""
         for path in paths:
             before()
             self.delete(path)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
-        """Gives a file another name in one durable step."""
+        """Renames a file in one durable step."""
         self._requests["move"] += 1
         source, final = self._root / path, self._root / to
         with _translated(path):
@@ -192,7 +192,7 @@ class LocalStorage:
             _sync_directory(source.parent)
 
     def _serve(self, path: str, to: str, like: str) -> None:
-        """Lets whoever reads one file read another, which keeps what it has where that will do."""
+        """Lets every reader of one file read another, whose rights change only if they must."""
         with _translated(like):
             wanted = read_access(str(self._root / like))
         with _translated(path), _opened(self._root, path) as stream:
@@ -203,7 +203,7 @@ class LocalStorage:
                 must_serve(stream.fileno(), to, wanted, like)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure that whoever reads one file may read another."""
+        """Checks that every reader of one file may read another."""
         self._requests["stat"] += 2
         with _translated(like):
             wanted = read_access(str(self._root / like))
@@ -212,7 +212,7 @@ class LocalStorage:
 
     @property
     def exclusive(self) -> bool:
-        """Tells whether the file system has hard links; tried once, when it is first asked."""
+        """Returns whether the file system has hard links; tried once, at the first use."""
         if self._links is None:
             self._links = self._try_links()
         return self._links
@@ -235,15 +235,15 @@ class LocalStorage:
         return True
 
     def now(self) -> float:
-        """Returns the machine's clock, which stamps the files of a local disk."""
+        """Returns the time by the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
     def _make_directory(self, directory: Path, *, serve: bool = False) -> None:
-        """Makes a directory where there is none, for whoever uses its parent.
+        """Creates a directory where there is none, for the users of its parent.
 
         Args:
-            directory: which; the root is never made.
-            serve: fail rather than leave out anybody.
+            directory: the directory; the root is never created.
+            serve: whether to fail rather than leave out any user of the parent.
         """
         if directory.is_dir():
             return
@@ -288,14 +288,14 @@ def _translated(path: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
-    """Opens a regular file; a pipe in its place is damage to what it should be."""
+    """Opens a regular file; a pipe in its place counts as a damaged file."""
     opener = partial(_regular, path)
     with _translated(path), open(root / path, "rb", opener=opener) as stream:
         yield stream
 
 
 def _regular(path: str, place: str, flags: int) -> int:
-    # Opening a pipe waits for a writer otherwise; for a regular file it means nothing.
+    # Without O_NONBLOCK, opening a pipe waits for a writer; for a regular file it has no effect.
     handle = os.open(place, flags | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
@@ -307,8 +307,8 @@ def _regular(path: str, place: str, flags: int) -> int:
 
 
 def _fill(temp: Path, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
-    # Nobody's but ours until it is settled, whatever the umask and the directory say: what becomes
-    # of it must never have been open to more.
+    # Private until it is settled, whatever the umask and the directory set: the final file must
+    # never have been open to more users.
     with open(temp, "xb", opener=partial(os.open, mode=_PRIVATE)) as stream:
         settle(stream.fileno())
         stream.writelines(chunks)
@@ -330,7 +330,7 @@ def _publish(temp: Path, final: Path, *, overwrite: bool) -> None:
 
 def _rename_if_absent(temp: Path, final: Path) -> None:
     # Where the file system has no links, a file that appears between the two lines is replaced:
-    # the same as when Spark writes one name twice, and the read-back checks what is there then.
+    # the same as when Spark writes one name twice, and the read-back checks the resulting file.
     if os.path.lexists(final):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     temp.rename(final)

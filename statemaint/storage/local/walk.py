@@ -1,4 +1,4 @@
-"""Listing a local directory, whatever links lie in it."""
+"""Listings of a local directory, whatever links it contains."""
 
 import errno
 import os
@@ -14,15 +14,16 @@ _MOST_FOLLOWED = 1000
 class Walk:
     """One listing of all files below a directory.
 
-    Links to directories are followed, as Spark follows them. One that leads back to where the walk
-    has come from is listed as an empty file of unknown age, which nobody takes for one of Spark's.
+    Links to directories are followed, as in Spark. A link that leads back to a directory on the
+    walk's way is listed as an empty file of unknown age, which no reader mistakes for one of
+    Spark's.
     """
 
     def __init__(self, entry: Callable[[str, os.stat_result], Entry]) -> None:
-        """Begins.
+        """Starts a listing.
 
         Args:
-            entry: makes a file's entry of its path, relative to the root, and its status.
+            entry: makes a file's entry from its path, relative to the root, and its status.
         """
         self._entry = entry
         self._followed = 0
@@ -32,16 +33,16 @@ class Walk:
     ) -> Iterator[Entry]:
         """Yields the files below a directory.
 
-        Text is joined here and no `Path` made: there may be a hundred thousand files.
+        Paths are joined as text and no `Path` is made: there may be a hundred thousand files.
 
         Args:
-            directory: it, opened.
+            directory: the directory, opened.
             prefix: its path relative to the root, with a slash at the end unless it is the root.
-            real: its path without any links, behind those of what was left for a link on the way.
+            real: its path without links, preceded by those of directories left through links.
 
         Raises:
-            OSError: when a directory cannot be listed, a file's status cannot be told, or links
-                form a web without an end in sight: a listing is whole or fails (S10).
+            OSError: when a directory cannot be listed, a file's status cannot be read, or the links
+                have no end in sight: a listing is complete or fails (S10).
         """
         *left, here = real
         with directory as found:
@@ -73,7 +74,7 @@ class Walk:
         yield from self.below(os.scandir(item.path), f"{path}/", *way, target)
 
     def _file(self, item: "os.DirEntry[str]", path: str) -> Iterator[Entry]:
-        with suppress(FileNotFoundError):  # gone since it was listed: no longer a fact
+        with suppress(FileNotFoundError):  # deleted since it was listed
             yield self._entry(path, os.stat(item.path))  # noqa: PTH116
 
 
@@ -87,9 +88,9 @@ def _broken(path: str) -> Entry:
 
 
 def _circular(item: "os.DirEntry[str]") -> bool:
-    """Tells whether links lead nowhere but to themselves."""
+    """Returns whether links lead only to themselves."""
     try:
         os.stat(item.path)  # noqa: PTH116
     except OSError as error:
-        return error.errno == errno.ELOOP  # every other trouble is that of who reads it next
+        return error.errno == errno.ELOOP  # the next reader reports any other error
     return False

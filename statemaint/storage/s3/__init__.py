@@ -1,1 +1,1 @@
-"""S3, or any server that speaks its protocol. What a server cannot do is found out by `probe`."""
+"""S3, or any server that speaks its protocol; `probe` finds out what a server supports."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
-# Several stores are maintained at once, each reading its parts ahead.
+# Several stores are maintained in parallel, and each reads parts ahead.
 _CONNECTIONS = 32
 _NOT_FOUND = 404
 _VERBS = {
@@ -55,7 +55,7 @@ class Bucket:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns how many HTTP requests were sent, retries counted."""
+        """Returns the number of HTTP requests sent, including retries."""
         with self._lock:
             return dict(self._requests)
 
@@ -73,13 +73,13 @@ class Bucket:
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def call(self, operation: str, path: str, **params: object) -> dict[str, Any]:
-        """Returns the answer to one request of the bucket; errors are about the path.
+        """Returns the answer to one request to the bucket; errors name the path.
 
-        A parameter that is `None` is left to the server, whatever the options say.
+        A parameter that is `None` is left to the server, whatever the options set.
 
         Raises:
-            NotFoundError: when the server said for certain that there is no such key.
-            S3Error: when it refused anything else, or was not reached.
+            NotFoundError: when the server reported for certain that there is no such key.
+            S3Error: when it refused for any other reason, or was not reached.
         """
         with translated(path, self.name):
             request = getattr(self._client, operation)
@@ -94,10 +94,10 @@ class Bucket:
         return self.call(operation, path, Key=self.key(path), **params)
 
     def must_exist(self) -> None:
-        """Asks, once, whether the bucket is there: a HEAD is answered 404 without saying of what.
+        """Checks, once, that the bucket exists: a HEAD's 404 does not name what is missing.
 
         Raises:
-            S3Error: when it is not, or it cannot be told.
+            S3Error: when the bucket does not exist, or the server does not tell.
         """
         if self._seen:
             return
@@ -110,7 +110,7 @@ class Bucket:
         self._seen = True
 
     def ask(self) -> None:
-        """Makes the cheapest request there is."""
+        """Makes the cheapest request."""
         self.call("head_bucket", self.address)
 
     def _extras(self, operation: str) -> dict[str, str]:
@@ -138,10 +138,10 @@ class Bucket:
 
 
 class ServerClock:
-    """The server's clock, as its `Date` headers tell it: they count whole seconds.
+    """The server's clock, as its `Date` headers report it, in whole seconds.
 
-    An answer dated D was made between D and D + 1. What is known of the clock is kept where the
-    answers allow it, so that it neither jumps with every answer nor stays wrong.
+    An answer dated D was made between D and D + 1. The estimate is kept where the answers allow it,
+    so that it neither jumps with every answer nor stays wrong.
     """
 
     def __init__(self) -> None:
@@ -150,11 +150,11 @@ class ServerClock:
         self._thread = threading.local()
 
     def sent(self) -> None:
-        """Notes that this thread is asking now."""
+        """Notes that this thread sends a request now."""
         self._thread.sent = time.monotonic()
 
     def answered(self, date: str) -> None:
-        """Learns from an answer's `Date`, which this thread got now."""
+        """Corrects the clock by an answer's `Date`, which this thread received now."""
         try:
             dated = parsedate_to_datetime(date).timestamp()
         except ValueError:
@@ -173,7 +173,7 @@ class ServerClock:
 
 
 def md5(content: bytes) -> "hashlib._Hash":
-    """Returns the checksum that every S3 server compares an upload with; no secret rests on it."""
+    """Returns the checksum that every S3 server compares an upload with; it protects no secret."""
     return hashlib.md5(content, usedforsecurity=False)
 
 
@@ -183,7 +183,7 @@ def content_md5(content: bytes) -> str:
 
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
-    # Servers older than boto3's own checksums insist on this one.
+    # Servers older than boto3's own checksums require this one.
     params["headers"]["Content-MD5"] = content_md5(params["body"])
 
 
@@ -191,7 +191,7 @@ def _client(options: S3Options) -> "S3Client":
     """Returns a client of its own session, since the default session is shared by threads.
 
     Raises:
-        ConfigError: when boto3's own settings cannot be meant, such as an unknown profile.
+        ConfigError: when boto3's own settings are not valid, such as an unknown profile.
     """
     import boto3
     from botocore.config import Config
@@ -222,6 +222,6 @@ def _client(options: S3Options) -> "S3Client":
 
 
 def _first_line(error: Exception) -> str:
-    # "Invalid endpoint: ADDRESS" quotes what may hold a password.
+    # "Invalid endpoint: ADDRESS" quotes an address that may contain a password.
     words = str(error).splitlines() or [type(error).__name__]
     return "invalid endpoint" if "endpoint" in words[0].lower() else words[0]

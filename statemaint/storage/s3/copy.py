@@ -1,4 +1,4 @@
-"""Objects copied by the server, with what else they have: the bucket gives a copy its own."""
+"""Copies of objects, made by the server, with their settings: the bucket gives a copy its own."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -17,16 +17,16 @@ def copy(bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Par
     """Copies an object on the server, if it is still the same and the new name is free.
 
     Args:
-        bucket: where it is.
-        path: of the object.
+        bucket: the bucket of the object.
+        path: the path of the object.
         to: the new name.
-        found: what a HEAD said of it.
-        like: what else the copy has; by default what the object has, but for its ACL.
+        found: the answer to a HEAD of the object.
+        like: the settings of the copy; by default those of the object, except its ACL.
 
     Raises:
         AlreadyExistsError: when the new name is taken.
     """
-    must_be_absent(bucket, to)  # not every server knows If-None-Match for copies
+    must_be_absent(bucket, to)  # not every server supports If-None-Match for copies
     if found["ContentLength"] > bucket.options.copy_limit or not _copied(
         bucket, path, to, found, like
     ):
@@ -36,7 +36,7 @@ def copy(bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Par
 def _copied(
     bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None
 ) -> bool:
-    """Copies an object whole, unless the server cannot: Ceph does not where it is encrypted."""
+    """Copies an object whole and returns whether the server can: Ceph cannot if it is encrypted."""
     params = dict(encryption_of(found).encryption if like is None else like)
     if like is not None and ("Tagging" in like or found.get("TagCount")):
         params["TaggingDirective"] = "REPLACE"
@@ -81,7 +81,7 @@ def _copy_in_parts(
 
 
 def _own(bucket: Bucket, path: str, found: Mapping[str, Any]) -> Params:
-    """Returns what an object has and a copy in parts would not; tags that are not told are lost."""
+    """Returns the settings that a copy in parts would lose; tags that cannot be read are lost."""
     try:
         tags = read_tags(bucket, path)
     except S3Error as error:

@@ -1,4 +1,4 @@
-"""Deleting many objects: pages of keys, and only those that were refused asked for again."""
+"""Deletes many objects: in pages of keys, repeating only the keys that were refused."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ from statemaint.storage.base import nothing
 from statemaint.storage.s3.bucket import Bucket
 from statemaint.storage.s3.errors import THROTTLED, S3Error
 
-# S3 takes 1,000. One request of that size counts as 1,000 where servers limit the rate.
+# S3 accepts 1,000. One request of that size counts as 1,000 where servers limit the rate.
 _PAGE = 200
 _WAITS_SECONDS = (0.5, 1.0, 2.0, 4.0)
 
@@ -21,10 +21,10 @@ def delete_all(
     sleep: Callable[[float], None],
     before: Callable[[], object] = nothing,
 ) -> None:
-    """Deletes objects; waits a little and asks again for those that the server was too busy for.
+    """Deletes objects; waits and repeats the request for those that the server was too busy for.
 
     Raises:
-        S3Error: naming the first object that was refused, how many were, and why.
+        S3Error: naming the first refused object, the number of refused objects, and the reason.
     """
     refused: list[Refused] = []
     for start in range(0, len(paths), _PAGE):

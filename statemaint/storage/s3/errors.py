@@ -1,4 +1,4 @@
-"""What S3 or the way to it answered, in one clear line each, and never with a secret in it."""
+"""Errors of S3 and of the connection to it, in one clear line each, and never with a secret."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ _CREDENTIALS = frozenset(
     ]
 )
 _CLIENT_FAULTS = range(400, 500)
-# Codes that mean "later", of a request or of one key in a request.
+# Codes that mean "later", for a request or for one key in a request.
 THROTTLED = frozenset(
     [
         "SlowDown",
@@ -72,12 +72,12 @@ _ACTIONS = {
 
 
 class S3Error(StorageError):
-    """What S3 refused, or why it was not reached.
+    """A refusal by S3, or the reason why it was not reached.
 
     Attributes:
-        reason: S3's own code; empty when nothing was answered.
+        reason: S3's own code; empty when there was no answer.
         status: the HTTP status, or 0.
-        retried: whether an earlier attempt may have been carried out unheard.
+        retried: whether an earlier attempt may have been carried out and its answer lost.
     """
 
     def __init__(
@@ -88,23 +88,23 @@ class S3Error(StorageError):
 
     @property
     def refused(self) -> bool:
-        """Returns whether the server understood, and will not do it another time either."""
+        """Returns whether the server understood the request and would refuse it again."""
         return _CLIENT_FAULTS.start <= self.status < _CLIENT_FAULTS.stop and (
             self.reason not in THROTTLED
         )
 
 
 def is_unsupported(error: S3Error) -> bool:
-    """Tells whether the server does not know what it was asked for."""
+    """Returns whether the server does not support the request."""
     return error.reason == "NotImplemented" or error.status in (_NOT_ALLOWED, _NOT_IMPLEMENTED)
 
 
 @contextmanager
 def translated(path: str, bucket: str) -> Iterator[None]:
-    """Turns what boto3 raises into a `StorageError` about a path.
+    """Turns boto3's exceptions into a `StorageError` about a path.
 
     Raises:
-        NotFoundError: only when S3 said that there is no such key.
+        NotFoundError: only when S3 reported that there is no such key.
         S3Error: otherwise.
     """
     from botocore.exceptions import BotoCoreError, ClientError
@@ -152,7 +152,7 @@ def _denied(operation: str, code: str) -> str:
     action = _ACTIONS.get(operation, "s3:PutObject")
     if code == "AccessDenied":
         return f"access denied, {action} is not allowed"
-    # A HEAD is answered without a body, so that no more than the status is known.
+    # The answer to a HEAD has no body, so only the status is known.
     return f"access denied ({code}): the credentials are wrong, or {action} is not allowed"
 
 
@@ -163,7 +163,7 @@ def _one_line(error: "ClientError") -> str:
 
 
 def _unreached(error: "BotoCoreError") -> str:
-    """Says it by kind: botocore's own words may quote an address with a password in it."""
+    """Returns text for the error's kind: botocore's own may quote an address with a password."""
     from botocore import exceptions as kinds
 
     known: tuple[tuple[tuple[type[Exception], ...], str], ...] = (

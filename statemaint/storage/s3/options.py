@@ -1,4 +1,4 @@
-"""How S3 is reached: what boto3 does not read from the environment by itself."""
+"""How S3 is reached: the settings that boto3 does not read from the environment by itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,23 +18,23 @@ _VARIABLE = "STATEMAINT_S3_"
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Settings of one S3 storage. Credentials are never among them, they stay with boto3.
+    """Settings of one S3 storage. They never include credentials, which stay with boto3.
 
     Attributes:
         endpoint: the address of an S3-compatible server; boto3's own choice by default.
         region: boto3's own choice by default.
         path_style: the bucket in the path (true) or in the host name (false); boto3's own choice by
             default, which is the path wherever an endpoint is given.
-        sse: `AES256`, `aws:kms` or `aws:kms:dsse`; what the bucket says by default.
+        sse: `AES256`, `aws:kms` or `aws:kms:dsse`; the bucket's own setting by default.
         sse_kms_key_id: the key for `aws:kms`; the account's own by default.
-        requester_pays: whoever asks pays, as some buckets demand.
+        requester_pays: whether the requester pays, as some buckets demand.
         retry_mode: botocore's `standard` or `adaptive`.
-        attempts: at each request, the first one counted; botocore's own number by default.
-        part_size: in bytes; what is larger is read and written in parts. S3 takes 5 MiB or more.
-        threads: parts of one file that are under way at once, and so held in memory.
-        copy_limit: in bytes; what is larger is copied in parts of this size. S3 takes 5 GiB.
-        session: where credentials come from; boto3's usual chain by default. The session of an
-            Airflow connection (`S3Hook(...).get_session()`) fits.
+        attempts: attempts at each request, including the first; botocore's own number by default.
+        part_size: in bytes; larger files are read and written in parts. S3 accepts 5 MiB or more.
+        threads: parts of one file in transfer at the same time, and so held in memory.
+        copy_limit: in bytes; larger files are copied in parts of this size. S3 accepts 5 GiB.
+        session: the source of credentials; boto3's usual chain by default. It may be the session
+            of an Airflow connection (`S3Hook(...).get_session()`).
     """
 
     endpoint: str | None = None
@@ -52,10 +52,10 @@ class S3Options:
 
 
 def options_from(environment: Mapping[str, str]) -> S3Options:
-    """Returns the options that the `STATEMAINT_S3_...` variables give.
+    """Returns the options that the `STATEMAINT_S3_...` variables set.
 
     Raises:
-        ConfigError: naming the variable that cannot be meant.
+        ConfigError: naming the variable that is not valid.
     """
     key = environment.get(f"{_VARIABLE}SSE_KMS_KEY_ID") or None
     sse = _one_of(environment, "SSE", ("AES256", "aws:kms", "aws:kms:dsse"))
@@ -88,10 +88,11 @@ def _flag(environment: Mapping[str, str], name: str) -> bool | None:
 
 
 def checked_endpoint(name: str, value: str | None) -> str | None:
-    """Returns the address of a server, or nothing for none.
+    """Returns the address of a server; `None` where no address is set.
 
     Raises:
-        ConfigError: naming where it is from, when it is no such address; it is never shown.
+        ConfigError: naming the setting, when its value is not a valid address; the value is never
+            shown.
     """
     if not value:
         return None
@@ -100,6 +101,6 @@ def checked_endpoint(name: str, value: str | None) -> str | None:
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good, parts = False, urlsplit("")
-    if not good or "@" in parts.netloc:  # never shown: a password may be in it
+    if not good or "@" in parts.netloc:  # never shown: it may contain a password
         raise ConfigError(f"{name} must be http(s)://host or http(s)://host:port")
     return value

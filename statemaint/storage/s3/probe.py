@@ -1,4 +1,4 @@
-"""What a server makes of conditional writes: asked by trying, once, when it first matters."""
+"""Whether a server supports conditional writes: tried once, when it first matters."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from statemaint.storage.s3.bucket import Bucket, content_md5
 from statemaint.storage.s3.errors import S3Error
 
 _PRECONDITION_FAILED = 412
-# "Not implemented", and what servers say to a header that they do not take.
+# "Not implemented", and the answer of servers that reject the header.
 _UNKNOWN = frozenset({400, 501})
 _NO_ETAG = "0" * 32
 
@@ -25,14 +25,14 @@ class Probe:
 
     @property
     def exclusive(self) -> bool:
-        """Tells whether the server refuses a second `If-None-Match: *` for one key."""
+        """Returns whether the server refuses a second `If-None-Match: *` for one key."""
         with self._lock:
             if self._exclusive is None:
                 self._exclusive = self._try_exclusive()
             return self._exclusive
 
     def match(self, etag: str) -> dict[str, str]:
-        """Returns the condition that an object still has an ETag; empty where there is none."""
+        """Returns the condition that an object still has an ETag; empty where none is supported."""
         with self._lock:
             if self._forms is None:
                 self._forms = self._try_match()
@@ -40,7 +40,7 @@ class Probe:
 
     def _try_exclusive(self) -> bool:
         with self._object() as path:
-            # A server that does not know the header may ignore it, or refuse all that carry it.
+            # A server that does not know the header may ignore it, or refuse every request with it.
             return self._takes(path, IfNoneMatch="*") and self._refuses(path, IfNoneMatch="*")
 
     def _try_match(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Probe:
         try:
             self._put(path, **condition)
         except S3Error as error:
-            # A put that was carried out and not heard of is refused when it is made again.
+            # A put that was carried out, but whose answer was lost, is refused when it is retried.
             if error.status == _PRECONDITION_FAILED or error.status in _UNKNOWN:
                 return error.retried and error.status == _PRECONDITION_FAILED
             raise

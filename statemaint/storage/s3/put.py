@@ -1,4 +1,4 @@
-"""Writing an object in one request, if it is new or still the one that was read."""
+"""Writes an object in one request, if it is new or still the one that was read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +10,10 @@ from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.read import read_object
 
 PRECONDITION_FAILED = 412
-# "Another conditional write of this key is under way": to be made again.
+# "Another conditional write of this key is under way": the request is retried.
 _CONFLICT = 409
 _NOT_FOUND = 404
-# What Ceph answers when the object changed between its look at the condition and its write.
+# Ceph's answer when the object changed between its check of the condition and its write.
 _LOST_RACE = "UnknownError"
 _MOST_CONFLICTS = 20
 _FIRST_WAIT_SECONDS = 0.02
@@ -26,14 +26,14 @@ def put(bucket: Bucket, path: str, content: bytes, **params: object) -> None:
 
 
 def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: object) -> None:
-    """Writes an object that must not be there.
+    """Writes an object that must not exist yet.
 
     Raises:
-        AlreadyExistsError: when it is there.
+        AlreadyExistsError: when it exists.
     """
     if not probe.exclusive:
-        # What appears between these two lines is replaced; whoever cannot bear it asks the
-        # storage whether it is `exclusive`.
+        # An object that appears between these two lines is replaced; a caller that cannot accept
+        # that asks the storage whether it is `exclusive`.
         must_be_absent(bucket, path)
         put(bucket, path, content, **params)
         return
@@ -52,7 +52,7 @@ def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: o
 
 
 def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
-    """Tells whether an earlier attempt, whose answer was lost, wrote the object."""
+    """Returns whether an earlier attempt, whose answer was lost, wrote the object."""
     try:
         found, _ = read_object(bucket, path)
     except NotFoundError:
@@ -61,15 +61,15 @@ def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
 
 
 def taken(path: str) -> AlreadyExistsError:
-    """Returns the error of a name that somebody else's object has."""
+    """Returns the error for a name that another writer's object has."""
     return AlreadyExistsError(path, "a file of that name is already there")
 
 
 def head(bucket: Bucket, path: str) -> dict[str, Any]:
-    """Returns what a HEAD says of an object.
+    """Returns the answer to a HEAD of an object.
 
     Raises:
-        NotFoundError: when there is no such object, in a bucket that is there.
+        NotFoundError: when there is no such object, in a bucket that exists.
     """
     try:
         return bucket.call_object("head_object", path)
@@ -92,12 +92,12 @@ def must_be_absent(bucket: Bucket, path: str) -> None:
 def append(
     bucket: Bucket, probe: Probe, path: str, lines: bytes, *, sleep: Callable[[float], None]
 ) -> None:
-    """Adds lines to an object by writing it anew, if nobody else wrote it meanwhile.
+    """Appends lines to an object by rewriting it, if no other writer changed it meanwhile.
 
-    One that is not there yet, which is the rule, takes one request.
+    An object that does not exist yet, the usual case, takes one request.
 
     Raises:
-        StorageError: when others were faster every time.
+        StorageError: when other writers were faster every time.
     """
     if probe.exclusive and _swapped(bucket, path, lines, {"IfNoneMatch": "*"}):
         return

@@ -1,7 +1,7 @@
-"""Reading an object: one GET when it fits into a part, else parts that are fetched ahead.
+"""Reads an object: one GET when it fits into a part, otherwise parts that are fetched ahead.
 
-Whoever seeks gets a GET of what he then reads. All of it has one ETag: an object that is replaced
-in the middle is an error, not a mixture.
+After a seek, a new GET fetches the bytes that are read next. All parts have one ETag: an object
+that is replaced in the middle of a read is an error, not a mixture.
 """
 
 import io
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]
 
 _PIECE = 256 * 1024
-# A connection that breaks again and again without a byte in between ends the read.
+# A connection that breaks this often without a byte in between ends the read.
 _MOST_BREAKS = 5
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _REPLACED = 412
@@ -29,7 +29,7 @@ _NO_SUCH_RANGE = 416
 
 
 def open_object(bucket: Bucket, path: str) -> io.BufferedReader:
-    """Opens an object for reading; `read(n)` returns fewer bytes at its end only.
+    """Opens an object for reading; `read(n)` returns fewer bytes only at its end.
 
     Raises:
         NotFoundError: when there is no such object.
@@ -43,7 +43,7 @@ def read_object(bucket: Bucket, path: str, *, small: bool = False) -> tuple[byte
     """Returns an object's content and its ETag.
 
     Raises:
-        CodecError: when it should be `small`, and is not; else as `open_object`.
+        CodecError: when it should be `small` and is not; otherwise as `open_object`.
     """
     opened, first = _open(bucket, path)
     if len(first) == opened.size:
@@ -61,7 +61,7 @@ class _Object:
     etag: str
 
     def parts(self, first: bytes, start: int = 0) -> Generator[bytes]:
-        """Yields the content from a byte on in parts, the first of which may be here already."""
+        """Yields the content from a byte on, in parts; the first may already have been read."""
         if first:
             yield first
         options = self.bucket.options
@@ -70,7 +70,7 @@ class _Object:
         yield from in_order(jobs, threads=options.threads)
 
     def fetch(self, start: int, stop: int, body: Any = None) -> bytes:
-        """Returns the bytes of a range, asking again for what a broken connection left out."""
+        """Returns the bytes of a range; after a broken connection, requests the rest."""
         content = bytearray()
         breaks = 0
         while len(content) < stop - start:
@@ -116,7 +116,7 @@ def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
 
 
 def _empty(bucket: Bucket, path: str) -> _Object:
-    """Makes sure of what a refused range says, and learns the ETag that the refusal lacks."""
+    """Checks that an object with a refused range is empty; gets the ETag that the refusal lacks."""
     answer = bucket.call_object("head_object", path)
     if answer["ContentLength"]:
         raise Superseded(path, "was replaced while it was read")
@@ -124,13 +124,13 @@ def _empty(bucket: Bucket, path: str) -> _Object:
 
 
 def _span(answer: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Returns where the answer's bytes begin and end, and how many the object has."""
+    """Returns the first byte of the answer, the byte after its last, and the object's size."""
     found = _RANGE.fullmatch(answer.get("ContentRange", ""))
     return (int(found[1]), int(found[2]) + 1, int(found[3])) if found else None
 
 
 def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
-    """Adds what comes, and returns what ended it early, if that is known."""
+    """Appends the received bytes; returns the error that ended them early, if it is known."""
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -146,7 +146,7 @@ def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
 
 
 class _Raw(io.RawIOBase):
-    """An object's parts as a stream, which ends only when all of them were read."""
+    """An object's parts as a stream, which ends only when all parts have been read."""
 
     def __init__(self, opened: _Object, parts: Generator[bytes]) -> None:
         self._object, self._parts = opened, parts

@@ -1,8 +1,8 @@
-"""What else an object of S3 has that decides who reads it: encryption, tags, and an ACL (S22).
+"""The settings of an S3 object that decide who reads it: encryption, tags, and an ACL (S22).
 
-A copy and a new object get those of the bucket, whatever the objects around them have. What an
-object of ours is to have is tried first, on an object of its own below `_statemaint/probe/`: what
-the server makes of it is seen before anything appears where a query would load it.
+A copy and a new object get the bucket's settings, whatever the objects around them have. The
+settings of a new object are first tried on a probe object below `_statemaint/probe/`: the server's
+result is known before any object appears where a query would load it.
 """
 
 import threading
@@ -31,20 +31,20 @@ _KEPT = (
     "Metadata", "ContentType", "ContentEncoding", "ContentLanguage", "ContentDisposition",
     "CacheControl",
 )  # fmt: skip
-# Each is small; a long-lived process must not gather them for ever.
+# Each is small, but a long-lived process must not collect them forever.
 _MOST_KNOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSettings:
-    """What an object has.
+    """The settings of an object.
 
     Attributes:
-        sse: how the server encrypts it; empty where it does not say.
+        sse: how the server encrypts it; empty where the server does not report it.
         key: the key, where one is named.
-        bucket_key: whether the bucket's own key is used instead of asking for each object.
-        owner: the account that it belongs to; empty where there are no ACLs.
-        grants: pairs of a permission and whom it is for; `None` where there are no ACLs.
+        bucket_key: whether the bucket's own key is used instead of a request for each object.
+        owner: the account that owns it; empty where there are no ACLs.
+        grants: pairs of a permission and its grantee; `None` where there are no ACLs.
         tags: its tags, sorted.
     """
 
@@ -57,11 +57,11 @@ class ObjectSettings:
 
     @property
     def readers(self) -> frozenset[str]:
-        """Returns whom the ACL lets read."""
+        """Returns the grantees that the ACL lets read."""
         return frozenset(who for right, who in self.grants or () if right in _READS)
 
     def hides(self, other: "ObjectSettings") -> str | None:
-        """Returns why somebody who reads an object of these may not read one of the others."""
+        """Returns why a reader of an object with these settings may not read one with others."""
         if why := _otherwise_encrypted(self, other):
             return why
         lost = sorted(self.readers - other.readers)
@@ -73,7 +73,7 @@ class ObjectSettings:
 
     @property
     def encryption(self) -> Params:
-        """Returns the parameters that encrypt an object so; `None` is left to the bucket."""
+        """Returns the parameters for this encryption; `None` is left to the bucket."""
         return {
             "ServerSideEncryption": self.sse or None,
             "SSEKMSKeyId": self.key or None,
@@ -83,11 +83,11 @@ class ObjectSettings:
     @property
     def tagging(self) -> Params:
         """Returns the parameter that gives an object these tags."""
-        # Ceph takes a plus for what it is.
+        # Ceph does not decode a plus as a space.
         return {"Tagging": urlencode(self.tags, quote_via=quote)} if self.tags else {}
 
     def granting(self, owner: str) -> Params:
-        """Returns the parameters that give an object of some account this ACL, and keep it ours."""
+        """Returns the parameters that give an object this ACL, and its owner full control."""
         grants = {*(self.grants or ()), ("FULL_CONTROL", f'id="{owner}"')}
         found: dict[str, list[str]] = {}
         for right, who in sorted(grants):
@@ -97,7 +97,7 @@ class ObjectSettings:
 
 
 def encryption_of(found: Mapping[str, Any]) -> ObjectSettings:
-    """Returns how the object is encrypted that an answer is about, and nothing else of it."""
+    """Returns the encryption that an answer about an object reports, and no other settings."""
     return ObjectSettings(
         found.get("ServerSideEncryption") or "",
         found.get("SSEKMSKeyId") or "",
@@ -106,16 +106,16 @@ def encryption_of(found: Mapping[str, Any]) -> ObjectSettings:
 
 
 def kept(found: Mapping[str, Any]) -> Params:
-    """Returns the parameters that keep the metadata of an object where it is written anew."""
+    """Returns the parameters that keep an object's metadata when it is rewritten."""
     return {name: found[name] for name in _KEPT if found.get(name)}
 
 
 def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
-    """Returns what an object has.
+    """Returns the settings of an object.
 
     Raises:
         NotFoundError: when there is no such object.
-        S3Error: when it cannot be told.
+        S3Error: when they cannot be read.
     """
     encryption = encryption_of(head(bucket, path))
     acl = _asked(bucket, "get_object_acl", path)
@@ -130,21 +130,21 @@ def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
 
 
 def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
-    """Returns the tags of an object; none where the server knows of none.
+    """Returns the tags of an object; none where the server does not support tags.
 
     Raises:
         NotFoundError: when there is no such object.
-        S3Error: when they cannot be told.
+        S3Error: when they cannot be read.
     """
     found = _asked(bucket, "get_object_tagging", path) or {}
     return tuple(sorted((one["Key"], one["Value"]) for one in found.get("TagSet", ())))
 
 
 def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
-    """Gives an object its tags where it has lost them: Ceph forgets those of uploads in parts.
+    """Gives an object its tags where it has lost them: Ceph drops those of uploads in parts.
 
     Raises:
-        S3Error: when they cannot be told, or not be set.
+        S3Error: when the tags cannot be read or set.
     """
     if tags and read_tags(bucket, path) != tags:
         pairs = [{"Key": key, "Value": value} for key, value in tags]
@@ -152,7 +152,7 @@ def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) ->
 
 
 def _asked(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
-    """Returns the answer, or nothing of a server that has no such thing."""
+    """Returns the answer; `None` from a server that does not support the operation."""
     try:
         return bucket.call_object(operation, path)
     except S3Error as error:
@@ -175,7 +175,7 @@ def _shown(settings: ObjectSettings) -> str:
 
 @dataclass(slots=True)
 class Likeness:
-    """Finds out how an object becomes like another one; threads may share it."""
+    """Finds the parameters that give one object the settings of another; threads may share it."""
 
     bucket: Bucket
     _known: dict[str, ObjectSettings] = field(default_factory=dict)
@@ -183,11 +183,11 @@ class Likeness:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def params(self, path: str, like: str) -> Params:
-        """Returns the parameters of a new object that is to be like one that is there.
+        """Returns the parameters that give a new object the settings of an existing one.
 
         Raises:
-            NotFoundError: when that is not there.
-            UnreadableError: when somebody who reads that one may not read the new one.
+            NotFoundError: when the existing object is missing.
+            UnreadableError: when a reader of the existing object may not read the new one.
             S3Error: when the server fails.
         """
         wanted = self.settings(path, like)
@@ -197,15 +197,15 @@ class Likeness:
             return self._tried[wanted]
 
     def settings(self, path: str, like: str) -> ObjectSettings:
-        """Returns what an object has; asked once.
+        """Returns the settings of an object, which are read once.
 
         Args:
-            path: of what is to be like it, for errors.
-            like: its path.
+            path: the path of the object that gets the same settings, for errors.
+            like: the path of the object.
 
         Raises:
-            NotFoundError: when it is not there.
-            UnreadableError: when we have no right to be told.
+            NotFoundError: when the object does not exist.
+            UnreadableError: when this process has no right to read the settings.
         """
         found = self._known.get(like)
         if found is None:
@@ -216,27 +216,27 @@ class Likeness:
         return found
 
     def check(self, path: str, like: str) -> None:
-        """Makes sure that whoever reads one object can read another.
+        """Checks that every reader of one object can read another.
 
         Raises:
-            NotFoundError: when either is not there.
-            UnreadableError: when somebody may not.
+            NotFoundError: when either object does not exist.
+            UnreadableError: when a reader may not.
         """
         wanted, found = self.settings(path, like), self._read(path, like, path)
         if why := wanted.hides(found):
             raise _unreadable(path, like, why)
 
     def ensure(self, path: str, like: str, found: Mapping[str, Any], *, in_parts: bool) -> None:
-        """Makes sure that a new object has what it was to have.
+        """Ensures that a new object has its intended settings.
 
         Args:
-            path: of it.
-            like: of the other.
-            found: what a HEAD says of it.
+            path: the path of the new object.
+            like: the path of the object with the intended settings.
+            found: the answer to a HEAD of the new object.
             in_parts: whether it was uploaded in parts.
 
         Raises:
-            UnreadableError: when it has not.
+            UnreadableError: when its settings differ.
         """
         wanted, made = self.settings(path, like), encryption_of(found)
         if why := _otherwise_encrypted(wanted, made):
@@ -282,14 +282,14 @@ class Likeness:
 
 
 def _otherwise_encrypted(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
-    """Returns why somebody may not decrypt an object who decrypts the other."""
+    """Returns why a reader who can decrypt one object may not decrypt the other."""
     if not found.sse.startswith(_BY_KEY) or found.encryption == wanted.encryption:
         return None
     return f"it is encrypted with {_shown(found)}, and the other with {_shown(wanted)}"
 
 
 def _differs(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
-    """Returns why a new object would be less protected than the one that it is to be like."""
+    """Returns why a new object would be less protected than the one with the wanted settings."""
     if found.encryption == wanted.encryption or not wanted.sse:
         return None
     return f"it would be encrypted with {_shown(found)}, and the other is with {_shown(wanted)}"

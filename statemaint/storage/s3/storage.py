@@ -27,9 +27,9 @@ _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/
 
 
 class S3Storage:
-    """A bucket, or what lies below a prefix in it. A write is a PUT, which appears whole.
+    """A bucket, or the objects below a prefix in it. A write is a PUT, which appears complete.
 
-    Times are the server's, in whole seconds, as all that S3 says of them but listings has them.
+    Times are the server's, in whole seconds, as in all of S3's answers except listings.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class S3Storage:
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Returns how many HTTP requests were sent, retries counted: `list`, `get`, `put`, ..."""
+        """Returns the number of HTTP requests sent, including retries: `list`, `get`, `put`, ..."""
         return self._bucket.requests
 
     @property
     def exclusive(self) -> bool:
-        """Tells whether the server knows `If-None-Match`; tried once, when it is first asked."""
+        """Returns whether the server supports `If-None-Match`; tried once, at the first use."""
         return self._probe.exclusive
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yields every file below a directory, a request for each thousand."""
+        """Yields every file below a directory, with one request for each thousand."""
         where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         for page in self._pages(self._bucket.key(where), where or self.root):
             for found in page.get("Contents", []):
@@ -111,7 +111,7 @@ class S3Storage:
         overwrite: bool = False,
         like: str | None = None,
     ) -> Entry:
-        """Makes a file appear whole; what is larger than a part is uploaded as it comes."""
+        """Makes a file appear complete; one larger than a part is uploaded while it is produced."""
         params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
         parts = _measured(in_parts(chunks, self._options.part_size), sizes)
@@ -127,23 +127,23 @@ class S3Storage:
             put_new(self._bucket, self._probe, path, first, **params)
         found = head(self._bucket, path)
         entry = _entry(path, found["ContentLength"], found)
-        if not overwrite and entry.size != sum(sizes):  # see what Ceph ignores in `s3_upload`
+        if not overwrite and entry.size != sum(sizes):  # Ceph: see `upload._complete`
             raise taken(path)
         if like is not None:
             self._likeness.ensure(path, like, found, in_parts=several)
         return entry
 
     def append(self, path: str, lines: bytes) -> None:
-        """Adds whole lines to a file by replacing it, if nobody else did meanwhile."""
+        """Appends whole lines to a file by replacing it, if no other writer did meanwhile."""
         append(self._bucket, self._probe, path, lines, sleep=self._sleep)
 
     def delete(self, path: str) -> None:
-        """Deletes a file; deleting what is not there is no error."""
-        with suppress(NotFoundError):  # which some servers answer
+        """Deletes a file; deleting a missing file is not an error."""
+        with suppress(NotFoundError):  # the answer of some servers
             self._bucket.call_object("delete_object", path)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
-        """Deletes files, 200 in a request."""
+        """Deletes files, 200 in each request."""
         delete_all(self._bucket, paths, sleep=self._sleep, before=before)
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
@@ -154,11 +154,11 @@ class S3Storage:
         self.delete(path)
 
     def check_readable(self, path: str, *, like: str) -> None:
-        """Makes sure, by encryption, tags and ACL, that whoever reads one file may read another."""
+        """Checks, by encryption, tags and ACL, that every reader of one file may read another."""
         self._likeness.check(path, like)
 
     def now(self) -> float:
-        """Returns the server's clock, at most a second behind, since it tells whole seconds."""
+        """Returns the server's time, at most a second behind, since it reports whole seconds."""
         known = self._bucket.clock.now()
         if known is None:
             self._bucket.ask()

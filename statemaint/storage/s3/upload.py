@@ -1,4 +1,4 @@
-"""Objects that are larger than a part, uploaded while their chunks come."""
+"""Uploads objects that are larger than a part, while their chunks are produced."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,12 +11,12 @@ from statemaint.storage.s3.errors import S3Error
 from statemaint.storage.s3.put import PRECONDITION_FAILED, must_be_absent, taken
 from statemaint.workers import in_order
 
-# S3 takes 10,000 parts: after each so many they grow, which allows for 440 GiB.
+# S3 accepts 10,000 parts. After every 1,000 the parts grow, which allows for 440 GiB.
 _SAME_SIZE = 1000
 
 
 def in_parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Yields the same bytes in parts of a size, the last of which may be smaller."""
+    """Yields the same bytes in parts of a given size; the last may be smaller."""
     waiting = bytearray()
     number = 0
     for chunk in chunks:
@@ -38,18 +38,18 @@ def upload(
     new: bool,
     exclusive: bool,
 ) -> None:
-    """Uploads an object, in memory for a few parts only; a failure leaves nothing of it.
+    """Uploads an object with only a few parts in memory; a failure leaves no trace of it.
 
     Args:
-        bucket: where to.
-        path: whose object.
+        bucket: the bucket of the object.
+        path: the path of the object.
         parts: its content.
-        params: what else it has.
-        new: it must not be there.
-        exclusive: whether the server knows `If-None-Match`.
+        params: its settings.
+        new: whether it must not exist yet.
+        exclusive: whether the server supports `If-None-Match`.
 
     Raises:
-        AlreadyExistsError: when it must not be there and is.
+        AlreadyExistsError: when it must not exist yet and does.
     """
 
     def send(upload: str, number: int, content: bytes) -> dict[str, Any]:
@@ -73,18 +73,18 @@ def multipart(
     new: bool,
     exclusive: bool,
 ) -> None:
-    """Makes an object of parts; a failure leaves nothing of it.
+    """Creates an object from parts; a failure leaves no trace of it.
 
     Args:
-        bucket: where to.
-        path: whose object.
-        jobs: from the upload's id to what makes the parts, each returning its ETag.
-        params: what else it has.
-        new: it must not be there.
-        exclusive: whether the server knows `If-None-Match`.
+        bucket: the bucket of the object.
+        path: the path of the object.
+        jobs: given the upload's id, the jobs that create the parts; each returns its ETag.
+        params: its settings.
+        new: whether it must not exist yet.
+        exclusive: whether the server supports `If-None-Match`.
 
     Raises:
-        AlreadyExistsError: when it must not be there and is.
+        AlreadyExistsError: when it must not exist yet and does.
     """
     upload: str = bucket.call_object("create_multipart_upload", path, **params)["UploadId"]
     try:
@@ -94,8 +94,8 @@ def multipart(
             for number, answer in enumerate(answers, 1)
         ]
         _complete(bucket, path, upload, parts, new=new, exclusive=exclusive)
-    except BaseException:  # an interrupted run must not leave parts behind either: they cost money
-        with suppress(StorageError):  # what failed first is what matters
+    except BaseException:  # nor may an interrupted run leave parts behind: they cost money
+        with suppress(StorageError):  # the first failure is the one to report
             bucket.call_object("abort_multipart_upload", path, UploadId=upload)
         raise
 
@@ -111,9 +111,9 @@ def _complete(
 ) -> None:
     condition = {}
     if new:
-        # Ceph ignores the condition at this step. What appears between the two requests is then
-        # replaced, and both writers believe they won: as when Spark writes one name twice. The
-        # caller reads back what is there.
+        # Ceph ignores the condition at this step. An object that appears between the two requests
+        # is then replaced, and both writers conclude that they won, as when Spark writes one name
+        # twice. The caller reads the object back.
         must_be_absent(bucket, path)
         condition = {"IfNoneMatch": "*"} if exclusive else {}
     try:

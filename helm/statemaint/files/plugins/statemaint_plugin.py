@@ -1,4 +1,4 @@
-"""Airflow finds the page `State` here, on the DAGs that statemaint_dags.py makes."""
+"""Airflow finds the page `State` here, for the DAGs that statemaint_dags.py creates."""
 
 from statemaint.airflow.plugin import StatemaintPlugin
 
