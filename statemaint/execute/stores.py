@@ -6,6 +6,7 @@ below it is deleted (S6, S7), and deletions are in an order of which every prefi
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from statemaint.errors import (
     CheckpointError,
@@ -25,6 +26,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
+from statemaint.workers import Job, as_they_come
 
 # How long a stale snapshot stays in the trash where other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
@@ -38,10 +40,13 @@ def execute(
     fence: Fence | None = None,
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
+    workers: int = 1,
 ) -> Iterator[Outcome]:
-    """Yields the outcomes of a plan as it is carried out; what is not consumed is not done.
+    """Yields the outcomes of a plan as it is carried out.
 
-    Damage or a failing storage ends the work on its own store only (S16).
+    Damage or a failing storage ends the work on its own store only (S16). One worker does an action
+    when its outcome is asked for. Several work on a store each, the largest first, and run ahead of
+    the caller; when it stops, or the lease is lost, each ends after its current action.
 
     Args:
         plan: the plan to carry out.
@@ -50,19 +55,27 @@ def execute(
         fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
         engine: the engine to fold with; by default the one that suits the amount of work.
+        workers: the number of stores that are worked on at a time, each in a thread.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
     context = _context(plan, storage, run, fence or Fence(), engine)
-    for store in plan.stores:
-        if plan.halted:
-            yield Halted(store.store.id)
-        elif plan.target is None or _out_of_time(plan, elapsed()):
-            yield Skipped(store.store.id)
-        else:
-            executor = StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
-            yield from _store(executor, verify=plan.policy.verify)
+    stores = plan.stores if workers == 1 else sorted(plan.stores, key=_bytes_to_read, reverse=True)
+    jobs = [Job(partial(_of_plan, plan, store, context, elapsed)) for store in stores]
+    yield from as_they_come(jobs, threads=workers)
+
+
+def _of_plan(
+    plan: Plan, store: StorePlan, context: RunContext, elapsed: Callable[[], float]
+) -> Iterator[Outcome]:
+    if plan.halted:
+        yield Halted(store.store.id)
+    elif plan.target is None or _out_of_time(plan, elapsed()):
+        yield Skipped(store.store.id)
+    else:
+        source = Source.of(context.storage, store.store, plan)
+        yield from _store(StoreExecutor.of(store, source, context), verify=plan.policy.verify)
 
 
 def _context(
@@ -71,7 +84,7 @@ def _context(
     trash_for = plan.policy.trash_for
     return RunContext(
         storage=storage,
-        engine=engine or engine_for(_bytes_to_fold(plan), plan.provider),
+        engine=engine or engine_for(sum(map(_bytes_to_read, plan.stores)), plan.provider),
         ledger=Ledger(storage, run, fence),
         fence=fence,
         trash=Trash(storage, run, trash_for) if trash_for else None,
@@ -81,7 +94,7 @@ def _context(
     )
 
 
-def _bytes_to_fold(plan: Plan) -> int:
+def _bytes_to_read(plan: StorePlan) -> int:
     chains = [one.chain for one in plan.actions if isinstance(one, WriteSnapshot)]
     chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
     chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]

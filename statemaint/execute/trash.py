@@ -9,7 +9,8 @@ trash follows these lines and not the current policy, and so does an undo.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from statemaint.errors import (
@@ -84,6 +85,7 @@ class Trash:
     run: str
     seconds: float
     pages: Counter[UnitId] | None = None
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def until(self) -> float:
@@ -129,10 +131,11 @@ class Trash:
         self.announce(notes, self._next_page(deletes[0].store.unit))
 
     def _next_page(self, unit: UnitId) -> str:
-        if self.pages is None:
-            self.pages = newest_pages(self.storage, self.run)
-        self.pages[unit] += 1
-        return page_name(unit, self.pages[unit])
+        with self._lock:
+            if self.pages is None:
+                self.pages = newest_pages(self.storage, self.run)
+            self.pages[unit] += 1
+            return page_name(unit, self.pages[unit])
 
     def announce(self, notes: Sequence[Note], name: str, logs: LogWorld | None = None) -> None:
         """Adds files to a manifest of the run, in the order in which they will be moved.

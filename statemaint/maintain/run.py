@@ -45,6 +45,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     dry_run: bool = False,
     run: str | None = None,
     holder: Holder | None = None,
+    workers: int = 1,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Maintains a checkpoint once, and returns the report of the run.
@@ -61,6 +62,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         run: the run's id in the ledger; a new one by default.
         holder: the holder of the lease that it works under. Tasks with the same holder share the
             lease, and leave it to `end_run`; by default a run has its own, whatever its id.
+        workers: the number of stores that are maintained at a time.
         on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
@@ -70,7 +72,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         LeaseLostError: when another run has taken over, or this one was ended; nothing more was
             done.
     """
-    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run)
+    work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
     decided = plan_checkpoint(storage, policy, request=request)[1]
     trash = _trash(storage, decided)
@@ -151,8 +153,11 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
 class Work:
     """One run, with its cost and its outcomes so far."""
 
-    def __init__(self, storage: Storage, run: str, *, dry_run: bool = False) -> None:
+    def __init__(
+        self, storage: Storage, run: str, *, dry_run: bool = False, workers: int = 1
+    ) -> None:
         self._storage, self.run, self._dry_run = storage, run, dry_run
+        self._workers = workers
         self._started = storage.now()
         self._requests = Counter(storage.requests)
         self._happened: dict[StoreId, list[Outcome]] = defaultdict(list)
@@ -164,7 +169,12 @@ class Work:
     def carry_out(self, decided: Plan, fence: Fence, on_outcome: OnOutcome) -> Report:
         """Carries a plan out under a lease, and notes the run."""
         outcomes = execute(
-            decided, self._storage, run=self.run, fence=fence, elapsed=lambda: self._elapsed
+            decided,
+            self._storage,
+            run=self.run,
+            fence=fence,
+            elapsed=lambda: self._elapsed,
+            workers=self._workers,
         )
         for outcome in outcomes:
             self._happened[outcome.store].append(outcome)
