@@ -104,7 +104,7 @@ class WriteSnapshot:
 
     @property
     def like(self) -> str:
-        """Returns the newest change that it is folded from; its readers must read the snapshot."""
+        """Returns the path of its newest change; readers of that must be able to read it, too."""
         return self.chain.deltas[-1].entry.path
 
 
