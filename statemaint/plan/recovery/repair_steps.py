@@ -51,7 +51,7 @@ def _order(step: RepairStep) -> tuple[int, StoreId, int]:
 
 
 def of_checksum(finding: Finding) -> bool:
-    """Returns whether a finding is of a checksum file or of its mismatch with the file beside it."""
+    """Returns whether a finding is about a checksum file or its mismatch with its file."""
     return finding.code is FindingCode.STALE_CHECKSUM or (finding.path or "").endswith(".crc")
 
 
