@@ -40,7 +40,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Why a version does not load: deltas after `start` are missing, `first` is the lowest."""
+    """The reason that a version does not load: deltas after `start` are missing, `first` lowest."""
 
     version: int
     start: int

@@ -24,7 +24,7 @@ Lineages = Mapping[Item, tuple[Item, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Why a version does not load: the trace ends at `item`, and `detail` is the reason."""
+    """The end of a trace that does not load its version: at `item`, for the reason `detail`."""
 
     item: Item
     detail: str

@@ -31,7 +31,7 @@ def duration(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When to snapshot, and what must be kept.
+    """The settings of when to snapshot and what to keep.
 
     Attributes:
         min_deltas_for_snapshot: a snapshot is written once a chain has MORE deltas than this; for

@@ -16,7 +16,7 @@ from statemaint.plan.uploads import observed
 
 @unique
 class SnapshotReason(StrEnum):
-    """Why a snapshot is written."""
+    """The reason to write a snapshot."""
 
     CHAIN_TOO_LONG = "chain_too_long"
     REBASE = "rebase"
@@ -26,7 +26,7 @@ class SnapshotReason(StrEnum):
 
 @unique
 class AttestReason(StrEnum):
-    """Why a snapshot is read and compared."""
+    """The reason to read and compare a snapshot."""
 
     BASE_OF_DELETION = "base_of_deletion"
     LOG_REPLACED = "log_replaced"  # since the snapshot was proved or written
@@ -35,7 +35,7 @@ class AttestReason(StrEnum):
 
 @unique
 class DeleteReason(StrEnum):
-    """Why a file is deleted."""
+    """The reason to delete a file."""
 
     BELOW_BASE = "below_base"
     SIDE_FILE = "side_file_of_deleted"
@@ -51,7 +51,7 @@ class DeleteReason(StrEnum):
 
 @unique
 class KeepReason(StrEnum):
-    """Why a file is kept."""
+    """The reason to keep a file."""
 
     NEEDED = "needed_by_retained_version"
     BASE = "base_of_retained_versions"
@@ -104,7 +104,7 @@ class WriteSnapshot:
 
     @property
     def like(self) -> str:
-        """Returns the path of its newest change; readers of that must be able to read it, too."""
+        """Returns the path of its newest change, which has the same readers as the snapshot."""
         return self.chain.deltas[-1].entry.path
 
 

@@ -11,7 +11,7 @@ from statemaint.plan.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Where deletion ends in a store.
+    """The end of deletion in a store.
 
         version    1           cut           eventual           floor           target
                    |            |               |                 |                |

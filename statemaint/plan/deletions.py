@@ -13,7 +13,7 @@ from statemaint.plan.snapshots import checksums_left_of
 def deletions(facts: Facts, fates: Mapping[Entry, Fate]) -> tuple[Delete, ...]:
     """Returns the deletions of a store, in the order in which they happen.
 
-        version 1: checksum, file | version 2: checksum, file | ... | tables: checksum, file
+        version 1: checksum, file | version 2: checksum, file | ... | SST files: checksum, file
 
     Lower versions come before higher ones and a checksum before its file, so that an interrupted
     run leaves neither a gap nor a lone checksum. Shared files come after all snapshots (S7).

@@ -35,7 +35,7 @@ class VersionPlace(Enum):
 
 @unique
 class Standing(Enum):
-    """Whether the query loads a file when it loads the file's version."""
+    """The standing of a file: whether the query loads it when it loads its version."""
 
     COUNTS = "counts"
     STALE = "stale"  # a snapshot from before a rewind
@@ -44,7 +44,7 @@ class Standing(Enum):
 
 @unique
 class Executors(Enum):
-    """Why an executor may still need a zip of RocksDB."""
+    """The reason that an executor may still need a zip of RocksDB."""
 
     NONE = "none"
     LOADED = "loaded"  # it may have loaded this zip, and its next one names SST files of it
@@ -53,7 +53,7 @@ class Executors(Enum):
 
 @unique
 class Users(Enum):
-    """Which snapshots refer to a shared file."""
+    """The snapshots that refer to a shared file."""
 
     KEPT = "kept"  # one that is kept or about to be written
     UNREADABLE = "unreadable"  # possibly one that is kept but cannot be read

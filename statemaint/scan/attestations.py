@@ -116,7 +116,7 @@ def parse_attestations(content: bytes) -> StoreNotes:
             return StoreNotes(uploads=uploads)
         written = tuple(_path(one) for one in stored["written"])
         since = _since(stored)
-        if stored["format"] != _FORMAT:  # its proofs name no inputs; its writers still hold
+        if stored["format"] != _FORMAT:  # its proofs name no inputs; `written` is still valid
             return StoreNotes((), written, since, uploads)
         rows = stored["files"]
         found = tuple(_attestation(one, rows) for one in stored["attestations"])

@@ -22,7 +22,7 @@ class RecoveryVerb(StrEnum):
 
 @unique
 class RemoveReason(StrEnum):
-    """Why a file is moved to the trash."""
+    """The reason to move a file to the trash."""
 
     BAD_SNAPSHOT = "bad_snapshot"  # the log gives the state that it should hold
     STALE_CHECKSUM = "stale_checksum"  # the file beside it is sound
