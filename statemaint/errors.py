@@ -1,28 +1,28 @@
 """Every error that statemaint raises on purpose, in one tree, by whose fault it is.
 
-`code` is stable and upper case, `exit_code` is what the program ends with. Facts are attributes;
-the sentence (what, where, what to do) is made in `__str__`.
+`code` is stable and upper case; `exit_code` is the program's exit code. Facts are attributes;
+`__str__` makes the sentence (what, where, what to do).
 """
 
 from datetime import UTC, datetime
 
 
 class StatemaintError(Exception):
-    """The root of the tree; the shell prints it as one line and never with a traceback."""
+    """The root of the tree; the CLI prints it as one line and never with a traceback."""
 
     code = "FAULT"
     exit_code = 1
 
 
 class ConfigError(StatemaintError):
-    """The caller asked for something that cannot be meant."""
+    """The caller's request is invalid."""
 
     code = "CONFIG"
     exit_code = 2
 
 
 class NotACheckpointError(ConfigError):
-    """The given place holds nothing that a streaming query has written."""
+    """The given address holds nothing that a streaming query has written."""
 
     code = "NOT_A_CHECKPOINT"
 
@@ -51,7 +51,7 @@ class UnsupportedError(ConfigError):
 
 
 class CheckpointError(StatemaintError):
-    """The checkpoint's own data contradict themselves."""
+    """The checkpoint's own data contradict each other."""
 
     code = "CHECKPOINT"
     exit_code = 3
@@ -67,7 +67,7 @@ class CheckpointError(StatemaintError):
 class DamagedError(CheckpointError):
     """A finding makes the answer impossible; `code` is the finding's.
 
-    `version` is one at which a snapshot alone is missing, where that is so.
+    `version` is a version that lacks only a snapshot, where there is one.
     """
 
     def __init__(self, path: str, detail: str, *, code: str, version: int | None = None) -> None:
@@ -89,7 +89,7 @@ class CodecError(CheckpointError):
         return f"{where}{self.detail} (at byte {self.offset})"
 
     def at(self, path: str) -> "CodecError":
-        """Returns the same error, naming the file it was found in."""
+        """Returns the same error with the path of the file."""
         return CodecError(self.detail, offset=self.offset, path=path)
 
 
@@ -103,7 +103,7 @@ class WrongKindError(CodecError):
         return f"{self.path}: {self.detail}"
 
     def at(self, path: str) -> "WrongKindError":
-        """Returns the same error, naming the file or directory."""
+        """Returns the same error with the path of the file or directory."""
         return WrongKindError(self.detail, path=path)
 
 
@@ -128,14 +128,14 @@ class SnapshotMismatchError(CheckpointError):
         self.found, self.expected, self.why = found, expected, why
 
     def because(self, why: str) -> "SnapshotMismatchError":
-        """Returns the same error, saying why the two differ."""
+        """Returns the same error with the reason why the two differ."""
         return SnapshotMismatchError(
             self.path, found=self.found, expected=self.expected, why=why or self.why
         )
 
 
 class MissingSstError(CheckpointError):
-    """A snapshot names an SST file that is not there; Spark cannot load it."""
+    """A snapshot names an SST file that does not exist; Spark cannot load the snapshot."""
 
     code = "MISSING_SST"
 
@@ -145,7 +145,7 @@ class MissingSstError(CheckpointError):
 
 
 class StorageError(StatemaintError):
-    """The place where the bytes live could not be reached, or refused."""
+    """The storage could not be reached, or refused a request."""
 
     code = "STORAGE"
     exit_code = 5
@@ -159,19 +159,19 @@ class StorageError(StatemaintError):
 
 
 class NotFoundError(StorageError):
-    """The storage answered for certain that there is no such file."""
+    """The storage answered with certainty that the file does not exist."""
 
     code = "NOT_FOUND"
 
 
 class AlreadyExistsError(StorageError):
-    """A file of that name appeared before ours; it was left as it is."""
+    """A file of that name appeared before ours and was left as it is."""
 
     code = "ALREADY_EXISTS"
 
 
 class UnreadableError(StorageError):
-    """Somebody who reads the files beside a file might not read that one, and may be the query."""
+    """A reader of the files beside a file, possibly the query, might not be able to read it."""
 
     code = "UNREADABLE_BY_QUERY"
 
@@ -196,7 +196,7 @@ class LeaseHeldError(StatemaintError):
 
 
 class LeaseLostError(StatemaintError):
-    """The lease was ended, or taken over by another run, while this one did not notice."""
+    """The lease was ended, or another run took it over, before this run noticed."""
 
     code = "LEASE_LOST"
     exit_code = 4

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may use a file, on a storage that has modes: the model of POSIX, with its ACLs.
+    """Who may use a file, on a storage with modes: the POSIX model with ACLs.
 
     Attributes:
-        owner: the owner's name, or number where the storage counts.
-        group: the owning group's.
-        mode: the permission bits; where there are further entries the group's are their mask.
-        group_bits: those of the owning group itself, where there are further entries.
-        named: the further entries: `user` or `group`, its name, its bits.
+        owner: the owner's name, or number where the storage uses numbers.
+        group: the name or number of the owning group.
+        mode: the permission bits; with ACL entries the group's bits are the mask of these.
+        group_bits: the bits of the owning group itself, where there are ACL entries.
+        named: the ACL entries: `user` or `group`, its name, its bits.
     """
 
     owner: str
@@ -31,8 +31,8 @@ class Entry:
         size: in bytes.
         modified: seconds since the epoch by the storage's own clock; `None` where it has none.
         tag: the storage's own mark of the content, such as an ETag; `None` where it has none.
-        access: who may use it, without further entries, where a listing says so at no cost; it does
-            not count when entries are compared.
+        access: who may use it, without ACL entries, where the listing includes that at no cost; it
+            does not count when entries are compared.
     """
 
     path: str

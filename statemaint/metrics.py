@@ -1,12 +1,12 @@
-"""From a report to Prometheus: pushed to a Pushgateway, or written as a textfile.
+"""Metrics of a report for Prometheus: pushed to a Pushgateway, or written as a textfile.
 
-Gauges with the prefix `statemaint_` and base units. What one task learned of a partition is one
-group of the Pushgateway: `job="statemaint"`, query, operator, partition; what concerns the whole
-query is the group without the last two.
+Gauges have the prefix `statemaint_` and base units. The metrics of one partition are one group of
+the Pushgateway: `job="statemaint"`, query, operator, partition. The metrics of the whole query are
+the group without the last two.
 
 A push adds to its group: a metric replaces the metric of the same name and nothing else. That
-keeps `last_success_timestamp_seconds` when a run fails; it is also why every metric that a healthy
-run must be able to reset is always pushed, as 0 or NaN where there is nothing to say.
+keeps `last_success_timestamp_seconds` when a run fails. It is also why every metric that a healthy
+run must be able to reset is always pushed, as 0 or NaN where there is no value.
 """
 
 import math
@@ -29,7 +29,7 @@ from statemaint.report.outcome import Deleted, SnapshotWritten
 from statemaint.report.to_json import chain_length
 
 JOB = "statemaint"
-# Where a Pushgateway asks for a password: never in its address, which is shown.
+# Credentials for a Pushgateway that requires them: never in its address, which is shown.
 USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
 PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
 _PREFIX = "statemaint_"
@@ -91,7 +91,7 @@ def push(report: Report, *, query: str, gateway: str) -> None:
 
 
 def push_query(plan: Plan, *, query: str, gateway: str) -> None:
-    """Pushes what concerns the whole query: its newest batch, and how far its snapshots lag.
+    """Pushes the gauges of the whole query: its newest batch, and how far its snapshots lag.
 
     Raises:
         OSError: when the Pushgateway cannot be reached or refuses.
@@ -104,8 +104,8 @@ def push_query(plan: Plan, *, query: str, gateway: str) -> None:
 def write_textfile(report: Report, *, query: str, folder: Path) -> None:
     """Writes a run's gauges for node_exporter's textfile collector.
 
-    One file for each query and partition, so that concurrent tasks do not meet. The time of the
-    last success stays in it when a run fails, as it does in a Pushgateway.
+    Each query and partition has its own file, so that concurrent tasks do not collide. The time of
+    the last success stays in it when a run fails, as it does in a Pushgateway.
 
     Raises:
         OSError: when the folder cannot be written to.
@@ -121,7 +121,7 @@ def write_textfile(report: Report, *, query: str, folder: Path) -> None:
 
 
 def write_query_textfile(plan: Plan, *, query: str, folder: Path) -> None:
-    """Writes what concerns the whole query, as `push_query` pushes it.
+    """Writes the gauges of the whole query, which `push_query` pushes.
 
     Raises:
         OSError: when the folder cannot be written to.
@@ -184,7 +184,7 @@ def _fill(gauges: _Gauges, report: Report, stores: Sequence[StoreReport]) -> Non
         gauges.set("last_success_timestamp_seconds", ended)
     gauges.set("last_run_duration_seconds", report.seconds)
     gauges.set("last_run_peak_memory_bytes", report.peak_memory)
-    # One verb is always there, so that a run without requests replaces the metric.
+    # One verb is always present, so that a run without requests replaces the metric.
     for verb in {"list", *report.requests}:
         gauges.set("last_run_storage_requests", report.requests.get(verb, 0), verb=verb)
     gauges.set("last_run_snapshots_written", len(written))
@@ -207,7 +207,7 @@ def _fill_store(gauges: _Gauges, store: StoreReport) -> None:
     gauges.set("reclaimable_bytes", store.reclaimable, store=name)
     gauges.set("halted", store.state is StoreOutcome.HALTED, store=name)
     counts = Counter(finding.code for finding in store.findings)
-    # One code is always there, so that the last finding's disappearance replaces the metric.
+    # One code is always present, so that the last finding's disappearance replaces the metric.
     for code in {FindingCode.BROKEN_CHAIN, *counts}:
         gauges.set("findings", counts[code], store=name, code=code.value)
 

@@ -1,4 +1,4 @@
-"""Looking and deciding, twice where a single look may have deceived."""
+"""Scanning and planning, repeated where a single scan may be misleading."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -13,24 +13,24 @@ from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot
 from statemaint.scan import scan
 from statemaint.storage import ReadOnly, Storage
 
-# A query that deletes faster than we can list would otherwise keep us scanning for ever.
+# A query that deletes faster than we can list would otherwise keep us scanning forever.
 _MOST_SCANS = 5
 
 
 def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed (S3).
 
-    A query goes on while we look: it purges its log and cleans up below it, so that one listing
-    may be older than another. What is really broken is still broken at the next look.
+    The query continues during a scan: it purges its log and cleans up below it, so that one listing
+    may be older than another. Real damage is still there in the next scan.
 
     Args:
-        storage: where it lives.
-        only: tells which stores to read; all of them by default.
+        storage: the storage of the checkpoint.
+        only: the filter of stores to read; all of them by default.
 
     Raises:
-        NotACheckpointError: when there is none.
+        NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
-        StorageError: when anything could not be listed or read.
+        StorageError: when a listing or read failed.
     """
     checkpoint = scan(storage, only)
     for _ in range(_MOST_SCANS):
@@ -56,20 +56,21 @@ def plan_checkpoint(
     as_of: float | None = None,
     skew: float = 0.0,
 ) -> tuple[Checkpoint, Plan]:
-    """Returns a checkpoint and what would be done to it; writes nothing (S13).
+    """Returns a checkpoint and its plan; writes nothing (S13).
 
-    A snapshot that is believed because nothing below it was listed must be the lowest at a second
-    look too: a listing that ran while somebody else snapshotted and deleted is partly old.
+    A snapshot that is trusted because no file below it was listed must be the lowest in a second
+    scan, too: a listing made while another writer snapshots and deletes is partly old.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         policy: when to snapshot and what to keep.
-        request: what to restrict the plan to.
-        as_of: when it was planned first, for a plan that is made again; by default now.
+        request: the scope to restrict the plan to.
+        as_of: the time of the first plan, for a plan that is made again; now by default.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock.
 
     Raises:
-        ConfigError: when the request names what does not exist; else as `scan_checkpoint`.
+        ConfigError: when the request names a store or version that does not exist; otherwise as
+            `scan_checkpoint`.
     """
     reading = ReadOnly(storage)
     only = request.covers if request else None
@@ -91,7 +92,7 @@ def plan_checkpoint(
 
 
 def _believed(decided: Plan) -> frozenset[str]:
-    """Returns the snapshots that the plan begins at although nobody has proved them."""
+    """Returns the unproved snapshots that the plan starts from."""
     found = set()
     for store in decided.stores:
         bases = [base for action in store.actions if (base := _begins_at(action))]

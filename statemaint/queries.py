@@ -1,4 +1,4 @@
-"""The file that names the queries to maintain: what Airflow's DAGs are made of.
+"""The file that names the queries to maintain, from which the Airflow DAGs are made.
 
     defaults: {min_deltas_for_snapshot: 10, grace: 1h}     the policy of every query
     pushgateway: http://pushgateway:9091                   or textfile: /var/lib/node_exporter
@@ -37,12 +37,12 @@ from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy, seconds
 from statemaint.storage import has_secret, overlap, place_of
 
-# Airflow's own limit on the instances of one mapped task is 1024, beyond which `plan` would fail.
+# Airflow limits the instances of one mapped task to 1024; beyond that `plan` would fail.
 _MOST_TASKS = 1024
 _BUCKETS = ("s3", "s3a", "s3n")
 _SCHEDULES = ("@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 _CRON = r"\S+( +\S+){4,5}"
-_MERGE = "tag:yaml.org,2002:merge"  # the key `<<`, which may stand more than once
+_MERGE = "tag:yaml.org,2002:merge"  # the key `<<`, which may appear more than once
 _SAFE = PRESETS["safe"]
 
 
@@ -89,10 +89,10 @@ def _scheduled(schedule: str) -> str:
 
 
 def must_be_open(gateway: str) -> str:
-    """Returns the address of a Pushgateway.
+    """Returns the address of a Pushgateway if it contains no secret.
 
     Raises:
-        ValueError: without the address, when a secret is in it.
+        ValueError: when the address contains a secret; the message does not show the address.
     """
     if "@" in gateway or has_secret(gateway):
         raise ValueError(
@@ -123,7 +123,7 @@ class _Strict(BaseModel):
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
-    # What is left out comes from elsewhere: a query's from `defaults`, those from the preset.
+    # An omitted setting comes from elsewhere: a query's from `defaults`, theirs from the preset.
     for one in schema["properties"].values():
         one.pop("default", None)
 
@@ -268,10 +268,11 @@ class QueriesFile(_Strict):
 
 
 def load_queries(path: str | Path) -> QueriesFile:
-    """Returns what a queries file says.
+    """Returns the parsed and validated queries file.
 
     Raises:
-        ConfigError: one line that names the file, the key, what is wrong and what to do.
+        ConfigError: when the file is invalid; one line names the file, the key, the problem and
+            the solution.
     """
     found = _parse(path)
     if not isinstance(found, dict):
@@ -307,7 +308,7 @@ def _parse(path: str | Path) -> Any:
 
 
 class _NoDuplicates(yaml.SafeLoader):
-    """YAML as usual, except that a key may stand only once in its mapping."""
+    """The safe YAML loader, except that a key may appear only once in its mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 -- as overridden
         seen: set[Hashable] = set()
@@ -373,7 +374,7 @@ _MODELS: Mapping[tuple[str, ...], type[BaseModel]] = MappingProxyType(
 
 
 def _known_keys(path: list[str]) -> list[str]:
-    """Returns the keys that may stand beside the last one of a path."""
+    """Returns the keys that are allowed beside the last key of a path."""
     inside_policy = path[0] == "defaults" or (len(path) > 3 and path[2] == "policy")  # noqa: PLR2004
     model = PolicySettings if inside_policy else _MODELS[tuple(path[:1] if len(path) > 1 else ())]
     return list(model.model_fields)

@@ -1,4 +1,4 @@
 """Bytes to records and back: nothing here opens a file, reads a clock or decides anything.
 
-One room for each kind of file; a module that decodes opens with its byte grammar.
+There is one package for each kind of file; a module that decodes begins with its byte grammar.
 """

@@ -1,8 +1,8 @@
-"""Folding: a chain's files into the state they stand for, and that into a snapshot.
+"""Folding: from the files of a chain to the state of its version, and from that to a snapshot.
 
-For HDFS-backed stores two engines do the same: `reference` in plain Python, which also serves small
-states, and `compiled`, whose memory does not grow with the state. Stores of RocksDB are folded by
-RocksDB itself (`rocksdb`). A fold reads a storage and never writes to one.
+HDFS-backed stores have two equivalent engines: `reference` in plain Python, which also serves small
+states, and `compiled`, whose memory does not grow with the state. RocksDB stores are folded by
+RocksDB itself (`rocksdb`). A fold reads a storage and never writes to it.
 """
 
 from statemaint.codec.integrity.digest import StateDigest
@@ -13,12 +13,12 @@ from statemaint.model.checkpoint import Provider
 
 __all__ = ["ClearEngine", "Engine", "Folding", "Pieces", "Source", "engine_for", "must_equal"]
 
-# Below so many stored bytes the plain loops end before the compiled ones would have been loaded.
+# Below this many stored bytes the plain loops end before the compiled ones would be loaded.
 _FAST_FROM = 512 * 1024
 
 
 def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine:
-    """Returns the engine for a run that reads so many stored bytes in all."""
+    """Returns the engine for a run that reads `stored` stored bytes in all."""
     if provider is Provider.ROCKSDB:
         from statemaint.fold.rocksdb.engine import RocksEngine  # noqa: PLC0415 -- RocksDB is large
 
@@ -31,7 +31,7 @@ def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine
 
 
 def must_equal(path: str, found: StateDigest, expected: StateDigest) -> None:
-    """Compares what a snapshot holds with what the files below it fold to.
+    """Compares the state in a snapshot with the fold of the files below it.
 
     Raises:
         SnapshotMismatchError: when the two states differ.

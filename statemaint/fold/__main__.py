@@ -1,4 +1,4 @@
-"""Compiles ahead what large folds use: `python -m statemaint.fold`, for instance in an image."""
+"""Compiles the kernels of large folds ahead: `python -m statemaint.fold`, such as in an image."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +39,7 @@ def _fold_rocks() -> None:
     for number in (1, 2):
         storage = MemoryStorage()
         source = Source(storage, COMPRESSIONS["lz4"], row_checksums=False, key=bytes(16))
-        # The first eight bytes of their keys are alike, so that further ones are compared.
+        # The first eight bytes of the keys are equal, so that further bytes are compared.
         changes = [(changelog.PUT, b"\1\0a key %d" % one, bytes(40)) for one in range(30)]
         payload = changelog.encode(changelog.Header(number), changes)
         entry = storage.write("1.changelog", encode(source.compression, payload))

@@ -1,6 +1,6 @@
-"""The reference: the whole state in one dictionary, one record after the other.
+"""The reference engine: the whole state in one dictionary, one record after the other.
 
-It is also what small states are folded with, since it needs nothing compiled.
+It also folds small states, because it needs nothing compiled.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ State = dict[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class ClearEngine:
-    """Folds in plain Python."""
+    """The engine in plain Python."""
 
     def fold(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
@@ -44,7 +44,7 @@ def _pieces(source: Source, chain: Chain, versions: tuple[int, ...], *, write: b
 
 
 def _states(source: Source, chain: Chain, versions: tuple[int, ...]) -> dict[int, State]:
-    """Returns the state at each of the asked versions."""
+    """Returns the state at each of the requested versions."""
     state = dict(source.rows(chain.base.entry.path)) if chain.base else {}
     found = {chain.start: dict(state)} if chain.start in versions else {}
     for delta in chain.deltas:

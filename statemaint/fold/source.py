@@ -32,31 +32,31 @@ class Folding:
     __slots__ = ("_digests", "_pieces")
 
     def __init__(self, pieces: Pieces) -> None:
-        """Begins; nothing is read before the first piece or digest is asked for."""
+        """Prepares the fold; nothing is read before the first piece or digest is requested."""
         self._pieces, self._digests = pieces, dict[int, StateDigest]()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yields the pieces that are left, each with the version whose file it belongs to.
+        """Yields the remaining pieces, each with the version whose file it belongs to.
 
-        Whoever stops in between leaves the rest to the next one who asks, or to `digests`.
+        A caller that stops early leaves the rest to the next iteration, or to `digests`.
         """
         while True:
             try:
                 piece = next(self._pieces)
             except StopIteration as end:
-                self._digests = self._digests or end.value  # it ends once, and says so once
+                self._digests = self._digests or end.value  # only the first end has a value
                 return
             yield piece
 
     @property
     def digests(self) -> dict[int, StateDigest]:
-        """Returns the digest of each version's state; runs to the end, and drops what is left."""
+        """Returns the digest of each version's state; runs to the end, drops remaining pieces."""
         deque(self, maxlen=0)
         return self._digests
 
 
 class Described(Protocol):
-    """What a checkpoint, or a plan for it, says of all its state files."""
+    """The facts of a checkpoint, or of a plan for it, about all its state files."""
 
     @property
     def query_id(self) -> str:
@@ -70,22 +70,22 @@ class Described(Protocol):
 
     @property
     def row_checksums(self) -> bool:
-        """Tells whether every record carries a checksum."""
+        """Returns whether every record carries a checksum."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How to read the files of one store.
+    """The files of one store, and how to read them.
 
     Attributes:
-        storage: where they are.
-        compression: of every one of them.
-        row_checksums: whether each row carries a checksum of its own.
-        key: what digests are keyed by, 16 bytes.
-        checksums: the path of Spark's checksum file of each file that has one.
-        families: the zip that says how RocksDB is set up, for a chain that begins without one.
-        sums: takes the CRC-32C of each file that is read whole, by path, where one is wanted.
+        storage: the storage of the files.
+        compression: the compression of every file.
+        row_checksums: whether each row carries its own checksum.
+        key: the key of digests, 16 bytes.
+        checksums: the path of Spark's checksum file for each file that has one.
+        families: the zip that records the RocksDB setup, for a chain that begins without a zip.
+        sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
     """
 
     storage: Storage
@@ -108,15 +108,15 @@ class Source:
         )
 
     def beside(self, path: str) -> "Source":
-        """Returns the same source, looking for Spark's checksum file beside one more file."""
+        """Returns the same source, which also checks one more file against its checksum file."""
         return replace(self, checksums={**self.checksums, path: f"{path}.crc"})
 
     def blocks(self, path: str) -> Generator[Block]:
-        """Yields a file's blocks, then compares the whole with its checksum file if it has one.
+        """Yields a file's blocks, then compares the whole file with its checksum file, if any.
 
         Raises:
             CodecError: naming the file, when its bytes do not follow the format.
-            StaleChecksumError: when its checksum file is not of these bytes.
+            StaleChecksumError: when its checksum file does not match these bytes.
             StorageError: when it cannot be read.
         """
         with self.opened(path) as stream:
@@ -127,7 +127,7 @@ class Source:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[BinaryIO]:
-        """Opens a file to be read to its end, and then compares it with its checksum file.
+        """Opens a file for reading to its end, and then compares it with its checksum file.
 
         Raises:
             CodecError, StaleChecksumError, StorageError: as `blocks` does.
@@ -137,7 +137,7 @@ class Source:
                 yield stream
                 return
             summed = _Summed(stream)
-            yield cast("BinaryIO", summed)  # nothing but `read` is asked of it
+            yield cast("BinaryIO", summed)  # callers use only `read`
             summed.drain()
         if path in self.checksums:
             self._compare(path, summed)
@@ -169,7 +169,7 @@ class Source:
             raise error.at(path) from error
 
     def rows(self, path: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yields a snapshot's rows in the order in which they are stored.
+        """Yields a snapshot's rows in stored order.
 
         Raises:
             CodecError, StaleChecksumError, StorageError: as `blocks` does.
@@ -181,7 +181,7 @@ class Source:
 
 
 class _Summed:
-    """A stream that sums up what is read of it."""
+    """A stream that sums up the bytes read from it."""
 
     __slots__ = ("_ended", "_stream", "size", "value")
 
@@ -190,7 +190,7 @@ class _Summed:
         self.value = self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        if self._ended:  # a decoder asks twice at the end of each file, and most files are small
+        if self._ended:  # a decoder reads twice at the end of each file, and most files are small
             return b""
         if content := self._stream.read(size):
             self.value = google_crc32c.extend(self.value, content)
@@ -200,19 +200,19 @@ class _Summed:
         return content
 
     def drain(self) -> None:
-        """Reads what a decoder has left of the file behind the end of its format."""
+        """Reads the rest of the file that a decoder has left after the end of its format."""
         while self.read(_PIECE):
             pass
 
 
 class Engine(Protocol):
-    """Folds chains and reads files back; both engines give the same answers and errors.
+    """Folds chains and reads files back; both engines give the same results and errors.
 
     Raises:
-        CodecError: naming the file, when one does not follow the format.
-        StaleChecksumError: when a checksum file is not of the file beside it.
-        Superseded: when one is replaced while it is read.
-        StorageError: when one cannot be read.
+        CodecError: naming the file, when a file does not follow the format.
+        StaleChecksumError: when a checksum file does not match the file beside it.
+        Superseded: when a file is replaced while it is read.
+        StorageError: when a file cannot be read.
     """
 
     def fold(
@@ -221,10 +221,10 @@ class Engine(Protocol):
         """Folds a chain once.
 
         Args:
-            source: the chain's store.
-            chain: what to fold.
-            versions: the chain's own version, and at most one other that it passes on the way.
-            write: yield the snapshot files of these versions; else only digest the states.
+            source: the files of the chain's store.
+            chain: the chain to fold.
+            versions: the chain's own version, and at most one other that the fold passes through.
+            write: yield the snapshot files of these versions; otherwise only digest the states.
         """
         ...
 

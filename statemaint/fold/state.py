@@ -1,4 +1,4 @@
-"""The rows of a version, one by one: what a chain folds to, and how its keys are numbered."""
+"""The rows of a version, one by one: the fold of its chain, with its column families."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,9 +22,9 @@ class State:
     """The state at a version.
 
     Attributes:
-        rows: keys and values as they stand in the store, in the order of the bytes of the keys.
+        rows: keys and values as they are in the store, in the order of the keys' bytes.
         families: the name of each column family by its number; empty where the store has none.
-        delimiter: what stands between merged operands.
+        delimiter: the bytes between merged operands.
     """
 
     rows: Iterator[tuple[bytes, bytes]]
@@ -36,19 +36,19 @@ class State:
 def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
     """Opens the state that a chain folds to; its rows can be read until the block ends.
 
-    What it costs: memory for the whole state of an HDFS-backed store, for what is in the changelogs
-    of one of RocksDB, and there also a copy of the database in the temporary directory.
+    An HDFS-backed store needs memory for its whole state. A RocksDB store needs memory for the
+    content of its changelogs, and a copy of the database in the temporary directory.
 
     Args:
         source: the store's files.
-        store: which one.
-        chain: what to fold.
+        store: the store.
+        chain: the chain to fold.
 
     Raises:
-        CodecError: naming the file, when one does not follow the format.
-        MissingSstError: when an SST file of its zip is not there.
-        StaleChecksumError: when a checksum file is not of the file beside it.
-        StorageError: when one cannot be read.
+        CodecError: naming the file, when a file does not follow the format.
+        MissingSstError: when an SST file of its zip does not exist.
+        StaleChecksumError: when a checksum file does not match the file beside it.
+        StorageError: when a file cannot be read.
     """
     if store.rocks is not None:
         with _rocks_fold(source, store, chain) as fold:
@@ -61,9 +61,9 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
 def opened_pair(
     source: Source, store: Store, older: Chain, newer: Chain
 ) -> Iterator[tuple[State, State]]:
-    """Opens two states of one store as `opened_state` does, and raises what it raises.
+    """Opens two states of one store as `opened_state` does, with the same errors.
 
-    Where one fold of an HDFS-backed store leads to both they share the bytes of their rows.
+    Where one fold of an HDFS-backed store gives both, they share the bytes of their rows.
     """
     if store.rocks is None and older.begins(newer):
         before = _folded(source, older)
@@ -84,7 +84,7 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
 
     Raises:
         CodecError: naming the file, when it does not follow the format.
-        StaleChecksumError: when a checksum file is not of the file beside it.
+        StaleChecksumError: when a checksum file does not match the file beside it.
         StorageError: when it cannot be read.
     """
     if store.rocks is None:
@@ -99,20 +99,20 @@ def logged(source: Source, store: Store, delta: Delta) -> Iterator[Change]:
 
 
 class Watcher(Protocol):
-    """Sees what happens while a chain is folded."""
+    """The observer of a fold."""
 
     def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
-        """Sees the keys of the chain's base, and how its column families are numbered."""
+        """Receives the keys of the chain's base, and the numbers of its column families."""
         ...
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Yields the changes of a version, all of them and as they are."""
+        """Yields the changes of a version, complete and unchanged."""
         ...
 
 
 @contextmanager
 def watched_state(source: Source, store: Store, chain: Chain, watcher: Watcher) -> Iterator[State]:
-    """Opens a state as `opened_state` does while somebody watches, and raises what it raises.
+    """Opens a state as `opened_state` does, with the same errors, and informs a watcher.
 
     Each file is read once.
     """
@@ -154,7 +154,7 @@ def _rocks_fold(
 
     versions = store.versions
     at = chain.version if families_at is None else families_at
-    # The oldest snapshot knows as well as any which column families the first version had.
+    # The oldest snapshot is as good as any to name the column families of the first version.
     first = versions.snapshots.get(min(versions.snapshots, default=0))
     like = versions.base(at) or first
     others = None if like == chain.base else like
@@ -169,7 +169,7 @@ def _rocks_state(fold: "Folded") -> State:
 
 
 def _rocks_watched(source: Source, chain: Chain, fold: "Folded", watcher: Watcher) -> None:
-    """Carries a chain's changelogs out on the database of its base."""
+    """Applies a chain's changelogs to the database of its base."""
     from statemaint.fold.rocksdb.changes import Pending, decoded, named  # noqa: PLC0415
     from statemaint.fold.rocksdb.sums import LIMITS  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What a checkpoint is made of: ids, file names, chains, commits, proofs, findings, policy. Pure.
+"""The parts of a checkpoint: ids, file names, chains, commits, proofs, findings, policy. Pure.
 
 No bytes are parsed here (`codec`), and nothing is decided (`plan`).
 """

@@ -1,4 +1,4 @@
-"""Which files rebuild a version. Mirrors `HDFSBackedStateStoreProvider.filesForVersion`."""
+"""The files that rebuild a version. Mirrors `HDFSBackedStateStoreProvider.filesForVersion`."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from statemaint.model.files import ChecksumFile, Delta, Snapshot, SstFile, State
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A base snapshot (none: the empty state) and every delta from it up to `version`."""
+    """A base snapshot (`None` for the empty state) and every delta from it up to `version`."""
 
     version: int
     base: Snapshot | None
@@ -33,14 +33,14 @@ class Chain:
         return base + sum(delta.entry.size for delta in self.deltas)
 
     def begins(self, other: "Chain") -> bool:
-        """Tells whether a fold of another chain passes this one's version on its way."""
+        """Returns whether the fold of another chain passes through this one's version."""
         shorter = other.deltas[: len(self.deltas)]
         return (self.base, self.deltas) == (other.base, shorter) and other.version > self.version
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Why a version does not load: deltas after `start` are missing, `first` is the lowest."""
+    """The reason that a version does not load: deltas after `start` are missing, `first` lowest."""
 
     version: int
     start: int
@@ -57,7 +57,7 @@ class Versions:
 
     @classmethod
     def of(cls, files: Iterable[StateFile]) -> "Versions":
-        """Sorts a store's files out."""
+        """Returns the deltas and snapshots among a store's files."""
         kept = tuple(files)
         deltas = {file.version: file for file in kept if isinstance(file, Delta)}
         snapshots = {file.version: file for file in kept if isinstance(file, Snapshot)}
@@ -74,7 +74,7 @@ class Versions:
         return self.snapshots[max(below)] if below else None
 
     def chain(self, version: int) -> Chain | Gap:
-        """Returns what Spark would read for a version, or why it could not.
+        """Returns the files that Spark would read for a version, or why it could not.
 
         The work is bounded by the files that exist, however large the version is.
         """
@@ -87,11 +87,11 @@ class Versions:
         return Gap(version, start, _first_absent(present, start + 1), lacking)
 
     def from_log(self, version: int, *, proved: Collection[int]) -> Chain | None:
-        """Returns the chain below a version's own snapshot that believes as little as possible.
+        """Returns the chain below a version's own snapshot that trusts as little as possible.
 
-        The log is the truth and a snapshot only claims to be equal to it (S1): the chain starts at
-        the newest snapshot that was proved, else at the empty state, and only where deltas are
-        gone at the oldest snapshot that is left. `None` when nothing below leads to the version.
+        The log is the truth and a snapshot only claims to equal it (S1). The chain starts at the
+        newest proved snapshot, otherwise at the empty state, and only where deltas are missing at
+        the oldest remaining snapshot. `None` when no chain below leads to the version.
         """
         starts = [start for start in (0, *sorted(self.snapshots)) if start < version]
         chains = [chain for start in starts if (chain := self._chain_from(start, version))]
@@ -106,7 +106,7 @@ class Versions:
         return Chain(version, self.snapshots.get(start), deltas)
 
     def loadable(self, first: int, last: int) -> frozenset[int]:
-        """Returns which versions of a closed range load, in one pass over what exists."""
+        """Returns the versions of a closed range that load, in one pass over the existing files."""
         previous, loads, found = 0, True, set()
         for version in self.all:
             if version > last:
@@ -127,7 +127,7 @@ def _first_absent(present: list[int], expected: int) -> int:
 
 
 def lone_checksum_files(files: Iterable[StateFile]) -> tuple[ChecksumFile, ...]:
-    """Returns the checksum files whose owner is not there."""
+    """Returns the checksum files whose owner is missing."""
     kept = tuple(files)
     owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot | SstFile)}
     sides = (file for file in kept if isinstance(file, ChecksumFile))

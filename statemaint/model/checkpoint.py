@@ -1,4 +1,4 @@
-"""A checkpoint as one scan saw it: what `scan` makes, and all that `plan` may look at."""
+"""A checkpoint as one scan saw it: the result of `scan` and the only input of `plan`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,14 +24,14 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rocks:
-    """What else is known of a store of RocksDB.
+    """The additional facts about a RocksDB store.
 
     Attributes:
-        ids: the unique id that counts at each version, as far down as anything says.
-        plain: the newest version below those that has none, as has every one below it; 0 where
-            nothing says so.
+        ids: the unique id that counts at each version, as far down as it is known.
+        plain: the newest version below those that has no unique id, like every version below it; 0
+            where that is not known.
         parts: the shared files that each zip refers to, by the zip's path, with their sizes.
-        ours: the zips that say that we wrote them: an executor may put its own under the same name.
+        ours: the zips with our mark: an executor may write its own zip under the same name.
         unsound: the zips that cannot be loaded, by path, and what is wrong with each.
         unreadable: those of them whose references are unknown.
     """
@@ -48,9 +48,9 @@ class Rocks:
         return self.ids.get(version)
 
     def counts(self, file: Delta | Snapshot) -> bool:
-        """Tells whether a file is of the attempt that counts at its version.
+        """Returns whether a file belongs to the attempt that counts at its version.
 
-        Versions without unique ids may lie below those with them, and above them too.
+        Versions without unique ids may be below those with them, and also above them.
         """
         if file.id is None:
             return file.version <= self.plain or file.version > max(self.ids, default=0)
@@ -63,11 +63,11 @@ class Rocks:
                 yield file
 
     def sound(self, files: Iterable[StateFile]) -> Iterator[StateFile]:
-        """Yields the changelogs that count, and the zips of them that can be loaded."""
+        """Yields the changelogs that count, and the counting zips that can be loaded."""
         return (file for file in self.loaded(files) if file.entry.path not in self.unsound)
 
     def with_parts(self, path: str, parts: Mapping[str, int]) -> "Rocks":
-        """Returns the same, with one more zip."""
+        """Returns the same facts with one more zip."""
         return replace(self, parts={**self.parts, path: parts})
 
 
@@ -76,20 +76,20 @@ class Store:
     """One store.
 
     Attributes:
-        id: which one.
-        files: what lies in its directory.
-        attestations: what the ledger says of its snapshots.
-        findings: what the scan found wrong.
+        id: the id of the store.
+        files: the files in its directory.
+        attestations: the attestations of its snapshots in the ledger.
+        findings: the findings of the scan.
         written: the paths of the newest snapshots that we wrote, or were about to write.
-        rocks: what else is known of it where it is one of RocksDB.
+        rocks: the additional facts about a RocksDB store; `None` for another provider.
         since: the target version when we first wrote a snapshot here, or first noted executors'.
         outdated: the proofs that no longer count because their inputs were replaced.
-        former: the proofs of snapshots that other files, or other tables, have taken the place of,
-            with what of their inputs was replaced.
+        former: the proofs of snapshots that were replaced, or whose SST files were, with their
+            replaced inputs.
         listed: when its files were listed, by the storage's clock.
-        uploads: what was noted of executors' snapshots, which may have been deleted since.
-        unreadable: the snapshots of ours that somebody who reads the log beside them cannot read,
-            by path, and why; as far as a listing tells.
+        uploads: the noted uploads of executors, which may have been deleted since.
+        unreadable: our snapshots that a reader of the log beside them cannot read, by path, and
+            why, as far as a listing shows.
     """
 
     id: StoreId
@@ -112,16 +112,16 @@ class Store:
 
     @property
     def lapsed(self) -> frozenset[str]:
-        """Returns the paths of snapshots that are other files than the ones that were proved."""
+        """Returns the paths of snapshots that are no longer the files that were proved."""
         return frozenset(one.path for one in self.former)
 
     def oldest(self, required: int, target: int) -> int:
         """Returns the oldest version that must load of those that the commit log has.
 
         Mirrors `RocksDBFileManager.deleteOldVersions`, which keeps as many versions as Spark keeps
-        batches, while the commit log has one batch more: its oldest may be gone. Then a zip is all
-        that is left below the next version, and nothing lies beneath it but what a late task has
-        put there since.
+        batches, while the commit log has one batch more: its oldest version may be missing. Then
+        only a zip is left below the next version, and only files that a late task has written since
+        are below that zip.
         """
         snapshots = self.versions.snapshots if self.rocks else {}
         first = min(snapshots, default=0)
@@ -134,7 +134,7 @@ class Store:
 
     @property
     def foreign(self) -> tuple[Snapshot, ...]:
-        """Returns the snapshots that somebody else wrote since we first wrote one, ascending."""
+        """Returns the snapshots that executors wrote since we first wrote one, ascending."""
         since = self._first_written()
         if since is None:
             return ()
@@ -146,10 +146,10 @@ class Store:
         return self.rocks.ours if self.rocks else frozenset(self.written)
 
     def beside(self, version: int) -> Entry | None:
-        """Returns the file of the query's own that tells who reads its state at a version (S22).
+        """Returns the query's own file that shows who reads its state at a version (S22).
 
-        That is the change of that version, or of the nearest one below or above; a snapshot by
-        executors where there is no change.
+        It is the change of that version, or of the nearest one below or above; where there is no
+        change, a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
         below = max((one for one in files if one.version <= version), key=_version, default=None)
@@ -158,20 +158,20 @@ class Store:
 
     @property
     def theirs(self) -> tuple[Snapshot, ...]:
-        """Returns the listed snapshots that executors wrote, as far as anything says, ascending."""
+        """Returns the listed snapshots that executors wrote, as far as is known, ascending."""
         files = [file for file in self.files if isinstance(file, Snapshot)]
         theirs = [one for one in files if one.entry.path not in self.ours]
         return tuple(sorted(theirs, key=lambda one: (one.version, one.entry.path)))
 
     def _first_written(self) -> int | None:
-        """Returns the version above which everybody else's snapshot is newer than our first."""
+        """Returns the version above which executors' snapshots are newer than our first."""
         if self.rocks:
             return self.since
         ours = (snapshot_version(path) for path in self.written)
         return min((version for version in ours if version is not None), default=None)
 
     def snapshot_per_batch(self, first: int, last: int) -> bool:
-        """Tells whether every batch of a closed range of versions wrote a zip and no changelog."""
+        """Returns whether every batch of a closed range of versions wrote a zip, no changelog."""
         if self.rocks is None or first >= last:
             return self.rocks is not None and not any(isinstance(x, Delta) for x in self.files)
         versions, wanted = self.versions, range(self.oldest(first, last), last + 1)
@@ -196,14 +196,14 @@ def _version(file: Delta | Snapshot) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A stateful operator as its metadata describes it (Spark 4.0+ writes it).
+    """A stateful operator as its metadata describe it (written by Spark 4.0+).
 
     Attributes:
         id: the operator's number.
         name: Spark's name for its kind, such as `stateStoreSave`.
         stores: the names of its stores.
-        partitions: how many partitions its metadata declares.
-        declared_id: the number that its metadata give it, which a copied folder brings along.
+        partitions: the number of partitions that its metadata declare.
+        declared_id: the number in its metadata, which differs from `id` in a copied folder.
     """
 
     id: int
@@ -215,30 +215,29 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that one scan learned.
+    """Everything that one scan found.
 
     Attributes:
         root: the address it was read from.
         query_id: from `metadata`; empty when that file is missing.
         batches: the committed batches still in `commits/`, ascending.
         offsets: the batches still in `offsets/`, ascending; the last may not be committed.
-        lacks: the directories of the schema files that the operators' metadata promise and that
-            are not there.
-        schemas: the schema file of each store that has one of its own.
+        lacks: the paths of the missing schema files that the operators' metadata promise.
+        schemas: the schema file of each store that has its own.
         provider: the state store provider of every operator.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
-        operators: what the operators' metadata say.
+        operators: the operators, by their metadata.
         stores: every store, ascending by id.
-        findings: what concerns the whole checkpoint.
+        findings: the findings of the whole checkpoint.
         unclassified: files under `state/` that belong to no store: kept, never touched.
-        directories: those in a store's own directory that have the name of a state file.
-        left_out: how many more stores there are, which nobody asked for.
-        partitions: how many partitions each operator has, by its number.
-        counts: how many partitions each batch has, where a repartition has changed that.
+        directories: the directories inside a store's own that have the name of a state file.
+        left_out: the number of further stores that were not requested.
+        partitions: the number of partitions of each operator, by its number.
+        counts: the number of partitions of each batch, where a repartition has changed it.
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as it is listed.
-        running: the entry of the offset log of the batch that comes next, if it has begun.
+        running: the offset log entry of the next batch, if it has begun.
     """
 
     root: str
@@ -263,10 +262,11 @@ class Checkpoint:
     counts: Mapping[int, int] = field(default_factory=dict)
 
     def asks(self, store: StoreId, version: int | None) -> bool:
-        """Returns whether loading a version asks for a store's partition.
+        """Returns whether a load of a version needs a store's partition.
 
-        Spark's repartition (4.3) leaves the files of partitions that only older batches have. What
-        a batch has is in its offsets; where these are gone, every partition is asked for.
+        Spark's repartition (4.3) leaves the files of partitions that only older batches have. The
+        offsets of a batch give its number of partitions; where these are missing, every partition
+        is needed.
         """
         if not self.counts or version is None:
             return True
@@ -274,13 +274,13 @@ class Checkpoint:
         return store.partition < self.counts.get(batch_of(version), most)
 
     def moved(self, older: int, newer: int) -> bool:
-        """Returns whether rows lie in other partitions at one version than at another."""
+        """Returns whether rows are in different partitions at two versions."""
         counts = {self.counts.get(batch_of(one)) for one in (older, newer) if one}
         return bool(self.counts) and (None in counts or len(counts) > 1)
 
     @property
     def repartitioned(self) -> frozenset[int]:
-        """Returns the versions that a repartition has written, as far as the logs say."""
+        """Returns the versions that a repartition has written, as far as the logs show."""
         batches = sorted(self.counts)
         changed = (b for a, b in pairwise(batches) if self.counts[a] != self.counts[b])
         return frozenset(version_of(batch) for batch in changed)
@@ -297,7 +297,7 @@ class Checkpoint:
 
     @property
     def required(self) -> int | None:
-        """Returns the oldest version that somebody can still ask for by its batch (S3)."""
+        """Returns the oldest version that can still be requested by its batch (S3)."""
         return version_of(self.batches[0]) if self.batches else None
 
     @property

@@ -20,8 +20,8 @@ and beside any of them there may be
     .<name>.<uuid>.TID<n>.tmp        the same in a task
     ..<name>.<uuid>.tmp.crc          Hadoop's side file of either
 
-Everything else is unknown, and unknown files are kept (S11). `docs/files.md` has all names, those
-of logs and metadata among them. Mirrors `CheckpointFileManager.generateTempPath`.
+Everything else is unknown, and unknown files are kept (S11). `docs/files.md` has all names,
+including those of logs and metadata. Mirrors `CheckpointFileManager.generateTempPath`.
 """
 
 import re
@@ -35,7 +35,7 @@ from statemaint.listing import Entry
 class Delta:
     """The changes of one version: a delta, or a changelog of RocksDB.
 
-    `id` tells attempts at one version apart, where the checkpoint's structure has unique ids.
+    `id` distinguishes attempts at one version, where the checkpoint's structure has unique ids.
     """
 
     version: int
@@ -47,7 +47,7 @@ class Delta:
 class Snapshot:
     """The whole state at one version: a snapshot, or a zip of RocksDB.
 
-    `id` tells attempts at one version apart, where the checkpoint's structure has unique ids.
+    `id` distinguishes attempts at one version, where the checkpoint's structure has unique ids.
     """
 
     version: int
@@ -63,7 +63,7 @@ class SstFile:
 
     @property
     def version(self) -> int:
-        """Returns 0: it belongs to no version, but to those of the snapshots that need it."""
+        """Returns 0, because it belongs to no version of its own but to those of its snapshots."""
         return 0
 
 
@@ -77,13 +77,13 @@ class ChecksumFile:
 
     @property
     def by_spark(self) -> bool:
-        """Tells whether it is Spark's own kind, which Spark compares when it loads the owner."""
+        """Returns whether it is Spark's own kind, which Spark checks when it loads the owner."""
         return self.entry.path == f"{self.owner}.crc"
 
 
 @dataclass(frozen=True, slots=True)
 class TempFile:
-    """What an atomic write of some version leaves behind until it is renamed."""
+    """The file of an atomic write of some version until it is renamed."""
 
     version: int
     entry: Entry
@@ -91,13 +91,13 @@ class TempFile:
 
 @dataclass(frozen=True, slots=True)
 class UnknownFile:
-    """A name that nobody we know of writes."""
+    """A file whose name no known writer uses."""
 
     entry: Entry
 
 
 def spark_checksums(files: Iterable["StateFile"]) -> dict[str, str]:
-    """Returns the path of Spark's checksum file of each file that has one."""
+    """Returns the path of Spark's checksum file for each file that has one."""
     sides = (file for file in files if isinstance(file, ChecksumFile))
     return {side.owner: side.entry.path for side in sides if side.by_spark}
 
@@ -113,15 +113,15 @@ _SHARED = rf"(?P<shared>[0-9]{{1,18}}-{UUID}\.(?:sst|log))"
 
 
 def with_companions(name: str) -> str:
-    """Returns a pattern of a name and of what its atomic write and Hadoop put beside it.
+    """Returns a pattern of a name and of the files that its atomic write and Hadoop put beside it.
 
-    For the files of the driver, which has no checksum files of its own.
+    It is for the files of the driver, which writes no checksum files of its own.
     """
     return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
 
 class FileNames:
-    """What one provider calls its files."""
+    """The file names of one provider."""
 
     def __init__(self, delta: str, versioned: str, owner: str) -> None:
         self._delta = delta
@@ -131,7 +131,7 @@ class FileNames:
         self._temp = re.compile(rf"\.{{1,2}}(?:{owner})(?:\.crc)?{_TEMP_END}(?:\.crc)?")
 
     def classify(self, entry: Entry) -> StateFile:
-        """Returns what a file of a store is, by its name alone."""
+        """Returns the kind of a store's file, by its name alone."""
         name = entry.name
         if found := self._owner.fullmatch(name):
             return self._own(found, entry)
@@ -149,7 +149,7 @@ class FileNames:
         return kind(int(found["version"]), entry, found.groupdict().get("id"))
 
     def snapshot_version(self, path: str) -> int | None:
-        """Returns the version that a snapshot's path names; `None` for any other path."""
+        """Returns the version in a snapshot's path; `None` for any other path."""
         found = self._versioned.fullmatch(path.rpartition("/")[2])
         return int(found["version"]) if found and found["kind"] != self._delta else None
 
@@ -163,29 +163,29 @@ ROCKS_NAMES = FileNames("changelog", _ROCKS, rf"{_ROCKS}|{_SHARED}")
 
 
 def classify(entry: Entry) -> StateFile:
-    """Returns what a file in an HDFS-backed store's directory is, by its name alone."""
+    """Returns the kind of a file in an HDFS-backed store's directory, by its name alone."""
     return HDFS_NAMES.classify(entry)
 
 
 def classify_any(entry: Entry) -> StateFile:
-    """Returns what a file in a store's directory is, of whatever provider."""
+    """Returns the kind of a file in a store's directory, of any provider."""
     found = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
     return next((one for one in found if not isinstance(one, UnknownFile)), UnknownFile(entry))
 
 
 def checksum_file_of(entry: Entry) -> ChecksumFile | None:
-    """Returns the checksum file that an entry is, of whatever provider; `None` for any other."""
+    """Returns an entry as a checksum file of any provider; `None` for any other file."""
     found = classify_any(entry)
     return found if isinstance(found, ChecksumFile) else None
 
 
 def snapshot_version(path: str) -> int | None:
-    """Returns the version that a snapshot's path names, of any provider; else `None`."""
+    """Returns the version in a snapshot's path, of any provider; `None` for any other path."""
     return HDFS_NAMES.snapshot_version(path) or ROCKS_NAMES.snapshot_version(path)
 
 
 def disables_spark(entry: Entry) -> bool:
-    """Tells whether Spark's own listing of the store fails on this unknown name.
+    """Returns whether Spark's own listing of the store fails on this unknown name.
 
     Mirrors `HDFSBackedStateStoreProvider.fetchFiles`: a name of exactly two parts whose first is
     not a number ends its snapshot and clean-up with a NumberFormatException that is only logged.

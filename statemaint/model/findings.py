@@ -1,4 +1,4 @@
-"""What may be wrong with a checkpoint, by stable code; `docs/runbook.md` has a heading for each."""
+"""The findings of a checkpoint, by stable code; `docs/runbook.md` has a heading for each."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
@@ -68,16 +68,16 @@ _IF_LOADED = (FindingCode.STALE_SNAPSHOT, FindingCode.LOG_REPLACED, FindingCode.
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """One thing that was found, said in one line.
+    """One finding, in one line.
 
     Attributes:
-        code: which kind.
-        detail: what, where and what to do, for a person.
-        store: the store it stands in; `None` when it concerns the whole checkpoint.
-        version: the state version that it spoils, where there is one.
-        path: the file that is wrong or missing, where it is one.
+        code: the kind of finding.
+        detail: what, where and what to do, for the operator.
+        store: the affected store; `None` when it concerns the whole checkpoint.
+        version: the state version that it spoils, if any.
+        path: the file that is wrong or missing, if any.
         offset: the byte of that file, from its start.
-        batches: those of the commit log that cannot be loaded because of it, ascending.
+        batches: the batches of the commit log that cannot be loaded because of it, ascending.
     """
 
     code: FindingCode
@@ -86,20 +86,20 @@ class Finding:
     version: int | None = None
     path: str | None = None
     offset: int | None = None
-    batches: tuple[int, ...] = field(default=(), compare=False)  # a live query moves them on
+    batches: tuple[int, ...] = field(default=(), compare=False)  # they change while the query runs
 
     @property
     def damage(self) -> bool:
-        """Returns whether a person must look: the store (or checkpoint) is halted until then.
+        """Returns whether the operator must act; the store (or checkpoint) is halted until then.
 
-        Maintenance ends a stale snapshot by itself, so it is a notice to a plan; where batches are
-        known to load wrong rows from one, the checkpoint is not healthy. The same holds for a log
-        that was replaced, as long as the snapshot above agrees with it.
+        Maintenance removes a stale snapshot by itself, so it is only a notice in a plan. Where
+        batches are known to load wrong rows from one, the checkpoint is not healthy. The same holds
+        for a log that was replaced, as long as the snapshot above agrees with it.
         """
         misleads = self.code in _IF_LOADED and bool(self.batches)
         return misleads or self.code not in _NOTICES
 
 
 def damaged(findings: tuple[Finding, ...]) -> bool:
-    """Tells whether any of the findings is damage."""
+    """Returns whether any of the findings is damage."""
     return any(finding.damage for finding in findings)

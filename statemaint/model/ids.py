@@ -1,4 +1,4 @@
-"""Which store, and which version: the two coordinates of all state."""
+"""The two coordinates of all state: the store and the version."""
 
 import re
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ def batch_of(version: int) -> int:
 
 
 def run_folder(run: str) -> str:
-    """Returns the name of the folders that belong to a run, which any file system can have.
+    """Returns the name of the folders that belong to a run, valid on any file system.
 
-    Airflow's run ids hold times, and Hadoop's paths hold no colons.
+    Airflow's run ids contain times, and Hadoop's paths cannot contain colons.
     """
     return re.sub(r"[^A-Za-z0-9_.@=-]", "-", run).lstrip(".") or "-"
 
@@ -55,7 +55,7 @@ class StoreId:
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnitId:
-    """One partition of one operator, with all of its stores: what one task maintains."""
+    """One partition of one operator with all of its stores, the unit that one task maintains."""
 
     operator: int
     partition: int

@@ -1,10 +1,10 @@
-"""Which attempt at each version counts, where versions have unique ids (checkpoint structure V2).
+"""The attempt that counts at each version with unique ids (checkpoint structure V2).
 
-Every attempt at a batch writes its changelog and zip under an id of its own; the commit log names
-the one that counts. A changelog begins with its lineage: the versions and ids before it, back to
-the snapshot that its writer had begun from. Mirrors `RocksDB.loadWithCheckpointId`, and goes
-beyond it where a lineage ends at a version whose snapshot never arrived: that version's own
-changelog says what came before.
+Every attempt at a batch writes its changelog and zip under its own id; the commit log names the
+one that counts. A changelog begins with its lineage: the versions and ids before it, back to the
+snapshot that its writer began from. Mirrors `RocksDB.loadWithCheckpointId`, and continues where a
+lineage ends at a version whose snapshot was never uploaded: that version's own changelog names the
+attempts before it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,7 +24,7 @@ Lineages = Mapping[Item, tuple[Item, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Why a version does not load: at `item` the trace ends, and `detail` says how."""
+    """The end of a trace that does not load its version: at `item`, for the reason `detail`."""
 
     item: Item
     detail: str
@@ -32,13 +32,13 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The attempts that lead to a version, as far down as anything says.
+    """The attempts that lead to a version, as far down as they are known.
 
     Attributes:
-        items: from the version down, without a gap.
-        begins: the state was empty before the lowest of them.
+        items: the attempts from the version down, without a gap.
+        begins: whether the state was empty before the lowest of them.
         unread: the changelog to read for more; `None` when there is none.
-        lost: what contradicts itself below the lowest of them.
+        lost: the contradiction below the lowest of them, if any.
     """
 
     items: tuple[Item, ...]
@@ -48,12 +48,12 @@ class Trace:
 
     @property
     def lowest(self) -> Item:
-        """Returns the oldest attempt that is known."""
+        """Returns the oldest known attempt."""
         return self.items[-1]
 
 
 class Attempts:
-    """The files of one store by version and id, and what is known of their order."""
+    """The files of one store by version and id, and their order as far as it is known."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Attempts:
         lineages: Lineages,
         committed: Mapping[int, str] | None = None,
     ) -> None:
-        """Sorts files out.
+        """Sorts the files by attempt.
 
         Args:
-            files: of one store.
-            lineages: of the changelogs that were read.
+            files: the files of one store.
+            lineages: the lineages of the changelogs that were read.
             committed: the id of each version that the commit log still names.
         """
         kept = tuple(files)
@@ -80,7 +80,7 @@ class Attempts:
         self._before, self._disputed = _order(lineages)
 
     def trace(self, item: Item) -> Trace:
-        """Returns what leads to an attempt, down to where the state was empty if that is known."""
+        """Returns the trace that leads to an attempt, down to the empty state if that is known."""
         items = [item]
         while (lowest := items[-1])[0] > 1:
             if lowest in self._disputed:
@@ -95,7 +95,7 @@ class Attempts:
         return Trace(tuple(items), begins=True)
 
     def _by_commit(self, item: Item) -> Item | None:
-        """Returns what a commit says came before: a forced snapshot has no changelog to ask."""
+        """Returns the attempt before by its commit: a forced snapshot has no changelog to read."""
         if item in self.changelogs and item not in self._lineages:
             return None
         version = item[0] - 1
@@ -106,10 +106,10 @@ class Attempts:
         return set(self._committed.items())
 
     def chain(self, trace: Trace) -> Chain | Lost:
-        """Returns what to load for the newest attempt of a trace, or why it cannot be.
+        """Returns the chain to load for the newest attempt of a trace, or why it cannot load.
 
-        The newest zip on it, then every changelog above that. A trace with a changelog that is
-        still unread may end too early.
+        The chain is the newest zip on the trace, then every changelog above it. A trace with an
+        unread changelog may end too early.
         """
         version = trace.items[0][0]
         above: list[Delta] = []
@@ -126,7 +126,7 @@ class Attempts:
 
 
 def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
-    """Returns what came before each item, and the items on which lineages disagree."""
+    """Returns the item before each item, and the items on which lineages disagree."""
     before: dict[Item, Item] = {}
     disputed = set()
     for item, lineage in lineages.items():
@@ -140,16 +140,16 @@ def _order(lineages: Lineages) -> tuple[Mapping[Item, Item], frozenset[Item]]:
 def leads_nowhere(
     item: Item, lineage: Iterable[Item], ids: Mapping[int, str], zips: Collection[int] | None
 ) -> str | None:
-    """Returns why Spark cannot load an attempt by the lineage in its own changelog, if it cannot.
+    """Returns why Spark cannot load an attempt by the lineage in its own changelog; else `None`.
 
-    Mirrors `RocksDB.loadWithCheckpointId`, which asks no other changelog.
+    Mirrors `RocksDB.loadWithCheckpointId`, which reads no other changelog.
 
     Args:
         item: the attempt.
-        lineage: what its changelog says came before.
+        lineage: the attempts before it, by its changelog.
         ids: the id that counts at each version.
-        zips: the versions of which the zip that counts is there; `None` to leave them out: from
-            Spark 4.2 on other changelogs are asked where no zip of the lineage loads.
+        zips: the versions whose counting zip exists; `None` to ignore zips: from Spark 4.2 on other
+            changelogs are read where no zip of the lineage loads.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):

@@ -13,7 +13,7 @@ def seconds(text: str) -> float:
     """Returns the seconds of a duration such as `90s`, `15m`, `1h`, `7d`.
 
     Raises:
-        ConfigError: when the text is no such duration.
+        ConfigError: when the text is not such a duration.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     if not found:
@@ -22,7 +22,7 @@ def seconds(text: str) -> float:
 
 
 def duration(value: float) -> str:
-    """Returns seconds in the largest unit that holds them whole: the inverse of `seconds`."""
+    """Returns seconds in the largest unit that gives a whole number: the inverse of `seconds`."""
     for unit in ("d", "h", "m"):
         if value and value % _UNITS[unit] == 0:
             return f"{int(value) // _UNITS[unit]}{unit}"
@@ -31,25 +31,25 @@ def duration(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When to snapshot, and what must be kept.
+    """The settings of when to snapshot and what to keep.
 
     Attributes:
         min_deltas_for_snapshot: a snapshot is written once a chain has MORE deltas than this; for
             RocksDB once it has as many changelogs. Spark's two providers differ by one. Mirrors
             `spark.sql.streaming.stateStore.minDeltasForSnapshot`.
         min_batches_to_retain: how many versions below the target stay loadable, so that the query
-            can be rewound. Mirrors `spark.sql.streaming.minBatchesToRetain`. What is still in the
-            commit log stays loadable whatever this says (S3).
-        grace: seconds a snapshot must have existed before anything below it goes, so that a reader
-            that listed before it appeared can finish (S4).
-        orphan_age: seconds after which a temp file or a lone side file is nobody's any more; far
+            can be rewound. Mirrors `spark.sql.streaming.minBatchesToRetain`. Every batch still in
+            the commit log stays loadable whatever this value is (S3).
+        grace: seconds a snapshot must have existed before anything below it is deleted, so that a
+            reader that listed before it appeared can finish (S4).
+        orphan_age: seconds after which a temp file or a lone side file counts as abandoned; far
             longer than any batch, because a batch writes to its temp file as long as it runs (S5).
         rebase: also write a snapshot AT the floor when the chain below it is long, so that a
             neglected checkpoint shrinks now and not a hundred batches later.
-        max_deletes_per_run: bounds what one wrong run could do (S12).
-        max_seconds_per_run: no store is begun after this long; `None` is without limit (S12).
-        trash_for: seconds that deleted files are kept in the run's trash, from where `undo` brings
-            them back; 0 deletes them at once (S17).
+        max_deletes_per_run: bounds the harm of one wrong run (S12).
+        max_seconds_per_run: no store is begun after this long; `None` means no limit (S12).
+        trash_for: seconds that deleted files are kept in the run's trash, from which `undo`
+            restores them; 0 deletes them immediately (S17).
         verify: read snapshots back and compare; without it nothing is ever deleted (S6).
     """
 

@@ -1,8 +1,8 @@
-"""What is proved of a snapshot, and from which files it was proved (S6).
+"""The proof of a snapshot, and the files that it was proved from (S6).
 
-A proof names its inputs. It counts while each of them that still exists is that very file: a
-rewind writes deltas again under the same names, and a snapshot that was equal to the old ones is
-stale from then on, although its own file has not changed.
+A proof names its inputs. It counts while each input that still exists is the same file: a rewind
+writes deltas again under the same names, and a snapshot that was equal to the old ones is stale
+from then on, although its own file has not changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 from statemaint.listing import Entry
 
-# A file that is younger than this when it is read may be replaced within the same second, on a
-# storage that stamps whole seconds; clocks may differ by as much as is tolerated (S19), too.
+# On a storage that stamps whole seconds, a file younger than this when it is read may be replaced
+# within the same second. The margin includes the tolerated difference between clocks (S19).
 _RACY = 302.0
 _SHOWN = 3
 RECORDS = ("inputs", "parts", "doubted")
 
 
 class FileRecord(NamedTuple):
-    """A file as it was when it was read; a tuple, as each file of a fleet has one.
+    """A file as it was when it was read; a tuple, because there is one for each file of a fleet.
 
     Attributes:
         path: relative to the checkpoint.
@@ -37,12 +37,12 @@ class FileRecord(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry, sums: Mapping[str, int]) -> "FileRecord":
-        """Returns the record of a listed file with the fingerprint of its bytes, if it is known."""
+        """Returns the record of a listed file, with the fingerprint of its bytes if known."""
         path = entry.path
         return cls(path, entry.size, entry.modified, entry.tag, sums.get(path))
 
     def identifies(self, entry: Entry, at: float) -> bool:
-        """Returns whether a listed file is this one for certain, by the listing alone.
+        """Returns whether a listed file is certainly this one, by the listing alone.
 
         Args:
             entry: the file as it is listed now.
@@ -58,7 +58,7 @@ class FileRecord(NamedTuple):
         return fine or self.modified < at - _RACY
 
     def listed_as(self, entry: Entry) -> "FileRecord":
-        """Returns the same bytes under the identity that they are listed with now."""
+        """Returns the record of the same bytes under their currently listed identity."""
         return self._replace(size=entry.size, modified=entry.modified, tag=entry.tag)
 
 
@@ -67,25 +67,25 @@ class Attestation:
     """Proof that a snapshot was read back whole and equals the fold of what it replaces (S6).
 
     Attributes:
-        path: of the snapshot, relative to the checkpoint.
+        path: the path of the snapshot, relative to the checkpoint.
         version: the state version it holds.
         size: bytes of the stored file.
         modified: the storage's time of the stored file.
         digest: 32 hexadecimal digits, order-free over all rows.
-        rows: how many keys the state has.
+        rows: the number of keys in the state.
         bytes: key and value bytes of all rows.
-        files: how many files it was compared with; 0 when nothing below it was left.
+        files: the number of files it was compared with; 0 when no file below it was left.
         start: the version that their chain starts from, 0 for the empty state.
         target: the target version of the run that read it; `None` when that is not known.
         tag: the storage's own mark of the snapshot's content.
         sum: CRC-32C of the snapshot's stored bytes.
         at: when the run that proved it was planned, by the storage's clock.
         ours: whether we wrote the snapshot.
-        readable: whether it is known that whoever reads the log beside it reads it, too.
+        readable: whether every reader of the log beside it is known to be able to read it.
         inputs: the files that it was folded from or compared with.
         parts: the shared files that the snapshot refers to, read back with it.
-        doubted: files of the log that something else than the query has replaced, which no
-            snapshot confirms: the state agrees at this version, and may not at theirs.
+        doubted: files of the log that something other than the query has replaced and that no
+            snapshot confirms: the state agrees at this version, but may differ at theirs.
     """
 
     path: str
@@ -126,23 +126,23 @@ class Attestation:
         return {name: getattr(self, name) for name in _SHOWN_FIELDS}
 
     def doubting(self, before: "Attestation", doubts: Iterable[FileRecord]) -> "Attestation":
-        """Returns the same proof, knowing which of its files are not those of an earlier one.
+        """Returns the same proof with the files that differ from an earlier proof as doubted.
 
-        Of these the earlier records stay among the inputs: what was there before may come back.
+        The earlier records of these stay among the inputs, because the former files may come back.
         """
         doubted = {one.path: one for one in (*before.doubted, *doubts)}
         old = {one.path: one for one in before.inputs if one.path in doubted}
         inputs = [old.pop(one.path, one) for one in self.inputs]
         return replace(
             self,
-            inputs=(*inputs, *old.values()),  # what it was not compared with this time as well
+            inputs=(*inputs, *old.values()),  # includes those it was not compared with this time
             doubted=tuple(doubted.values()),
         )
 
     def refreshed(self, same: Mapping[FileRecord, Entry], at: float) -> "Attestation":
-        """Returns the same proof with the identities that the same bytes are listed with now.
+        """Returns the same proof with the currently listed identities of the same bytes.
 
-        A copy need not be for those who read the original.
+        The readers of the original may not be able to read a copy.
         """
         own = self.own.listed_as(same[self.own]) if self.own in same else self.own
         copied = any(one in same for one in (self.own, *self.parts))
@@ -173,9 +173,9 @@ class Outdated:
     """A proof that no longer counts because files of the log were replaced since.
 
     Attributes:
-        proof: as it was made.
-        replaced: the inputs that are there with other bytes now, as they are listed.
-        swapped: whether one of them has the bytes that another input had: no query does that.
+        proof: the proof as it was made.
+        replaced: the inputs that now have other bytes, as they are listed.
+        swapped: whether one of them has the bytes of another input, which no query writes.
     """
 
     proof: Attestation
@@ -194,7 +194,7 @@ class Outdated:
 
     @property
     def why(self) -> str:
-        """Returns what was replaced, and what to do, as the end of a sentence."""
+        """Returns the replaced files and what to do, as the end of a sentence."""
         names = ", ".join(entry.name for entry in self.replaced[:_SHOWN])
         more = len(self.replaced) - _SHOWN
         many = f" and {more} more were" if more > 0 else " were" if self.replaced[1:] else " was"

@@ -1,4 +1,4 @@
-"""What is remembered of the snapshots that executors uploaded (S9)."""
+"""The record of the snapshots that executors uploaded (S9)."""
 
 from dataclasses import dataclass, replace
 
@@ -11,8 +11,8 @@ class Upload:
 
     Attributes:
         version: the state version that it holds.
-        path: of the snapshot, relative to the checkpoint.
-        modified: the storage's time of it.
+        path: the path of the snapshot, relative to the checkpoint.
+        modified: the storage's time of the snapshot.
     """
 
     version: int
@@ -26,7 +26,7 @@ class Uploads:
 
     Attributes:
         newest: the newest of their snapshots, ascending by version.
-        widest_gap: the most versions that ever lay between one of them and the one before.
+        widest_gap: the largest number of versions between one of them and the one before.
     """
 
     newest: tuple[Upload, ...] = ()
@@ -38,7 +38,7 @@ class Uploads:
         return max(below, default=None)
 
     def noting(self, upload: Upload, gap: int) -> "Uploads":
-        """Returns the same with one more snapshot; what is dropped of the oldest left its gap."""
+        """Returns the uploads with one more snapshot; the gaps of dropped ones still count."""
         noted = sorted({*self.newest, upload}, key=lambda one: (one.version, one.path))
         widest = max(self.widest_gap, gap)
         return replace(self, newest=tuple(noted[-MOST_NOTED:]), widest_gap=widest)

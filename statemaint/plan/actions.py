@@ -1,4 +1,4 @@
-"""What a plan is made of. Every file that is kept or deleted carries a reason of a closed set."""
+"""The parts of a plan. Every kept or deleted file has a reason from a closed set."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
@@ -16,26 +16,26 @@ from statemaint.plan.uploads import observed
 
 @unique
 class SnapshotReason(StrEnum):
-    """Why a snapshot is written."""
+    """The reason to write a snapshot."""
 
     CHAIN_TOO_LONG = "chain_too_long"
     REBASE = "rebase"
     FORCED = "forced"
-    REBUILT = "rebuilt"  # in the place of one that was bad
+    REBUILT = "rebuilt"  # in place of a bad one
 
 
 @unique
 class AttestReason(StrEnum):
-    """Why a snapshot is read and compared."""
+    """The reason to read and compare a snapshot."""
 
     BASE_OF_DELETION = "base_of_deletion"
-    LOG_REPLACED = "log_replaced"  # since it was proved, or written
-    NEVER_PROVED = "never_proved"  # a run was killed before it did, or found that it is wrong
+    LOG_REPLACED = "log_replaced"  # since the snapshot was proved or written
+    NEVER_PROVED = "never_proved"  # the run was killed before its proof, or the proof failed
 
 
 @unique
 class DeleteReason(StrEnum):
-    """Why a file goes."""
+    """The reason to delete a file."""
 
     BELOW_BASE = "below_base"
     SIDE_FILE = "side_file_of_deleted"
@@ -43,15 +43,15 @@ class DeleteReason(StrEnum):
     ORPHAN_SIDE = "orphan_side_file"
     STALE_SIDE = "stale_side_file"  # of a stale snapshot, or in the way of a new one
     DEAD_ATTEMPT = "dead_attempt"  # no commit names its unique id, and nothing builds on it
-    UNUSED_SST = "unused_sst"  # the last snapshot that needed it goes
+    UNUSED_SST = "unused_sst"  # the last snapshot that needed it is deleted
     STALE_SNAPSHOT = "stale_snapshot"  # the log that it was proved from was written again
-    OLD_PARTITION = "old_partition"  # of batches before a repartition, which nobody asks for
-    ORPHAN_SST = "orphan_sst"  # no snapshot refers to it: an upload that was cut short, mostly
+    OLD_PARTITION = "old_partition"  # of batches before a repartition, which no restart asks for
+    ORPHAN_SST = "orphan_sst"  # no snapshot refers to it; usually from an interrupted upload
 
 
 @unique
 class KeepReason(StrEnum):
-    """Why a file stays."""
+    """The reason to keep a file."""
 
     NEEDED = "needed_by_retained_version"
     BASE = "base_of_retained_versions"
@@ -78,14 +78,14 @@ class WriteSnapshot:
     """Fold a chain and write the snapshot of its version.
 
     Attributes:
-        store: where.
-        path: of the snapshot.
-        chain: what it is made from.
-        reason: why.
-        checksum: Spark's own checksum file goes with it, as with the query's newest files.
+        store: the store.
+        path: the path of the snapshot.
+        chain: the chain that it is folded from.
+        reason: why it is written.
+        checksum: whether it gets a Spark checksum file, as the query's newest files do.
         id: the unique id of the version, where versions have one.
-        families: the zip that says what column families there are at that version.
-        reuse: shared files of the chain's base may serve the new zip too.
+        families: the zip that names the column families of that version.
+        reuse: whether the new zip may refer to shared files of the chain's base.
     """
 
     store: StoreId
@@ -104,17 +104,17 @@ class WriteSnapshot:
 
     @property
     def like(self) -> str:
-        """Returns the newest change that it is made from: who reads that reads the snapshot."""
+        """Returns the path of its newest change, which has the same readers as the snapshot."""
         return self.chain.deltas[-1].entry.path
 
 
 @dataclass(frozen=True, slots=True)
 class Attest:
-    """Read a snapshot back whole and compare it with the fold of what lies below it (S6).
+    """Read a snapshot back whole and compare it with the fold of the files below it (S6).
 
-    `against` is `None` where what lies below is already gone: decoding it whole is all there is.
-    `doubts` are files of the log below it that something else than the query has replaced, and
-    `why` ends the sentence that says that the two differ.
+    `against` is `None` where the files below are already deleted; the snapshot is then only
+    decoded whole. `doubts` are files of the log below it that something other than the query has
+    replaced. `why` ends the sentence that reports a mismatch.
     """
 
     store: StoreId
@@ -139,7 +139,7 @@ class Attest:
 class Delete:
     """Delete one file of a store; its version is 0 when snapshots of any version may share it.
 
-    `instead` is what gives the version of a stale snapshot without it: it must fold first.
+    `instead` is the chain that gives a stale snapshot's version without it; it must fold first.
     """
 
     store: StoreId
@@ -155,12 +155,12 @@ class Delete:
 
     @property
     def rank(self) -> int:
-        """Returns when it goes: what others refer to last, a checksum before its file (S7)."""
+        """Returns its rank in the order: shared files last, a checksum before its file (S7)."""
         return 2 * (self.version == 0) + (self.reason in _FILES)
 
     @property
     def order(self) -> tuple[bool, int, int, str]:
-        """Returns what to sort deletions by: oldest version first, shared files last."""
+        """Returns the sort key of deletions: oldest version first, shared files last."""
         return self.version == 0, self.version, self.rank, self.path
 
 
@@ -178,7 +178,7 @@ Action = WriteSnapshot | Attest | Delete
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One file that stays, and why."""
+    """One kept file and the reason."""
 
     entry: Entry
     reason: KeepReason
@@ -186,11 +186,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run is asked for, beside the policy.
+    """The scope of one run, in addition to the policy.
 
     Attributes:
-        target: the version to snapshot, fixed by whoever planned first, so that all partitions of
-            a run leave one common version; the newest committed one by default.
+        target: the version to snapshot, fixed by the first plan of a run so that all partitions
+            end with one common version; the newest committed one by default.
         force_snapshot: snapshot the target however short its chain is.
         operators: only these operators; all when empty.
         partitions: only these partitions; all when empty.
@@ -204,7 +204,7 @@ class Request:
     stores: frozenset[str] = frozenset()
 
     def covers(self, store: StoreId) -> bool:
-        """Tells whether a store is asked for."""
+        """Returns whether the request includes a store."""
         return (
             (not self.operators or store.operator in self.operators)
             and (not self.partitions or store.partition in self.partitions)
@@ -214,10 +214,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class StorePlan:
-    """What happens in one store.
+    """The plan for one store.
 
     Attributes:
-        store: the store as it was seen.
+        store: the store as it was scanned.
         base: the path of the snapshot that every deletion below it relies on; `None` when there is
             none. Without an attestation of it nothing is deleted.
         actions: in the order in which they must happen.
@@ -233,20 +233,20 @@ class StorePlan:
 
     @property
     def halted(self) -> bool:
-        """Tells whether the store stands still because of damage (S16)."""
+        """Returns whether damage halts the store (S16)."""
         return damaged(self.findings)
 
     @property
     def unnoted(self) -> bool:
-        """Returns whether executors' snapshots are there that the ledger does not know of (S9).
+        """Returns whether the store has executors' snapshots that the ledger does not list (S9).
 
-        They are noted when they are first seen: the next look may find them deleted.
+        They are noted when they are first seen, because the next scan may find them deleted.
         """
         return self.store.rocks is not None and observed(self.store) != self.store.uploads
 
     @property
     def attestations(self) -> tuple[Attestation, ...]:
-        """Returns what the ledger already attests."""
+        """Returns the attestations that the ledger already has."""
         return self.store.attestations
 
 
@@ -260,14 +260,14 @@ class Plan:
         committed: the newest committed batch; `None` when there is none.
         target: the version that long chains are snapshotted at; `None` when there is none.
         floor: the oldest version that stays loadable; `None` when there is none.
-        policy: what it was decided by.
-        stores: one plan for each store that was asked for.
-        findings: what concerns the whole checkpoint.
+        policy: the policy that it follows.
+        stores: one plan for each requested store.
+        findings: those of the whole checkpoint.
         codec: the compression of every state file, by Spark's short name.
         row_checksums: whether every record in them carries a checksum.
         provider: the state store provider of every operator.
-        now: when it was decided, by the storage's clock.
-        request: what it was restricted to.
+        now: when it was made, by the storage's clock.
+        request: the scope that it was restricted to.
         unclassified: files under `state/` that belong to no store.
         commit: the newest entry of the commit log, as it was listed.
     """
@@ -290,12 +290,12 @@ class Plan:
 
     @property
     def halted(self) -> bool:
-        """Tells whether damage to the checkpoint's own logs forbids every action."""
+        """Returns whether damage to the checkpoint's own logs forbids every action."""
         return damaged(self.findings)
 
     @property
     def idle(self) -> bool:
-        """Tells whether there is nothing to do."""
+        """Returns whether there is nothing to do."""
         return self.halted or not any(store.actions or store.unnoted for store in self.stores)
 
     @property
@@ -310,6 +310,6 @@ class Plan:
 
     @property
     def units(self) -> tuple[UnitId, ...]:
-        """Returns the partitions that have something to do or to complain about, ascending."""
+        """Returns the partitions that have actions, damage or unnoted uploads, ascending."""
         busy = (one for one in self.stores if one.actions or one.halted or one.unnoted)
         return tuple(sorted({store.store.id.unit for store in busy}))

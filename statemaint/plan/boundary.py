@@ -1,4 +1,4 @@
-"""Below which version the files of a store are deleted. Pure."""
+"""The version below which the files of a store are deleted. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from statemaint.plan.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Where deletion ends in a store.
+    """The end of deletion in a store.
 
         version    1           cut           eventual           floor           target
                    |            |               |                 |                |
@@ -21,9 +21,9 @@ class Boundary:
     Once the newest snapshot at or below the floor is old enough, cut and eventual are one.
 
     Attributes:
-        base: the newest snapshot at or below the floor that is old enough to be relied on (S4) and
-            is, or will first be, attested (S6). All that a version from the floor to the target
-            needs lies at the base or above it. `None` where there is none.
+        base: the newest snapshot at or below the floor that is old enough to rely on (S4) and is
+            attested, or will be before it is relied on (S6). Everything that a version from the
+            floor to the target needs is at the base or above it. `None` where there is none.
         cut: files of lower versions are deletable now; 0 without a base.
         eventual: files of lower versions are deletable once every snapshot is old enough.
     """
@@ -37,7 +37,7 @@ def boundary_of(facts: Facts, writes: Collection[WriteSnapshot]) -> Boundary:
     """Returns the boundary of a store, given the snapshots that are written before it is used.
 
     A base above the policy's floor does not move the boundary above that floor: the versions
-    between the two do not load, and what is left of them is kept.
+    between the two do not load, and their remaining files are kept.
     """
     base, floor = _base(facts, writes), facts.window.floor
     cut = min(base.version, floor) if base else 0

@@ -1,4 +1,4 @@
-"""Which snapshots are read and compared with the log before a store relies on them (S6). Pure."""
+"""The comparisons of snapshots with the log before a store relies on them (S6). Pure."""
 
 from collections.abc import Collection, Iterator
 
@@ -12,9 +12,9 @@ from statemaint.plan.staleness import Suspect
 def comparisons(facts: Facts, writes: Collection[WriteSnapshot]) -> Iterator[Attest]:
     """Yields the comparisons that come before every other action.
 
-    First those of snapshots whose log was replaced: either of the two may be wrong. Then those of
-    snapshots of ours that a run left without a proof, where a new snapshot would be folded past
-    them or a restart would begin with them.
+    Snapshots whose log was replaced come first: either of the two may be wrong. Snapshots that we
+    wrote and a run left without a proof follow, where a new snapshot would be folded past them or
+    a restart would begin with them.
     """
     yield from (_of_disputed(facts, one) for one in facts.judgement.disputed)
     disputed = {one.path for one in facts.judgement.disputed}
@@ -30,9 +30,9 @@ def _of_disputed(facts: Facts, one: Suspect) -> Attest:
 
 
 def _unproved(facts: Facts) -> Iterator[Snapshot]:
-    """Yields the snapshots of ours without a proof, the lowest first.
+    """Yields our own snapshots without a proof, the lowest first.
 
-    The run that wrote them was killed, or found that what it had written is wrong.
+    The run that wrote them was killed, or found the written snapshot to be wrong.
     """
     rocks = facts.store.rocks
     ours = rocks.ours if rocks else facts.store.written
@@ -44,9 +44,9 @@ def _unproved(facts: Facts) -> Iterator[Snapshot]:
 def _of_unproved(
     facts: Facts, snapshot: Snapshot, writes: Collection[WriteSnapshot]
 ) -> Iterator[Attest]:
-    """Yields the comparison of an unproved snapshot of ours where one is due.
+    """Yields the comparison of one of our unproved snapshots where it is due.
 
-    Where nothing is left to compare it with, only a fold that leads past it makes it worth reading.
+    A snapshot with nothing left to compare it with is read only if a fold leads past it.
     """
     over = _passed_over(snapshot, writes)
     if over or _begins_restart(facts, snapshot):
@@ -63,8 +63,8 @@ def _passed_over(snapshot: Snapshot, writes: Collection[WriteSnapshot]) -> bool:
 def _begins_restart(facts: Facts, snapshot: Snapshot) -> bool:
     """Returns whether a restart may begin with a snapshot that is certainly ours.
 
-    What lay in an HDFS-backed store when we first wrote there counts as ours as well, and may be
-    a dozen snapshots by executors. Of these only the newest is compared.
+    Snapshots that were in an HDFS-backed store before our first write count as ours as well, and
+    may be a dozen that executors wrote. Only the newest of these is compared.
     """
     window, versions, store = facts.window, facts.versions, facts.store
     if not window.policy.verify:
@@ -80,7 +80,7 @@ def base_proof(
 ) -> tuple[Attest, ...]:
     """Returns the comparison of the base that deletions rely on.
 
-    There is none where the base is proved, or where one of the planned actions proves it.
+    There is none where the base is already proved or one of the planned actions proves it.
     """
     base = boundary.base
     paths = {one.path for one in planned}

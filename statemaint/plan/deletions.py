@@ -1,4 +1,4 @@
-"""Which deletions a run carries out in a store, and in which order. Pure."""
+"""The deletions that a run carries out in a store, in their order. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -13,10 +13,10 @@ from statemaint.plan.snapshots import checksums_left_of
 def deletions(facts: Facts, fates: Mapping[Entry, Fate]) -> tuple[Delete, ...]:
     """Returns the deletions of a store, in the order in which they happen.
 
-        version 1: checksum, file | version 2: checksum, file | ... | tables: checksum, file
+        version 1: checksum, file | version 2: checksum, file | ... | SST files: checksum, file
 
     Lower versions come before higher ones and a checksum before its file, so that an interrupted
-    run leaves neither a gap nor a lone checksum. What snapshots share comes after all of them (S7).
+    run leaves neither a gap nor a lone checksum. Shared files come after all snapshots (S7).
     """
     found = ((file, fates[file.entry]) for file in facts.store.files)
     deletes = [_delete(facts, file, one) for file, one in found if isinstance(one, DeleteReason)]
@@ -33,10 +33,10 @@ def _delete(facts: Facts, file: StateFile, reason: DeleteReason) -> Delete:
 def clearances(
     facts: Facts, deletes: Collection[Delete], writes: Collection[WriteSnapshot]
 ) -> tuple[Delete, ...]:
-    """Returns the deletions that have to happen before the snapshots are written.
+    """Returns the deletions that must happen before the snapshots are written.
 
-    Those are checksums that outlived their snapshot, and stale snapshots that have the name of a
-    new one.
+    These are the checksum files that outlived their snapshots, and the stale snapshots that have
+    the name of a new one.
     """
     return (*_left_checksums(facts, writes), *_stale_in_the_way(facts, deletes, writes))
 
@@ -52,8 +52,8 @@ def _stale_in_the_way(
 ) -> Iterator[Delete]:
     """Yields the deletions of stale snapshots and their checksums, the lowest first.
 
-    A stale snapshot hides those below it: a restart would begin with one of them once it alone is
-    deleted.
+    A stale snapshot hides those below it. If it alone were deleted, a restart would begin with one
+    of them.
     """
     in_the_way = [one.version for one in writes if one.path in facts.stale]
     if not in_the_way:
@@ -68,7 +68,7 @@ def _stale_in_the_way(
 
 
 def kept_files(fates: Mapping[Entry, Fate]) -> tuple[Kept, ...]:
-    """Returns the files that stay, by path, each with its reason."""
+    """Returns the kept files by path, each with its reason."""
     return tuple(
         Kept(entry, fate) for entry, fate in sorted(fates.items()) if isinstance(fate, KeepReason)
     )

@@ -1,4 +1,4 @@
-"""What is known of one store before anything is decided about it. Pure."""
+"""The facts about one store before any decision. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from statemaint.plan.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What every later step of a store's decision reads.
+    """The input of every later step of a store's decision.
 
     Attributes:
         store: as it was listed, stale snapshots included.
         window: the versions that stay loadable.
         judgement: the consequences of its outdated proofs.
         versions: its deltas and snapshots without the stale snapshots: these are about to be
-            deleted, and nothing is loaded, folded or deleted on the strength of them.
+            deleted, and no load, fold or deletion relies on them.
         floor: the lowest version of the window that loads.
         stale: the stale snapshots, by path.
         proved: the versions of the snapshots that an attestation covers.
-        doubted: the versions of which the log may be wrong.
+        doubted: the versions at which the log may be wrong.
         candidates: the snapshots that deletion may rely on once they are old enough and proved.
-        replaced: whether a file of the log was replaced, so that its lineage does not tell which
+        replaced: whether a file of the log was replaced, so that its lineage does not show which
             attempts count.
         uploading: whether an executor may hold a snapshot that it has not uploaded yet.
-        loaded_from: the version from which on an executor may have begun with a zip; `None` where
-            none holds tables back: the store has no zips, or every batch uploads its own.
+        loaded_from: the oldest version whose zip an executor may have begun with; `None` where no
+            executor holds SST files back: the store has no zips, or every batch uploads its own.
     """
 
     store: Store
@@ -59,7 +59,7 @@ def gather(
     """Returns the facts about a store whose target version loads.
 
     Args:
-        store: what is there.
+        store: as it was listed.
         window: the versions that stay loadable.
         judgement: the consequences of its outdated proofs.
         versions: its deltas and snapshots without the stale snapshots.
@@ -83,16 +83,17 @@ def gather(
 
 
 def _proved(store: Store, versions: Versions) -> Iterator[int]:
-    """Yields the versions of the snapshots whose attestation still fits the file."""
+    """Yields the versions of the snapshots whose attestation still covers the file."""
     for snapshot in versions.snapshots.values():
         if any(one.covers(snapshot.entry) for one in store.attestations):
             yield snapshot.version
 
 
 def _doubted(store: Store, judgement: Judgement) -> Iterator[int]:
-    """Yields the versions of which nothing tells whether the log gives their true state.
+    """Yields the versions for which nothing shows whether the log gives their true state.
 
-    Nothing is made of them, and nothing below them is deleted, before the log has moved past them.
+    No snapshot is made of them, and nothing below them is deleted, until the log has moved past
+    them.
     """
     for proof, replaced in doubts_of(store):
         if proof.files:
@@ -103,15 +104,15 @@ def _doubted(store: Store, judgement: Judgement) -> Iterator[int]:
 
 
 def _candidates(versions: Versions, floor: int, doubted: frozenset[int]) -> tuple[Snapshot, ...]:
-    """Returns the snapshots that every retained version can be loaded without going below."""
+    """Returns the snapshots below which no retained version needs a file."""
     below = (one for version, one in sorted(versions.snapshots.items()) if version <= floor)
     return tuple(one for one in below if one.version not in doubted)
 
 
 def _loaded_from(store: Store, window: Window) -> int | None:
-    """Returns the version from which on an executor may have begun with a zip.
+    """Returns the oldest version whose zip an executor may have begun with.
 
-    Where every batch uploads a zip, an executor needs none but the newest.
+    Where every batch uploads a zip, an executor needs only the newest.
     """
     if store.rocks is None or store.snapshot_per_batch(window.required, window.target):
         return None

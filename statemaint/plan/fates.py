@@ -1,7 +1,7 @@
-"""The truth table of deletion: from a few traits of a file to the reason why it stays or goes.
+"""The truth table of deletion: from a few traits of a file to the reason to keep or delete it.
 
 `statemaint.plan.traits` finds the traits of each file. A file that the table keeps is never
-deleted. A file that it deletes may still have to wait: a run has a limit.
+deleted. A file that it deletes may still have to wait, because a run has a limit.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Fate = KeepReason | DeleteReason
 
 @unique
 class Kind(Enum):
-    """Which file of a version it is."""
+    """The kind of a version's file."""
 
     DELTA = "delta"
     SNAPSHOT = "snapshot"
@@ -23,42 +23,42 @@ class Kind(Enum):
 
 @unique
 class VersionPlace(Enum):
-    """Where the version of a file lies (`statemaint.plan.boundary` has a drawing)."""
+    """The position of a file's version (`statemaint.plan.boundary` has a drawing)."""
 
     ABOVE_TARGET = "above target"
-    ABOVE_BASE = "above base"  # retained; so is every version where there is no base
+    ABOVE_BASE = "above base"  # retained, as is every version of a store without a base
     AT_BASE = "at base"
-    FLOOR_TO_BASE = "floor to base"  # retained by the policy, although no longer loadable
-    WITHIN_GRACE = "within grace"  # below a snapshot that is too young to be relied on
+    FLOOR_TO_BASE = "floor to base"  # retained by the policy although it no longer loads
+    WITHIN_GRACE = "within grace"  # below a snapshot that is too young to rely on
     BELOW_BASE = "below base"
 
 
 @unique
 class Standing(Enum):
-    """Whether the query loads a file when it loads the file's version."""
+    """The standing of a file: whether the query loads it when it loads its version."""
 
     COUNTS = "counts"
-    STALE = "stale"  # a snapshot of before a rewind
-    DEAD = "dead"  # of an attempt that no commit names
+    STALE = "stale"  # a snapshot from before a rewind
+    DEAD = "dead"  # from an attempt that no commit names
 
 
 @unique
 class Executors(Enum):
-    """Why an executor may still need a zip of RocksDB."""
+    """The reason that an executor may still need a zip of RocksDB."""
 
     NONE = "none"
-    LOADED = "loaded"  # it may have begun with this zip, and its next one names tables of it
-    UPLOADING = "uploading"  # its next zip may name tables of any zip
+    LOADED = "loaded"  # it may have loaded this zip, and its next one names SST files of it
+    UPLOADING = "uploading"  # its next zip may name SST files of any zip
 
 
 @unique
 class Users(Enum):
-    """Which snapshots refer to a shared file."""
+    """The snapshots that refer to a shared file."""
 
-    KEPT = "kept"  # one that stays, or one that is about to be written
-    UNREADABLE = "unreadable"  # perhaps one that stays and cannot be read
-    BELOW_BASE = "below base"  # only such as are deleted, one of them below the base
-    NONE = "none"  # none, or only such as never counted
+    KEPT = "kept"  # one that is kept or about to be written
+    UNREADABLE = "unreadable"  # possibly one that is kept but cannot be read
+    BELOW_BASE = "below base"  # only deleted ones, at least one of them below the base
+    NONE = "none"  # none, or only ones that never counted
 
 
 @unique
@@ -74,7 +74,7 @@ class Owner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StateTraits:
-    """A delta or a snapshot; `guard` is why an orphan of its age would stay."""
+    """A delta or a snapshot; `guard` is the reason to keep an orphan of its age."""
 
     kind: Kind
     place: VersionPlace
@@ -94,7 +94,7 @@ class SharedTraits:
 
 @dataclass(frozen=True, slots=True)
 class ChecksumTraits:
-    """A checksum file, by Hadoop or by Spark."""
+    """A checksum file of Hadoop or Spark."""
 
     above_target: bool
     owner: Owner
@@ -103,7 +103,7 @@ class ChecksumTraits:
 
 @dataclass(frozen=True, slots=True)
 class TempTraits:
-    """What an atomic write has not renamed yet, or never will."""
+    """A file that an atomic write has not renamed yet, or never will."""
 
     above_target: bool
     guard: KeepReason | None
@@ -111,17 +111,18 @@ class TempTraits:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTraits:
-    """A file whose name no writer of ours or Spark's gives."""
+    """A file with a name that neither statemaint nor Spark writes."""
 
 
 Traits = StateTraits | SharedTraits | ChecksumTraits | TempTraits | UnknownTraits
 
 
 def fate(file: Traits) -> Fate:
-    """Returns why a file is kept or deleted. In each table the first row that fits decides.
+    """Returns why a file is kept or deleted. In each table the first matching row decides.
 
-    A dot fits anything. The guard is `hold` where nothing at all may be deleted (clocks disagree,
-    or the policy does not verify), `young` where an orphan of this age stays (S5), else `none`.
+    A dot matches anything. The guard is `hold` where nothing at all may be deleted (clocks
+    disagree, or the policy does not verify), `young` where an orphan of this age is kept (S5),
+    otherwise `none`.
 
     StateTraits: a file that a version is loaded from
 
@@ -143,7 +144,7 @@ def fate(file: Traits) -> Fate:
         delta     above base    .         .          .      | keep needed_by_retained_version
         delta     .             .         .          .      | keep change_feed
 
-    SharedTraits: a table or a log of RocksDB
+    SharedTraits: an SST file or an archived log of RocksDB
 
         users       uploading  guard  | fate
         kept        .          .      | keep used_by_snapshot
@@ -154,7 +155,7 @@ def fate(file: Traits) -> Fate:
         below base  .          .      | delete unused_sst
         none        .          .      | delete orphan_sst
 
-    ChecksumTraits: a checksum, which follows its file
+    ChecksumTraits: a checksum file, which follows the file it belongs to
 
         above_target  owner       guard  | fate
         yes           .           .      | keep above_target
@@ -166,7 +167,7 @@ def fate(file: Traits) -> Fate:
         .             missing     young  | keep the guard
         .             missing     .      | delete orphan_side_file
 
-    TempTraits: what a writer that was killed has left
+    TempTraits: a temporary file of a killed writer
 
         above_target  guard  | fate
         yes           .      | keep above_target
@@ -174,7 +175,7 @@ def fate(file: Traits) -> Fate:
         .             young  | keep the guard
         .             .      | delete orphan_temp_file
 
-    UnknownTraits: a name that is not in any of these (S11)
+    UnknownTraits: a file with any other name (S11)
 
         | fate
         | keep unknown_file
@@ -258,5 +259,5 @@ def _of_temp(file: TempTraits) -> Fate:
 
 
 def _hold(guard: KeepReason | None) -> KeepReason | None:
-    """Returns a guard unless it is the age of the file, which protects orphans alone."""
+    """Returns a guard unless it is the age of the file, which protects only orphans."""
     return None if guard is KeepReason.YOUNG else guard

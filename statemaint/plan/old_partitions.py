@@ -12,17 +12,17 @@ WithVersion = Delta | Snapshot | SstFile | ChecksumFile | TempFile
 
 
 def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
-    """Returns whether the newest batch does without a partition that batches before it had."""
+    """Returns whether the newest batch no longer has a partition that earlier batches had."""
     return not checkpoint.asks(store.id, window.target)
 
 
 def decide_old(
     store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
 ) -> StorePlan:
-    """Returns what happens in such a partition: all of it stays while a restart may ask for it.
+    """Returns the plan of such a partition, which is kept whole while a restart may ask for it.
 
-    None does once no batch in the commit log has the partition, and its newest version lies below
-    the floor.
+    No restart does once no batch in the commit log has the partition and its newest version is
+    below the floor.
     """
     if damaged(findings):
         return halt(store, findings)

@@ -30,7 +30,7 @@ from statemaint.plan.store import decide, halt
 from statemaint.plan.window import Window
 
 _STATE = "spark.sql.streaming.stateStore"
-# Clocks that are further apart make ages meaningless (S19).
+# Clocks further apart than this make ages meaningless (S19).
 MOST_SKEW = 300.0
 _NEVER, _MOST_WITH_IDS = 1_000_000, 500
 
@@ -44,18 +44,18 @@ def plan(
     skew: float = 0.0,
     seen: float | None = None,
 ) -> Plan:
-    """Returns what would be written, kept and deleted, and why.
+    """Returns the plan: the files to write, keep and delete, each with its reason.
 
-    Same input, same plan, whatever the order of the listing. Damage to the checkpoint's own logs,
-    or no committed batch, gives a plan without actions.
+    The same input gives the same plan, whatever the order of the listing. Damage to the
+    checkpoint's own logs, or no committed batch, gives a plan without actions.
 
     Args:
-        checkpoint: what a scan saw.
+        checkpoint: the result of a scan.
         policy: when to snapshot and what to keep.
         now: seconds since the epoch by the storage's clock.
-        request: what to restrict the run to.
+        request: the scope to restrict the run to.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock (S19).
-        seen: when the scan was, where that was later than `now`: a plan that is made again.
+        seen: the time of the scan where that is later than `now`: the plan is made again.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist.
@@ -142,10 +142,10 @@ def _window(
 
 
 def _large(stores: tuple[Store, ...]) -> int:
-    """Returns after how many versions executors may snapshot so that they hardly ever do.
+    """Returns the number of versions between executors' snapshots that makes them rare.
 
     With unique ids the header of each changelog names all versions since its executor's last
-    snapshot, and Spark fails once that exceeds 65,535 bytes, at some 860 versions.
+    snapshot, and Spark fails once the header exceeds 65,535 bytes, at some 860 versions.
     """
     with_ids = any(store.rocks and store.rocks.ids for store in stores)
     return _MOST_WITH_IDS if with_ids else _NEVER
@@ -170,7 +170,7 @@ def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Finding]:
-    """Yields the finding that clocks disagree: as measured, or as a file from the future shows."""
+    """Yields the finding that clocks disagree: by measurement, or by a file from the future."""
     rest = "so no age can be relied on and nothing is deleted; set the clocks right"
     if abs(skew) > MOST_SKEW:
         detail = f"the storage stamps files {skew:.0f} seconds from what its clock says, {rest}"
@@ -207,12 +207,12 @@ def _in_order(store: Store) -> tuple[StateFile, ...]:
 
 
 def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
-    """Returns the plans with at most so many deletions, the oldest versions first (S12)."""
+    """Returns the plans with at most `most` deletions, the oldest versions first (S12)."""
     deletes = [one for store in stores for one in store.actions if _may_wait(one)]
     if len(deletes) <= most:
         return stores
     later: dict[StoreId, set[Entry]] = defaultdict(set)
-    # What snapshots share waits for all snapshots: one that waits may be the last to refer to it.
+    # Shared files wait for all snapshots: a snapshot that waits may be the last to refer to one.
     for one in sorted(deletes, key=lambda one: (one.version == 0, one.version, one.store))[most:]:
         later[one.store].add(one.entry)
     return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
@@ -222,8 +222,7 @@ _FIRST = (DeleteReason.STALE_SIDE, DeleteReason.STALE_SNAPSHOT)
 
 
 def _may_wait(action: Action) -> TypeGuard[Delete]:
-    # What is in the way of a snapshot must go before it is written: it never waits.
-    # Nor does what a restart must not load.
+    # A file in the way of a new snapshot never waits, nor does one that a restart must not load.
     return isinstance(action, Delete) and action.reason not in _FIRST
 
 

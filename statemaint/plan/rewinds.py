@@ -1,4 +1,4 @@
-"""Whether a query that was rewound has written a log again, as far as its times say. Pure."""
+"""The signs that a rewound query has written a log again, by the times of its files. Pure."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -15,13 +15,13 @@ from statemaint.model.proof import Attestation, Outdated
 def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot, Delta]]:
     """Yields the snapshots without a proof that are older than a change up to their version.
 
-    Both executors and maintenance write a snapshot after all of these. A query that was rewound
-    writes some of them again and leaves the snapshot of before; a copy may give them any times.
+    Both executors and maintenance write a snapshot after all of these changes. A rewound query
+    writes some of them again and leaves the earlier snapshot; a copy may give them any times.
     """
     known = {one.path for one in store.attestations} | {one.path for one in store.outdated}
     files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
     if files <= known:
-        return  # mostly: sorting all files out takes longer
+        return  # the usual case, checked first because sorting out all files takes longer
     versions = store.versions
     youngest: Delta | None = None
     for version in sorted(versions.all):
@@ -39,12 +39,13 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
 
 
 def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator[Outdated]:
-    """Yields the proofs below whose inputs a query that was rewound has written the log again.
+    """Yields the proofs below whose inputs a rewound query has written the log again.
 
-    A proof names what a snapshot was folded from, and no change below the snapshot that this began
-    with. The query may write again with the bytes that they had before what the proof names. That
-    says nothing where the proof reaches the beginning of the log, by that of the snapshot that it
-    began with, or this one is younger than all that lies below it.
+    A proof names the files that a snapshot was folded from, but no change below the snapshot that
+    the fold began with. The query may write the named files again with the bytes that they had
+    before. This matters only where the proof does not reach the beginning of the log, directly or
+    through the proof of the snapshot that it began with, and the snapshot is not younger than
+    everything below it.
     """
     listed = {one.entry.path: one.entry for one in store.files if isinstance(one, Snapshot)}
     grounded = set[str]()
@@ -56,7 +57,7 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
             versions, named = store.versions, {one.path for one in proof.inputs}
             rewritten = tuple(_rewritten(versions, proof.version, entry))
             new = tuple(one.entry for one in rewritten if one.entry.path not in named)
-            # What came back from a trash or a copy is as new as that, and has no commit left.
+            # A file restored from the trash or a copy is as new as that, and has no commit left.
             tells = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
             snapshot = versions.snapshots.get(proof.version)
             found = Outdated(_as_proved(proof, rewritten), new)
@@ -68,16 +69,16 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
 def _is_grounded(
     proof: Attestation, entry: Entry, store: Store, grounded: AbstractSet[str]
 ) -> bool:
-    """Returns whether what lies below all that a proof names cannot have changed its snapshot."""
+    """Returns whether no file below those that a proof names can have changed its snapshot."""
     if proof.inputs and (proof.start == 0 or any(one.path in grounded for one in proof.inputs)):
         return True
     return entry.modified is not None and not _any_later(store, proof.version, entry.modified)
 
 
 def _as_proved(proof: Attestation, rewritten: tuple[Delta, ...]) -> Attestation:
-    """Returns a proof that does not know the files that were written after its snapshot.
+    """Returns the proof without the times of the inputs that were written after its snapshot.
 
-    Where they have the bytes of then, the proof names them as they are listed now.
+    Where such an input has its former bytes, the proof names it as it is listed now.
     """
     again = {one.entry.path for one in rewritten}
     inputs = (one._replace(modified=None) if one.path in again else one for one in proof.inputs)
@@ -90,7 +91,7 @@ def _any_later(store: Store, version: int, modified: float | None) -> bool:
 
 
 def _rewritten(versions: Versions, version: int, snapshot: Entry) -> Iterator[Delta]:
-    """Yields the changes up to a version that are younger than its snapshot, down to the first."""
+    """Yields the changes younger than a version's snapshot, downward until one is not younger."""
     for one in sorted((one for one in versions.deltas if one <= version), reverse=True):
         if not _later(versions.deltas[one].entry.modified, snapshot.modified):
             return
@@ -104,17 +105,17 @@ def written_by_query(
     target: int,
     begun: float | None = None,
 ) -> bool:
-    """Returns whether the log was replaced as a query that was rewound replaces it.
+    """Returns whether the log was replaced as a rewound query replaces it.
 
-    It writes every version from some one up to the snapshot's again, in their order, after the
-    snapshot, and commits each after that. Some of them may have the bytes that they had before.
+    Such a query writes every version from some version up to the snapshot's again, in order, after
+    the snapshot, and commits each afterwards. Some of them may have the bytes that they had before.
 
     Args:
-        one: the proof, and what of its inputs was replaced.
-        versions: of the store.
-        checkpoint: whose commits tell as well.
+        one: the proof and its replaced inputs.
+        versions: the versions of the store.
+        checkpoint: the checkpoint, whose commits are evidence too.
         target: the newest committed version.
-        begun: when the snapshot was written; by default as it is listed.
+        begun: when the snapshot was written; by default its listed time.
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
     inputs = [(listed[it.path], it.modified) for it in one.proof.inputs if it.path in listed]
@@ -125,14 +126,14 @@ def written_by_query(
     if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
         return False
     after = versions.deltas.get(one.version + 1) if one.version < target else None
-    # A copy may have given it another time than the one of its proof.
+    # A copy may have given the snapshot another time than its proof records.
     begun = versions.snapshots[one.version].entry.modified if begun is None else begun
     times = [begun, *(delta.entry.modified for delta in (*again, *_some(after)))]
     if not _ascending(times) or not _later(again[0].entry.modified, begun):
         return False
     commits = checkpoint.commit_times
     kept = [delta for delta in again if batch_of(delta.version) in commits]
-    # Once no commit tells, a single file is as well one that somebody has edited.
+    # Without a commit as evidence, a single file may just as well have been edited by hand.
     enough = bool(kept) or (len(again) > 1 and not one.swapped)
     return enough and all(_committed(delta, commits, begun) for delta in kept)
 
@@ -147,7 +148,7 @@ def _ascending(times: list[float | None]) -> bool:
 
 
 def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float | None) -> bool:
-    """Returns whether the commit of a change was written again as well, and after it."""
+    """Returns whether the commit of a change was written again, too, and after the change."""
     committed, written = commits[batch_of(delta.version)], delta.entry.modified
     if committed is None or written is None:
         return False

@@ -1,4 +1,4 @@
-"""Which snapshots a run writes into a store, and from what. Pure."""
+"""The snapshots that a run writes into a store, and the chains that they are folded from. Pure."""
 
 from statemaint.model.chain import Chain, Gap, Versions, lone_checksum_files
 from statemaint.model.files import ChecksumFile, spark_checksums
@@ -10,8 +10,8 @@ from statemaint.plan.sst_files import may_share, overtakes
 def snapshots_due(facts: Facts) -> tuple[WriteSnapshot, ...]:
     """Returns the snapshots to write: that of the target, then that of the floor.
 
-    The target comes first. Were the floor's snapshot there already, the target's chain could look
-    short, and a run that was interrupted between the two would not end as one that was not.
+    The target comes first. If the floor's snapshot already existed, the target's chain could look
+    short, and a run interrupted between the two would end differently from an uninterrupted one.
     """
     target, floor = facts.window.target, facts.floor
     due = ((target, _target_reason(facts)), (floor, _floor_reason(facts)))
@@ -38,7 +38,7 @@ def _floor_reason(facts: Facts) -> SnapshotReason | None:
 
 
 def _length(facts: Facts, version: int) -> int:
-    """Returns how many deltas a restart at a version reads."""
+    """Returns the number of deltas that a restart at a version reads."""
     return len(_chain(facts.versions, version).deltas)
 
 
@@ -59,9 +59,9 @@ def _may_write(facts: Facts, version: int) -> bool:
 
 
 def _is_taken(facts: Facts, path: str) -> bool:
-    """Returns whether a file lies at a path and stays: only a stale snapshot is cleared away.
+    """Returns whether a kept file has the path: only a stale snapshot is cleared away.
 
-    A zip that lacks a table is in the way of a whole one.
+    A zip that lacks an SST file is in the way of a whole one.
     """
     if path in facts.stale and facts.window.hold is None:
         return False
@@ -78,13 +78,13 @@ def _overtakes(facts: Facts, version: int) -> bool:
 def _is_condemned(facts: Facts, version: int) -> bool:
     """Returns whether a checksum that outlived its snapshot would condemn the new one.
 
-    It is deleted first. While it is too young for an orphan, the snapshot waits.
+    It is deleted first. While it is too young to be deleted as an orphan, the snapshot waits.
     """
     return any(facts.window.guard(side.entry) for side in checksums_left_of(facts, version))
 
 
 def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
-    """Returns the checksum files of a version's snapshot where that is missing."""
+    """Returns the checksum files of a version's snapshot where the snapshot is missing."""
     path = facts.store.snapshot_path(version)
     return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
 
@@ -92,8 +92,9 @@ def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
 def _write(facts: Facts, version: int, reason: SnapshotReason) -> WriteSnapshot:
     """Returns the action that writes the snapshot of a version.
 
-    It is folded from the log as far as that is left. A snapshot that was never compared with the
-    log could be wrong, and the log that it hides may be deleted on the strength of the new one.
+    It is folded from the log as far as the log still exists. A snapshot that was never compared
+    with the log could be wrong, and the log that it hides may be deleted in reliance on the new
+    one.
     """
     from_log = facts.versions.from_log(version, proved=facts.proved)
     chain = from_log or _chain(facts.versions, version)
@@ -116,7 +117,7 @@ def _has_checksum(facts: Facts, chain: Chain) -> bool:
 
 
 def _may_reuse(facts: Facts, chain: Chain) -> bool:
-    """Returns whether a new zip may name tables of its base."""
+    """Returns whether a new zip may name SST files of its base."""
     newest = chain.version == facts.window.target
     return newest and not facts.uploading and may_share(facts.store, chain)
 

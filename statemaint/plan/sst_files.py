@@ -1,11 +1,11 @@
-"""What executors may still need of the files that snapshots of RocksDB share (S9).
+"""The shared files of RocksDB that executors may still need (S9).
 
-An executor keeps its database on local disk and uploads a snapshot of it now and then: the tables
-that are new since its last one, and a zip that also names tables which it had loaded or uploaded
-before. Until that zip is in storage, nothing in the checkpoint shows that it needs those. If they
-are deleted meanwhile, the zip cannot be loaded (SPARK-55892 was that, among executors). So while
-executors upload snapshots, no zip and no table is deleted, whichever snapshots refer to it;
-executors clean up after themselves.
+An executor keeps its database on local disk and uploads a snapshot of it now and then: the SST
+files that are new since its last one, and a zip that also names SST files that it loaded or
+uploaded before. Until that zip is in storage, nothing in the checkpoint shows that it needs those.
+If they are deleted in the meantime, the zip cannot be loaded (SPARK-55892 was this case, among
+executors). So while executors upload snapshots, no zip and no SST file is deleted, whichever
+snapshots refer to it; executors clean up after themselves.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from statemaint.model.uploads import Uploads
 from statemaint.plan.uploads import observed
 
 # Executors snapshot every ten versions by default; twice that without a zip of theirs is silence.
-# Where their zips lie further apart, the silence has to be longer.
+# Where their zips are further apart, the silence has to be longer.
 _LEAST_QUIET = 20
 
 
@@ -30,7 +30,7 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
         the answer  yes ........................................ yes | no
 
     The quiet window is 20 versions, or twice the widest gap that executors ever left between two
-    of their zips. It begins again with each zip of theirs, and with our first look at the store:
+    of their zips. It begins again with each of their zips, and with our first look at the store:
     what they did before is unknown.
 
     Where every batch uploads its own zip before it ends, no executor holds one back.
@@ -45,7 +45,7 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
 
 
 def settled(store: Store, target: int) -> int:
-    """Returns the version below which no running executor has begun with any zip; 0 if unknown.
+    """Returns the version below which no running executor has begun with a zip; 0 if unknown.
 
         version     10       40     45                              65
         zips        10.zip   40.zip
@@ -55,9 +55,9 @@ def settled(store: Store, target: int) -> int:
         executor A  began with 10.zip before 45: by 65 it has uploaded a zip, or ended
         executor B  began after 45: with 40.zip, or a newer one
 
-    Here the answer is 40: no zip that is still to come names tables of a zip below it. Silence
-    alone does not tell this. A query that is restarted may upload again, and its first zip names
-    tables of the newest zip that it found, however long executors were silent before.
+    Here the answer is 40: no future zip names SST files of a zip below it. Silence alone does not
+    show this. A restarted query may upload again, and its first zip names SST files of the newest
+    zip that it found, however long executors were silent before.
     """
     quiet = _quiet(observed(store))
     listed = {file.entry.path: file.entry for file in store.files}
@@ -75,24 +75,24 @@ def settled(store: Store, target: int) -> int:
 
 
 def _quiet(uploads: Uploads) -> int:
-    """Returns for how many versions executors must be silent before they count as silent.
+    """Returns the number of versions without an upload after which executors count as silent.
 
-    The versions since their newest zip are no gap: the silence would have to last longer than
+    The versions since their newest zip are not a gap: the silence would have to last longer than
     itself.
     """
     return max(_LEAST_QUIET, 2 * uploads.widest_gap)
 
 
 def may_share(store: Store, chain: Chain) -> bool:
-    """Returns whether a new zip may name tables of its base, whatever executors clean up.
+    """Returns whether a new zip may name SST files of its base, whatever executors clean up.
 
         version      40           50            60
         zips         40.zip       50.zip        60.zip, ours
                      a clean-up lists 40 and 50
-                     it keeps the newest that it listed, 50, with its tables
-                     it deletes tables of 40.zip, however long after, and never saw 60.zip
+                     it keeps the newest that it listed, 50, with its SST files
+                     it deletes SST files of 40.zip, however much later, and never saw 60.zip
 
-    So 60.zip may name tables of 50.zip, the newest when it is written, and of no other. Mirrors
+    So 60.zip may name SST files of 50.zip, the newest when it is written, and of no other. Mirrors
     `RocksDBFileManager.deleteOldVersions`.
     """
     zips = (file.version for file in store.files if isinstance(file, Snapshot))
@@ -102,7 +102,7 @@ def may_share(store: Store, chain: Chain) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Zips:
-    """The zips of a store by version, and how many versions Spark's clean-up retains of them."""
+    """The zips of a store by version, and the number of versions that Spark's clean-up retains."""
 
     all: frozenset[int]
     theirs: frozenset[int]
@@ -112,8 +112,8 @@ class _Zips:
     def kept(self) -> int:
         """Returns the version of a zip that Spark does not delete as long as we write nothing.
 
-        It is the oldest that a clean-up of now keeps, or, where it is newer, the one that their
-        newest was made on.
+        It is the oldest zip that a clean-up would keep now, or, where that is newer, the one that
+        the executors' newest zip was made from.
         """
         oldest = _oldest_kept(self.all, max(self.all), self.retained)
         return max(_begun(self.all, max(self.theirs)), oldest)
@@ -127,29 +127,29 @@ def overtakes(
     newest: int,
     forced: frozenset[int] = frozenset(),
 ) -> bool:
-    """Returns whether a new zip could make Spark delete what an executor's next one refers to.
+    """Returns whether a new zip could make Spark delete files that an executor's next zip names.
 
-    `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. Of those that lie as
-    far below the newest zip as versions are retained it keeps the newest, and deletes the others,
-    with their tables. With five retained versions, once an executor has uploaded 64.zip:
+    `RocksDBFileManager.deleteOldVersions` takes every zip for an executor's. Of the zips at or
+    below the oldest retained version, it keeps the newest and deletes the others with their SST
+    files. With five retained versions, once an executor has uploaded 64.zip:
 
         version        50        57        60        64        64 - 5 + 1 = 60
         theirs         50.zip    57.zip              64.zip
         without ours   deleted   kept                kept
         with 60.zip    deleted   deleted   kept      kept
 
-    The executor that uploaded 57.zip goes on from it: its next zip names tables of 57.zip, and
-    before SPARK-55892 was fixed nothing checks that these are still there. Until that zip comes,
-    another executor of the partition may upload 64.zip. Where many versions are retained the late
-    zip comes long before that matters.
+    The executor that uploaded 57.zip continues from it: its next zip names SST files of 57.zip, and
+    before the fix of SPARK-55892 nothing checks that these still exist. Before that zip is
+    uploaded, another executor of the partition may upload 64.zip. Where many versions are retained,
+    the late zip is uploaded long before that matters.
 
     Args:
         store: the store.
-        version: of the zip that would be written.
-        required: the oldest version that the commit log asks for.
+        version: the version of the zip that would be written.
+        required: the oldest version that the commit log requires.
         target: the newest version that may get a zip.
         newest: the newest committed version.
-        forced: the operators whose first batch has to write a zip: 1.zip is no habit there.
+        forced: the operators whose first batch has to write a zip; their 1.zip shows no habit.
     """
     if store.rocks is None or store.snapshot_per_batch(required, newest):
         return False
@@ -177,25 +177,25 @@ def _zips_of(store: Store, retained: int) -> _Zips:
 def _is_lowest(zips: _Zips, version: int) -> bool:
     """Returns whether a new zip would be the only one that a clean-up has to delete.
 
-    With any zip it also deletes the tables that no zip names and that are older than all that one
-    names: those of an executor whose zip another one uploaded again. So the lowest zip is never
-    ours.
+    With any zip it also deletes the SST files that no zip names and that are older than all that
+    one names: those of an executor whose zip another executor uploaded again. So the lowest zip is
+    never ours.
     """
     return version < zips.kept and not any(one < zips.kept for one in zips.all)
 
 
 def _last_uploads(store: Store, zips: _Zips, silent: int, forced: frozenset[int]) -> frozenset[int]:
-    """Returns the versions of their zips that are no silence yet, and not forced by a batch."""
+    """Returns the versions of executors' zips in the quiet window that no batch had to write."""
     not_counted = {1} if store.id.operator in forced else set()
     return frozenset(one for one in zips.theirs - not_counted if one > silent)
 
 
 def _takes_the_place(zips: _Zips, version: int, now: int, uploaded: frozenset[int]) -> bool:
-    """Returns whether a clean-up keeps ours, and not the zip that an executor goes on from.
+    """Returns whether a clean-up keeps our zip instead of the one that an executor continues from.
 
     Args:
-        zips: of the store.
-        version: of the zip that would be written.
+        zips: the zips of the store.
+        version: the version of the zip that would be written.
         now: the version of the newest zip when the clean-up happens.
         uploaded: the zips whose executors may upload another one.
     """
@@ -206,9 +206,9 @@ def _takes_the_place(zips: _Zips, version: int, now: int, uploaded: frozenset[in
 
 
 def _begun(zips: frozenset[int], uploaded: int) -> int:
-    """Returns the version that an executor has begun with which uploaded a zip.
+    """Returns the version that an executor began with before it uploaded a zip.
 
-    It may have uploaded it for a batch that failed, and begun again at the one below.
+    It may have uploaded the zip for a batch that failed, and begun again at that version.
     """
     return max((one for one in zips if one < uploaded), default=uploaded)
 

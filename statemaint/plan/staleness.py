@@ -1,9 +1,9 @@
-"""What becomes of a snapshot whose log was replaced after it was proved. Pure.
+"""The judgement on a snapshot whose log was replaced after it was proved. Pure.
 
-A query that was rewound writes its deltas again: from some version up to the snapshot's, one after
-the other, each before its commit. Such a log is the truth, and the snapshot is *stale*. A log that
-was changed in any other way (files swapped, restored, edited) is in doubt, and the snapshot is the
-witness against it: nothing is decided before the two have been compared.
+A rewound query writes its deltas again: from some version up to the snapshot's, in order, each
+before its commit. Such a log is the truth, and the snapshot is *stale*. A log that was changed in
+any other way (files swapped, restored, edited) is in doubt, and the snapshot is the witness
+against it: nothing is decided before the two have been compared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,11 +22,11 @@ class Suspect:
 
     Attributes:
         snapshot: the file.
-        instead: what gives its version without it.
+        instead: the chain that gives its version without it.
         replaced: the versions of the log that were replaced, ascending.
-        by_query: whether a query that was rewound replaced them.
+        by_query: whether the query replaced them after a rewind.
         why: what was replaced, as the end of a sentence.
-        proved: whether it was equal to that log once.
+        proved: whether it was once proved equal to that log.
     """
 
     snapshot: Snapshot
@@ -51,14 +51,14 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is to be done about the outdated proofs of a store.
+    """The consequences of a store's outdated proofs.
 
     Attributes:
-        stale: snapshots of ours of before a rewind; the log takes their place.
-        disputed: snapshots to be compared with the log before anything else happens.
-        lost: snapshots of before a rewind that nothing can take the place of.
-        edited: snapshots whose log was replaced, not by the query, and that nothing is left to
-            compare with.
+        stale: our own snapshots from before a rewind; the log takes their place.
+        disputed: snapshots to compare with the log before any other action.
+        lost: snapshots from before a rewind that nothing can replace.
+        edited: snapshots whose log was replaced, but not by the query, and that nothing is left
+            to compare with.
     """
 
     stale: tuple[Suspect, ...] = ()
@@ -73,11 +73,11 @@ class Judgement:
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
-        """Returns every snapshot that something can be compared with."""
+        """Returns every suspect that can be compared with the log."""
         return (*self.stale, *self.disputed)
 
     def without_stale(self, store: Store) -> Store:
-        """Returns the store as it is without its stale snapshots, and what lies beside them."""
+        """Returns the store without its stale snapshots and their checksum files."""
         gone = self.stale_paths
         kept = (
             file
@@ -88,9 +88,9 @@ class Judgement:
 
 
 def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
-    """Returns what each outdated proof of a store means, and each snapshot older than its changes.
+    """Returns the judgement on a store's outdated proofs and on snapshots older than their changes.
 
-    A snapshot with nothing left below it is left as it is, unless a query wrote its log again:
+    A snapshot with nothing left below it is left as it is, unless the query wrote its log again:
     nothing disproves it, and those above it can be compared with it.
     """
     target = checkpoint.target
@@ -106,7 +106,7 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
 
 
 class _Court:
-    """What there is to tell by: the log, the snapshots above suspicion, and the commits."""
+    """The evidence: the log, the trusted snapshots and the commits."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class _Court:
         self._edited: list[Outdated] = []
 
     def judged(self) -> Judgement:
-        """Returns the judgement; the lowest come first, as the others may begin with them."""
+        """Returns the judgement; the lowest versions come first, as others may start from them."""
         outdated = {one.version: one for one in self._loaded()}
         for version in sorted({*outdated, *self._early}):
             if version in outdated:
@@ -148,7 +148,7 @@ class _Court:
 
     def _hear(self, one: Outdated) -> None:
         snapshot = self._versions.snapshots[one.version]
-        replaced = _replaced(one, self._versions)  # nothing where it is the base alone
+        replaced = _replaced(one, self._versions)  # empty if only the base was replaced
         by_query = bool(replaced) and written_by_query(
             one, self._versions, self._checkpoint, self._target
         )
@@ -169,9 +169,10 @@ class _Court:
             self._trust(snapshot)
 
     def _hear_heir(self, stale: Suspect) -> None:
-        """Hears the snapshot that a restart begins with once a stale one is gone.
+        """Hears the snapshot that a restart begins with once a stale one is deleted.
 
-        The stale one hid it. Nothing is loaded from it for the first time before it was compared.
+        The stale one hid it. It must be compared before anything is loaded from it for the first
+        time.
         """
         below = [one for one in self._trusted.snapshots if one < stale.snapshot.version]
         heir = max(below, default=None)
@@ -180,7 +181,7 @@ class _Court:
             self._disputed.append(_heir(self._trusted.snapshots[heir], stale, instead))
 
     def _hear_former(self, one: Outdated) -> None:
-        """Hears a file that was put in the place of a proved one, whose log was replaced since."""
+        """Hears a file that has replaced a proved one whose log was replaced since."""
         replaced, version = _replaced(one, self._versions), one.version
         snapshot = self._trusted.snapshots.get(version)
         known = snapshot is None or snapshot.entry.path != one.path or version in self._heard()
@@ -195,9 +196,9 @@ class _Court:
             self._edited.append(one)
 
     def _hear_witnesses(self) -> None:
-        """Hears what nobody has compared yet above a log that somebody has changed.
+        """Hears the snapshots not yet compared above a log that was changed by hand.
 
-        Whoever replaced one file of it may have replaced others that no proof names.
+        Together with one file, others that no proof names may have been replaced.
         """
         doubts = ((one, _replaced(one, self._versions)) for one in self._edited)
         known = ((Outdated(proof, ()), _of(same)) for proof, same in doubts_of(self._store))
@@ -212,11 +213,11 @@ class _Court:
         return self._proved | {one.snapshot.version for one in self._disputed}
 
     def _instead(self, version: int) -> Chain | None:
-        """Returns what gives a version without its own snapshot."""
+        """Returns the chain that gives a version without its own snapshot."""
         return self._trusted.from_log(version, proved=self._proved)
 
     def _trust(self, snapshot: Snapshot) -> None:
-        """Takes a snapshot that nothing can disprove for the witness of those above it."""
+        """Makes a snapshot that nothing can disprove the witness of those above it."""
         kept = {**self._trusted.snapshots, snapshot.version: snapshot}
         self._trusted = Versions(self._trusted.deltas, kept)
 
@@ -266,7 +267,7 @@ def _former(
 
 
 def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
-    """Yields each proof that leaves files in doubt with those that are still there, ascending."""
+    """Yields each proof that leaves files in doubt, with those that still exist, ascending."""
     doubting = [proof for proof in store.attestations if proof.doubted]
     listed = {one.entry.path: one for one in store.versions.deltas.values()} if doubting else {}
     for proof in doubting:
@@ -277,9 +278,9 @@ def doubts_of(store: Store) -> Iterator[tuple[Attestation, tuple[Delta, ...]]]:
 
 
 def was_replaced(store: Store) -> bool:
-    """Returns whether any file of the log is another one than it was when it was compared.
+    """Returns whether any file of the log was replaced since it was compared.
 
-    Then its lineage does not say which attempts count, either.
+    If so, its lineage does not show which attempts count, either.
     """
     proofs = (*store.outdated, *store.former)
     return any(one.replaced for one in proofs) or any(True for _ in doubts_of(store))

@@ -1,4 +1,4 @@
-"""The decision for one store, step by step. Each step reads those before it and no other.
+"""The decision for one store, step by step. Each step reads only the steps before it.
 
 Step         What it finds                          Module
 facts        what is known                          statemaint.plan.facts
@@ -32,12 +32,12 @@ from statemaint.plan.staleness import Judgement
 from statemaint.plan.traits import fates_of
 from statemaint.plan.window import Window
 
-# What may only be deleted because a proved snapshot takes its place.
+# These files may be deleted only because a proved snapshot takes their place.
 RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UNUSED_SST)
 
 
 def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
-    """Returns the plan that touches nothing of a store (S16)."""
+    """Returns the plan that touches nothing in a store (S16)."""
     kept = tuple(Kept(file.entry, KeepReason.HALTED) for file in store.files)
     return StorePlan(store, None, (), kept, findings)
 
@@ -45,7 +45,7 @@ def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
 def decide(
     store: Store, window: Window, findings: tuple[Finding, ...], judgement: Judgement
 ) -> StorePlan:
-    """Returns what happens in a store, with a reason for each of its files."""
+    """Returns the plan of a store, with a reason for each of its files."""
     if damaged(findings):
         return halt(store, findings)
     versions = judgement.without_stale(store).versions
@@ -93,10 +93,10 @@ def _in_order(
 ) -> tuple[Action, ...]:
     """Returns all actions in the order in which they must happen (S7).
 
-    1. A comparison that fails stops the store before anything was changed.
-    2. What would spoil a new snapshot is deleted before that is written.
+    1. A comparison that fails stops the store before anything is changed.
+    2. Files that would spoil a new snapshot are deleted before it is written.
     3. Snapshots are written, and each is read back and proved.
     4. The base is proved where that has not happened yet.
-    5. What the base, or nothing, needs is deleted.
+    5. Files that the base replaces, and files that nothing needs, are deleted.
     """
     return (*compared, *cleared, *writes, *proof, *deletes)

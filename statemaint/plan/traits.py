@@ -1,4 +1,4 @@
-"""The traits that decide over each file of a store, and so what becomes of it. Pure."""
+"""The traits of each file of a store, and the fate that they decide. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ OwnFile = Delta | Snapshot | TempFile | UnknownFile
 
 
 def fates_of(facts: Facts, boundary: Boundary, writes: Collection[WriteSnapshot]) -> Fates:
-    """Returns what becomes of each file of a store.
+    """Returns the fate of each file of a store.
 
-    Shared files come after the snapshots that refer to them, checksum files after all that they
-    may belong to.
+    Shared files come after the snapshots that refer to them, and checksum files after all files
+    that they may belong to.
     """
     files = facts.store.files
     own = (one for one in files if not isinstance(one, SstFile | ChecksumFile))
@@ -45,7 +45,7 @@ def fates_of(facts: Facts, boundary: Boundary, writes: Collection[WriteSnapshot]
 
 
 def traits_of(facts: Facts, boundary: Boundary, file: OwnFile) -> Traits:
-    """Returns the traits of a file that no other file decides over."""
+    """Returns the traits of a file whose fate does not depend on other files."""
     match file:
         case UnknownFile():
             return UnknownTraits()
@@ -58,7 +58,7 @@ def traits_of(facts: Facts, boundary: Boundary, file: OwnFile) -> Traits:
             assert_never(file)
 
 
-# -- what versions are loaded from
+# -- deltas and snapshots
 
 
 def _state_traits(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> StateTraits:
@@ -72,7 +72,7 @@ def _state_traits(facts: Facts, boundary: Boundary, file: Delta | Snapshot) -> S
 
 
 def place_of(facts: Facts, boundary: Boundary, version: int) -> VersionPlace:
-    """Returns where a version lies."""
+    """Returns the place of a version relative to the boundary and the target."""
     if version > facts.window.target:
         return VersionPlace.ABOVE_TARGET
     if version < boundary.cut:
@@ -94,7 +94,7 @@ def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:
 
 
 def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
-    """Returns why an executor may need a file: never a changelog, which no zip refers to."""
+    """Returns why an executor may need a file; never a changelog, because no zip refers to it."""
     if isinstance(file, Delta):
         return Executors.NONE
     if facts.uploading:
@@ -103,7 +103,7 @@ def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
     return Executors.LOADED if loaded else Executors.NONE
 
 
-# -- what snapshots share
+# -- shared files
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class References:
     """The shared files that the snapshots of a store refer to.
 
     Attributes:
-        kept: those of snapshots that stay, or are about to be written.
-        below_base: those of snapshots that are deleted because they lie below the base.
-        unreadable: whether a snapshot that stays cannot be read; it may refer to any file.
+        kept: those of snapshots that are kept or about to be written.
+        below_base: those of snapshots that are deleted because they are below the base.
+        unreadable: whether a kept snapshot cannot be read; it may refer to any file.
     """
 
     kept: frozenset[str]
@@ -147,10 +147,10 @@ def _shared_traits(facts: Facts, file: SstFile, refers: References) -> SharedTra
 def references(
     rocks: Rocks, snapshots: Mapping[str, Fate], writes: Iterable[WriteSnapshot]
 ) -> References:
-    """Returns what a store's snapshots refer to, given the fate of each by its path.
+    """Returns the shared files that a store's snapshots refer to, given each fate by path.
 
-    A zip that is about to be written may refer to whatever its base refers to. The next run finds
-    what it left out.
+    A zip that is about to be written may refer to any file that its base refers to. The next run
+    finds the files that it does not use.
     """
     kept = [path for path, one in snapshots.items() if isinstance(one, KeepReason)]
     below = [path for path, one in snapshots.items() if one is DeleteReason.BELOW_BASE]
@@ -183,7 +183,7 @@ def _checksum_traits(
 
 
 def owner_of(found: Fate | None) -> Owner:
-    """Returns what the fate of its file is to a checksum; `None` where the file is missing."""
+    """Returns the owner trait of a checksum file from its file's fate; `None`: file missing."""
     if found is None:
         return Owner.MISSING
     if isinstance(found, KeepReason):

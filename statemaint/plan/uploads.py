@@ -1,8 +1,8 @@
-"""How far apart executors upload snapshots, as far as anything shows it (S9).
+"""The gaps between executors' snapshot uploads, as far as the checkpoint shows them (S9).
 
-An executor holds tables from when it loaded, or last uploaded, until it uploads: for
+An executor holds SST files from its load or last upload until its next upload: for
 `minDeltasForSnapshot` versions, and a little more. Nothing in a checkpoint gives that number. The
-gaps between its snapshots do, as long as both ends of a gap are there, so they are noted when they
+gaps between its snapshots do, as long as both ends of a gap exist, so uploads are noted when they
 are first seen.
 """
 
@@ -13,14 +13,14 @@ from statemaint.model.checkpoint import Rocks, Store
 from statemaint.model.files import Delta, Snapshot, SstFile
 from statemaint.model.uploads import Upload, Uploads
 
-# One snapshot alone has no gap. The versions before it may be those of an executor that uploads
-# rarely, or of a neglected query, whose runs were too short for any upload. No more versions than
-# these are inferred, or the tables of years would be kept on the strength of one forced snapshot.
+# A single snapshot has no gap. The versions before it may belong to an executor that uploads
+# rarely, or to a neglected query whose runs were too short for any upload. The inferred gap is
+# capped, or one forced snapshot would keep the SST files of years.
 MOST_INFERRED = 500
 
 
 def observed(store: Store) -> Uploads:
-    """Returns what is known of executors' snapshots: those noted before, and those listed now."""
+    """Returns the known uploads of executors: those noted before and those listed now."""
     found, noted = store.uploads, {one.path for one in store.uploads.newest}
     new = [one for one in store.theirs if one.entry.path not in noted]
     alone = len(noted) + len(new) == 1
@@ -31,7 +31,7 @@ def observed(store: Store) -> Uploads:
 
 
 def _gap(store: Store, noted: Uploads, file: Snapshot, *, alone: bool) -> int:
-    """Returns for how many versions the executor that uploaded a snapshot held its tables."""
+    """Returns for how many versions the executor that uploaded a snapshot held its SST files."""
     since = noted.before(file.version)
     if since is None:
         since = _first_without(store, file) if alone else file.version
@@ -39,10 +39,10 @@ def _gap(store: Store, noted: Uploads, file: Snapshot, *, alone: bool) -> int:
 
 
 def _first_without(store: Store, file: Snapshot) -> int:
-    """Returns the version from which on no executor uploaded any before its first snapshot.
+    """Returns the version since which no executor has uploaded before its first snapshot.
 
-    That is where the changelogs below it begin, or where we began to look. Before that nobody
-    knows: a clean-up takes the snapshots below, and the changelogs together with them.
+    That is where the changelogs below it begin, or where we began to look. Anything earlier is
+    unknown: a clean-up deletes the snapshots below together with the changelogs.
     """
     least = max(0, file.version - MOST_INFERRED)
     if store.since is None:
@@ -57,8 +57,8 @@ def _first_without(store: Store, file: Snapshot) -> int:
 def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
     """Returns the version at which its executor cannot have loaded yet, from a newer zip of ours.
 
-    A table that it shares with that zip is older than the load; so are the changelogs that were
-    written before the table. Without this an upload after long silence would look like a habit.
+    An SST file that it shares with that zip is older than the load, and so are the changelogs
+    written before that file. Otherwise one upload after a long silence would look like a habit.
     """
     if store.rocks is None:
         return since
@@ -84,9 +84,9 @@ def _snapshots(store: Store) -> Iterable[Snapshot]:
 
 
 def _written_by(store: Store, file: Snapshot, time: float) -> int:
-    """Returns the newest version whose changelog is as old as that; 0 where times say nothing.
+    """Returns the newest version whose changelog was written by then; 0 if times tell nothing.
 
-    They do not where the files are copies, which are as old as the copying made them.
+    Times tell nothing where the files are copies, which have the times of the copying.
     """
     logs = [one for one in store.files if isinstance(one, Delta) and one.version <= file.version]
     if any(one.entry.modified is None for one in logs):

@@ -9,14 +9,14 @@ from statemaint.plan.actions import KeepReason
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a store is planned for: versions `floor` to `target` stay loadable at time `now`.
+    """The versions that a store's plan keeps loadable, `floor` to `target`, at time `now`.
 
     Attributes:
         floor: the oldest version that stays loadable.
-        required: the oldest version that the commit log still asks for.
-        target: the newest version that the plan looks at.
-        newest: the newest committed version; it lies above the target where the query has gone on
-            since the target was fixed.
+        required: the oldest version that the commit log still requires.
+        target: the newest version that the plan considers.
+        newest: the newest committed version; above the target where the query has continued since
+            the target was fixed.
         now: seconds since the epoch by the storage's clock.
         policy: when to snapshot and what to keep.
         force_snapshot: snapshot the target however short its chain is.
@@ -42,10 +42,10 @@ class Window:
         return None if self.policy.verify else KeepReason.VERIFY_OFF
 
     def guard(self, entry: Entry) -> KeepReason | None:
-        """Returns why an orphan stays: the hold, or its age; `None` where it may be deleted."""
+        """Returns why an orphan is kept: the hold or its age; `None` where it may be deleted."""
         old = self.is_older(entry, self.policy.orphan_age)
         return self.hold or (None if old else KeepReason.YOUNG)
 
     def is_older(self, entry: Entry, age: float) -> bool:
-        """Returns whether a file is at least `age` seconds old; of unknown age it is not (S5)."""
+        """Returns whether a file is at least `age` seconds old; an unknown age never is (S5)."""
         return entry.modified is not None and self.now - entry.modified >= age

@@ -1,6 +1,6 @@
 """Reading: from a storage to a `Checkpoint`. Nothing here decides or writes.
 
-After it no raw string names a file of a store: names are parsed here, by `model.files`.
+File names of a store are parsed here, by `model.files`; no later step handles them as raw strings.
 """
 
 from statemaint.scan.attestations import (

@@ -1,9 +1,9 @@
-"""What the ledger says of a store: one small JSON file each, replaced as a whole.
+"""The ledger's record of each store: one small JSON file, replaced as a whole.
 
-It holds the attestations, the paths of the newest snapshots that we wrote (of any other one we know
-that an executor wrote it), since when we have been writing, and what we have seen of executors'
-snapshots, which does not depend on the format of the rest. Files that attestations name are listed
-once, by their place below the store's directory:
+It holds the attestations, the paths of the newest snapshots that we wrote (an executor wrote any
+other), since when we have been writing, and the noted uploads of executors, which do not depend on
+the format of the rest. Files that attestations name are listed once, by their place below the
+store's directory:
 
     {"format": 4, "files": [[name, size, modified, tag, sum], ...],
      "attestations": [{"path": ..., "inputs": [0, 1, ...], "parts": [...], ...}], ...}
@@ -24,7 +24,7 @@ ATTESTATIONS = "_statemaint/attestations"
 _OF_STORE = re.compile(
     rf"{ATTESTATIONS}/(0|[1-9][0-9]{{0,8}})/(0|[1-9][0-9]{{0,8}})/([A-Za-z][A-Za-z0-9-]*)\.json"
 )
-# 1 had digests without a key, 2 did not say who wrote a snapshot, 3 named no inputs
+# 1 had digests without a key, 2 did not record who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
 _PROOF_TYPES = {one.name: one.type for one in fields(Attestation) if one.name not in RECORDS}
@@ -32,14 +32,14 @@ _PROOF_TYPES = {one.name: one.type for one in fields(Attestation) if one.name no
 
 @dataclass(frozen=True, slots=True)
 class StoreNotes:
-    """What the ledger says of one store.
+    """The ledger's record of one store.
 
     Attributes:
         proofs: the attestations.
         written: the paths of the newest snapshots that we wrote, or were about to write, and of
-            those that were there when we wrote the first.
-        since: the target version then.
-        uploads: what was seen of executors' snapshots.
+            those that existed when we wrote the first.
+        since: the target version when we wrote the first.
+        uploads: the noted uploads of executors.
     """
 
     proofs: tuple[Attestation, ...] = ()
@@ -54,7 +54,7 @@ def attestation_path(store: StoreId) -> str:
 
 
 def store_of(path: str) -> StoreId | None:
-    """Returns the store whose attestations lie at a path; `None` for any other path."""
+    """Returns the store whose attestations are at a path; `None` for any other path."""
     found = _OF_STORE.fullmatch(path)
     return StoreId(int(found[1]), int(found[2]), found[3]) if found else None
 
@@ -65,7 +65,7 @@ def render_attestations(
     since: int | None = None,
     uploads: Uploads = NOTHING_SEEN,
 ) -> bytes:
-    """Returns the file that holds a store's attestations, and who wrote which snapshots."""
+    """Returns the content of a store's attestation file, including who wrote which snapshots."""
     proofs = sorted(attestations, key=lambda one: one.version)
     files = _Files()
     listed = [{**one.shown(), **files.of(one)} for one in proofs]
@@ -89,7 +89,7 @@ class _Files:
         self._places: dict[FileRecord, int] = {}
 
     def of(self, proof: Attestation) -> dict[str, list[int]]:
-        """Returns where the files of an attestation stand in the table."""
+        """Returns the places of an attestation's files in the table."""
         folder = f"{proof.path.rpartition('/')[0]}/"
         return {
             name: [self._place(one, folder) for one in getattr(proof, name)] for name in RECORDS
@@ -103,11 +103,11 @@ class _Files:
 
 
 def parse_attestations(content: bytes) -> StoreNotes:
-    """Returns what the ledger says of a store.
+    """Returns the ledger's record of a store.
 
-    That is nothing when the file is not one of ours, or is cut: an attestation that cannot be read
-    is one that does not exist. The snapshot is read and compared again before anything depends on
-    it. Attestations of older formats named no inputs, and count as none for the same reason.
+    The record is empty when the file is not one of ours, or is cut: an attestation that cannot be
+    read counts as none. The snapshot is read and compared again before anything relies on it.
+    Attestations of older formats named no inputs, and count as none for the same reason.
     """
     try:
         stored = json.loads(content)
@@ -116,7 +116,7 @@ def parse_attestations(content: bytes) -> StoreNotes:
             return StoreNotes(uploads=uploads)
         written = tuple(_path(one) for one in stored["written"])
         since = _since(stored)
-        if stored["format"] != _FORMAT:  # its proofs name no inputs; who wrote what is still true
+        if stored["format"] != _FORMAT:  # its proofs name no inputs; `written` is still valid
             return StoreNotes((), written, since, uploads)
         rows = stored["files"]
         found = tuple(_attestation(one, rows) for one in stored["attestations"])

@@ -1,8 +1,8 @@
-"""Which store each file under `state/` belongs to. Pure.
+"""The store that each file under `state/` belongs to. Pure.
 
 state/<op>/<partition>/<file>                      the default store
 state/<op>/<partition>/<store>/<file>              a named store
-state/<op>/<partition>[/<store>]/SSTs/<file>       what snapshots of RocksDB share, and logs/<file>
+state/<op>/<partition>[/<store>]/SSTs/<file>       shared files of RocksDB, also in logs/<file>
 state/<op>/_metadata/metadata                      operator metadata (Spark 4.0+)
 state/<op>/_metadata/v2/<batch>                    the same, of newer operators
 state/<op>/0[/<store>]/_metadata/schema            state schema
@@ -57,14 +57,14 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The listing of `state/`, sorted out.
+    """The listing of `state/`, sorted by kind and store.
 
     Attributes:
         stores: the files of each store.
         operators: each operator's metadata file.
-        schemas: the schema file of each operator's store, which lies under partition 0.
+        schemas: the schema file of each operator's store, which is under partition 0.
         families: the stores whose column families have schema files, as if in partition 0.
-        unclassified: the rest, with whether Spark writes such a file there.
+        unclassified: all other files, each with whether Spark writes such a file there.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
@@ -105,7 +105,7 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
 
 
 def _written_by(operator: Entry) -> int:
-    """Returns the batch that wrote an operator's metadata; those of older operators name none."""
+    """Returns the batch that wrote an operator's metadata; -1 for the older format without one."""
     return int(operator.name) if operator.name.isdecimal() else -1
 
 
@@ -123,7 +123,7 @@ def _rocks_file(entry: Entry) -> tuple[StoreId, StateFile] | None:
 
 
 def _in_place(file: StateFile, folder: str | None) -> bool:
-    """Tells whether a file lies where its kind does: shared ones and what goes with them apart."""
+    """Returns whether a file is in the folder of its kind: shared files have their own."""
     match file:
         case SstFile() if folder:
             return file.entry.name.endswith(".sst") == (folder == "SSTs")
@@ -136,9 +136,9 @@ def _in_place(file: StateFile, folder: str | None) -> bool:
 
 
 def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str, ...]:
-    """Returns where the schema file of a declared store should be, and is not.
+    """Returns the paths of the missing schema files of declared stores.
 
-    Operators whose metadata Spark did not write (before 4.0) declare none.
+    Operators without metadata (before Spark 4.0) declare none.
     """
     there = layout.schemas.keys() | layout.families
     declared = (StoreId(one.id, 0, name) for one in operators for name in one.stores)
@@ -150,6 +150,6 @@ def _store(found: re.Match[str]) -> StoreId:
 
 
 def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
-    """Returns the directories in a store's own that have the name of a state file, ascending."""
+    """Returns the directories inside a store's own with the name of a state file, ascending."""
     found = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
     return tuple(sorted({one[1] for one in found if one}))

@@ -1,9 +1,9 @@
-"""How many partitions a batch has: a fact of each batch, once Spark has repartitioned the state.
+"""The number of partitions of each batch, which varies once Spark has repartitioned the state.
 
 Mirrors `OfflineStateRepartitionRunner` (Spark 4.3, RocksDB): it adds a batch whose offsets differ
 from those before in `spark.sql.shuffle.partitions`, and writes a whole zip of its version for each
-new partition. What lies below that version, and in partitions that are no longer used, is needed by
-the batches before alone.
+new partition. Files below that version, and files of partitions that are no longer used, are needed
+only by the batches before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ def count_in(conf: Mapping[str, str]) -> int | None:
     """Returns the number of partitions that the settings of a batch pin.
 
     Raises:
-        CodecError: when it cannot be one.
+        CodecError: when the setting is not a valid number of partitions.
     """
     pinned = conf.get(SETTING)
     try:
@@ -35,7 +35,7 @@ def count_in(conf: Mapping[str, str]) -> int | None:
 def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]:
     """Returns the number of partitions of each of some batches; reads all their offsets.
 
-    A batch whose offsets are gone or unreadable is left out.
+    A batch whose offsets are missing or unreadable is left out.
 
     Raises:
         StorageError: when the storage fails.
@@ -54,16 +54,16 @@ def may_have_changed(
     batches: Sequence[int],
     newest: int | None,
 ) -> bool:
-    """Tells by what is listed whether some batch may have another number of partitions.
+    """Returns whether, by the listing, some batch may have another number of partitions.
 
     Any other number leaves a mark on the highest partition: it is one too many, or has no files of
-    the batches that did without it.
+    the batches that did not have it.
 
     Args:
-        stores: the files that are listed of each.
+        stores: the listed files of each store.
         ids: the unique ids in each commit.
-        batches: those of the commit log, ascending.
-        newest: the number of partitions that the newest batch has.
+        batches: the batches of the commit log, ascending.
+        newest: the number of partitions of the newest batch.
     """
     if newest is None or not batches:
         return False
@@ -89,5 +89,5 @@ def _sizes(ids: Mapping[int, logs.UniqueIds]) -> Iterator[tuple[int, int]]:
 
 
 def _has_gap(files: Sequence[StateFile], first: int, last: int) -> bool:
-    # Spark's own clean-up may have taken the oldest.
+    # Spark's own clean-up may have deleted the oldest.
     return len(Versions.of(files).loadable(first + 1, last)) < last - first

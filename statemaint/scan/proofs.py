@@ -1,8 +1,8 @@
-"""Which proofs still count, given the files that are listed now (S6).
+"""The proofs that still count, given the files that are listed now (S6).
 
 Identities cost no read: path, size, time, and the storage's own mark of the content. Only where one
-of these has changed, or cannot tell (whole-second times of young files), the file is read and its
-fingerprint decides: a copy or a restore gives files other times and leaves their bytes.
+of these has changed, or is inconclusive (whole-second times of young files), the file is read and
+its fingerprint decides: a copy or a restore gives files other times and leaves their bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,13 +22,13 @@ _PIECE = 1024 * 1024
 def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], at: float) -> Store:
     """Returns a store with the proofs that count, and those whose inputs were replaced.
 
-    A proof whose snapshot, or a table of it, is another file counts as none, but still says what
-    the log was; one whose snapshot is missing does not.
+    A proof whose snapshot, or an SST file of it, was replaced does not count, but still records
+    the former log; a proof whose snapshot is missing does not even do that.
 
     Args:
-        storage: where the store lives.
-        store: as it is listed.
-        proofs: as the ledger has them.
+        storage: the storage of the store.
+        store: the store as it is listed.
+        proofs: the proofs in the ledger.
         at: when it was listed, by the storage's clock.
 
     Raises:
@@ -45,7 +45,7 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
             former.append(Outdated(proof, looking.replaced(proof.inputs, proof)))
             continue
         replaced = looking.replaced(proof.inputs, proof)
-        if replaced:  # with the identities of then, which say what else was written again
+        if replaced:  # keeps the former identities, which show what else was written again
             outdated.append(Outdated(proof, replaced, looking.swapped(proof, replaced)))
         else:
             counting.append(proof.refreshed(looking.same, at) if looking.same else proof)
@@ -59,11 +59,11 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
 
 @dataclass(slots=True)
 class _Comparison:
-    """Listed files beside the records of them.
+    """The comparison of listed files with their records.
 
     Attributes:
         same: the records whose bytes are listed under another identity, as a read has shown.
-        sums: size and fingerprint of each file that was read; `None` for one that went away.
+        sums: size and fingerprint of each file that was read; `None` for one that is deleted.
     """
 
     storage: Storage
@@ -73,16 +73,16 @@ class _Comparison:
     sums: dict[str, tuple[int, int] | None] = field(default_factory=dict)
 
     def stands(self, proof: Attestation) -> bool:
-        """Returns whether the snapshot and what it refers to are the files that were read back."""
+        """Returns whether the snapshot and its shared files are the files that were read back."""
         self.same = {}
         records = (proof.own, *proof.parts)
         there = all(one.path in self.entries for one in records)
         return there and not self.replaced(records, proof)
 
     def replaced(self, records: Iterable[FileRecord], proof: Attestation) -> tuple[Entry, ...]:
-        """Returns the listed files that have other bytes than their record.
+        """Returns the listed files whose bytes differ from their record.
 
-        A doubted file has been compared as it is, and may be put back as it was.
+        A doubted file has been compared as it is now, and may be restored to what it was.
         """
         listed = [(one, self.entries[one.path]) for one in records if one.path in self.entries]
         accepted = {one.path: one for one in proof.doubted}
@@ -108,7 +108,7 @@ class _Comparison:
         if record.sum is None or record.size != entry.size:
             return False
         found = self._sum(entry.path)
-        if found is None:  # deleted since it was listed: what is missing was not replaced
+        if found is None:  # deleted since it was listed: a missing file was not replaced
             return True
         if found != (record.size, record.sum):
             return False
@@ -134,6 +134,6 @@ def fingerprint(storage: Storage, path: str) -> tuple[int, int] | None:
                 size, total = size + len(piece), google_crc32c.extend(total, piece)
     except NotFoundError:
         return None
-    except Superseded:  # replaced while it was read: not the file of any record
+    except Superseded:  # replaced during the read: not the file of any record
         return -1, 0
     return size, total

@@ -1,4 +1,4 @@
-"""What the query's own logs say: the batches, their settings, and the commits."""
+"""The query's own logs: the batches, their settings, and the commits."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,14 +15,14 @@ from statemaint.scan.partitions import SETTING, count_in
 from statemaint.storage import Storage
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
-_LAST_BATCH = 2**63 - 2  # a Java long, and so is the version behind it
+_LAST_BATCH = 2**63 - 2  # a Java long, and so is the version after it
 _STATE = "spark.sql.streaming.stateStore"
 _NOTHING_PINNED = logs.Offsets({}, 0, {})
 
 
 @dataclass(slots=True)
 class Notes:
-    """The findings that concern the whole checkpoint, as they come."""
+    """The findings of the whole checkpoint, collected during a scan."""
 
     findings: list[Finding] = field(default_factory=list)
 
@@ -35,7 +35,7 @@ class Notes:
         offset: int | None = None,
         batches: tuple[int, ...] = (),
     ) -> None:
-        """Adds one."""
+        """Adds a finding."""
         found = Finding(code, detail, path=path, offset=offset, batches=batches)
         self.findings.append(found)
 
@@ -62,7 +62,7 @@ def newest_offsets(storage: Storage, offsets: Mapping[int, Entry], notes: Notes)
 
 
 def _older_offsets(storage: Storage, paths: Iterable[str]) -> logs.Offsets:
-    """Returns the newest entry that can be read: all that is left to name the files by."""
+    """Returns the newest readable entry, the only evidence left of provider and codec."""
     for path in paths:
         with suppress(CodecError, NotFoundError):
             return logs.parse_offsets(storage.read(path))
@@ -76,9 +76,9 @@ def committed_partitions(
     conf: Mapping[str, str],
     notes: Notes,
 ) -> int | None:
-    """Returns how many partitions the newest committed batch has.
+    """Returns the number of partitions of the newest committed batch.
 
-    Notes a batch that was begun to change that, and is not committed (S20). Mirrors
+    Notes an uncommitted batch that was begun to change it (S20). Mirrors
     `OfflineStateRepartitionRunner`: such a batch differs from the one before in its
     `spark.sql.shuffle.partitions`, which no other batch ever does.
     """
@@ -113,7 +113,7 @@ def _partitions(conf: Mapping[str, str], notes: Notes) -> int | None:
 
 
 def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
-    """Returns the provider, once it is one that we can maintain."""
+    """Returns the provider; raises `UnsupportedError` if it cannot be maintained."""
     name = conf.get(f"{_STATE}.providerClass", Provider.HDFS_BACKED).rpartition(".")[2]
     try:
         return Provider(name)
@@ -124,7 +124,7 @@ def provider_of(root: str, conf: Mapping[str, str]) -> Provider:
 
 
 def codec_of(root: str, conf: Mapping[str, str]) -> str:
-    """Returns the short name of the codec, once it is one that we can read."""
+    """Returns the short name of the codec; raises `UnsupportedError` if it cannot be read."""
     setting = f"{_STATE}.compression.codec"
     codec = named(conf.get(setting, "lz4"))
     if codec is None:
@@ -145,14 +145,14 @@ def row_checksums_of(conf: Mapping[str, str], notes: Notes) -> bool:
 def committed_ids(
     storage: Storage, commits: Mapping[int, Entry], notes: Notes
 ) -> dict[int, logs.UniqueIds]:
-    """Returns the unique ids in each commit; one that cannot be read leaves nothing to rely on."""
+    """Returns the unique ids in each commit; notes each commit that cannot be read."""
     found = {}
     for batch in sorted(commits):
         path = commits[batch].path
         try:
             found[batch] = logs.parse_commit(storage.read(path))
         except NotFoundError:
-            continue  # purged by the query since it was listed: it only lowers what we keep
+            continue  # purged by the query since it was listed: less has to be kept
         except CodecError as error:
             detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
             code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)

@@ -1,4 +1,4 @@
-"""Which snapshots of ours the query might not read, as the listing shows them (S22)."""
+"""Our snapshots that the query might not be able to read, by the listing (S22)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,11 +11,11 @@ from statemaint.storage import Storage, deprived
 
 
 def with_unreadable(storage: Storage, store: Store) -> Store:
-    """Returns a store with the snapshots of ours that somebody who reads its log cannot read.
+    """Returns a store with our snapshots that a reader of its log cannot read.
 
-    Only what owners, groups and modes in the listing leave in doubt is asked for: no request
-    otherwise, and none where listings have no modes. What may also be an executor's counts only if
-    it has another owner than the log.
+    Requests are made only for files that owners, groups and modes in the listing leave in doubt,
+    and none where listings have no modes. A snapshot that may be an executor's counts only if its
+    owner differs from the log's.
 
     Raises:
         StorageError: when the storage fails.
@@ -44,12 +44,12 @@ def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:
         except UnreadableError as error:
             return str(error)
         except NotFoundError:
-            return None  # cleaned up by the query since it was listed
+            return None  # deleted by the query since it was listed
     return None
 
 
 def _surely_ours(store: Store, path: str) -> bool:
-    """Returns whether no executor can have written a snapshot; the ledger notes some of theirs."""
+    """Returns whether no executor can have written a snapshot; the ledger lists some of theirs."""
     return store.rocks is not None or any(
         one.ours for one in store.attestations if one.path == path
     )

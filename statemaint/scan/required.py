@@ -1,8 +1,8 @@
-"""Which stores a query has, from everything that the checkpoint says of them together. Pure.
+"""The stores that a query has, from all evidence in the checkpoint together. Pure.
 
-A whole folder may be missing, so what is listed is not enough: the offset log pins the number of
+A whole folder may be missing, so the listing is not enough: the offset log pins the number of
 shuffle partitions, commits with unique ids name every store, the operators' metadata declare
-theirs, the ledger knows what was maintained once, and Spark numbers operators from 0 on.
+theirs, the ledger lists the stores that were once maintained, and Spark numbers operators from 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,23 +19,23 @@ _OF_A_JOIN = frozenset(
         "right-keyWithIndexToValue",
     }
 )
-# Of so many numbers beyond those that are seen, a folder that is there may be the last one left.
+# An existing folder may be the last one left of this many numbers beyond those that are seen.
 _FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a query's stores.
+    """The evidence of a query's stores.
 
     Attributes:
         listed: the stores that have files.
-        operators: what the operators' metadata declare, by operator.
+        operators: the operators' declared metadata, by operator.
         pinned: the shuffle partitions of the newest committed batch, where its offsets pin them.
-        counts: those of each batch, where a repartition has changed them.
-        named: how many stores each partition of an operator has by the ids of the newest commit.
-        keyed: the operators whose state has a key, as far as a schema says.
-        copied: the folders whose metadata are those of another operator.
-        noted: the stores that the ledger knows.
+        counts: the shuffle partitions of each batch, where a repartition has changed them.
+        named: the number of stores in each partition of an operator, by the newest commit's ids.
+        keyed: the operators whose state has a key, as far as a schema shows.
+        copied: the folders whose metadata belong to another operator.
+        noted: the stores in the ledger.
     """
 
     listed: frozenset[StoreId]
@@ -53,9 +53,9 @@ class Evidence:
 
 
 def expected_stores(known: Evidence) -> tuple[StoreId, ...]:
-    """Returns the stores that some committed batch reads, and what a repartition left, ascending.
+    """Returns the stores that a committed batch reads, and those a repartition left, ascending.
 
-    Without a sign of a repartition no batch ever had the partitions beyond the pinned number.
+    Without a sign of a repartition no batch ever had partitions beyond the pinned number.
     """
     operators = required_operators(known)
     left = (one for one in known.listed if known.counts and one.operator in operators)
@@ -69,9 +69,9 @@ def expected_stores(known: Evidence) -> tuple[StoreId, ...]:
 
 
 def required_operators(known: Evidence) -> frozenset[int]:
-    """Returns the stateful operators that the query has as far as anything says.
+    """Returns the stateful operators of the query, as far as the evidence shows.
 
-    Spark gives them the numbers from 0 on, so a number that is missing below another is one too.
+    Spark numbers them from 0, so a number missing below another one is an operator, too.
     """
     if known.named:
         return frozenset(known.named)
@@ -83,8 +83,8 @@ def required_partitions(known: Evidence, operator: int) -> Iterable[int]:
     """Returns the partitions that an operator has at any batch of the commit log.
 
     Operators without a key (a global aggregation, `limit`) run in one task, whatever their
-    metadata declare. Mirrors `IncrementalExecution.nextStatefulOperationStateInfo`, which takes
-    the number of shuffle partitions that the batch's offsets pin.
+    metadata declare. Mirrors `IncrementalExecution.nextStatefulOperationStateInfo`, which uses the
+    number of shuffle partitions that the batch's offsets pin.
     """
     seen = {one.partition for one in known.stores(operator)}
     named = len(known.named.get(operator, ()))
@@ -97,7 +97,7 @@ def required_partitions(known: Evidence, operator: int) -> Iterable[int]:
 
 
 def _filled(numbers: Iterable[int]) -> Iterable[int]:
-    """Returns some numbers and those that are missing among them, unless most would be invented."""
+    """Returns numbers with the gaps below them filled, unless most would be invented."""
     known = frozenset(numbers)
     highest = max(known, default=-1)
     return range(highest + 1) if highest <= len(known) + _FEW else known
@@ -118,10 +118,10 @@ def unused_stores(known: Evidence, expected: Iterable[StoreId]) -> tuple[StoreId
 
 
 def foreign_operators(known: Evidence) -> tuple[int, ...]:
-    """Returns the operators that have metadata and that the query does not have, ascending.
+    """Returns the operators that have metadata but do not belong to the query, ascending.
 
-    Mirrors `OperatorStateMetadata`'s validation: Spark compares all that is below `state/` with
-    the operators of the query. Only commits with unique ids say which these are.
+    Mirrors `OperatorStateMetadata`'s validation: Spark compares everything below `state/` with the
+    operators of the query. Only commits with unique ids name these.
     """
     declared = known.operators.keys() - known.copied
     return tuple(sorted(declared - known.named.keys())) if known.named else ()

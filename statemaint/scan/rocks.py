@@ -1,4 +1,4 @@
-"""What the files of a RocksDB store say of each other: the parts of its zips, and its lineage."""
+"""The references between the files of a RocksDB store: the parts of its zips, and its lineage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ Committed = Mapping[int, str | None]
 
 
 def with_rocks(storage: Storage, store: Store, committed: Committed, codec: str) -> Store:
-    """Returns a store of RocksDB with all that its zips and changelogs say.
+    """Returns a RocksDB store with the facts from its zips and changelogs.
 
-    Reads every zip, which is small, and of the changelogs as few beginnings as the lineage takes.
+    Reads every zip, which is small, and only as many changelog headers as the lineage requires.
 
     Raises:
-        StorageError: when anything could not be read.
+        StorageError: when a read failed.
     """
     return _Reading(storage, store, committed, COMPRESSIONS[codec]).done()
 
@@ -54,7 +54,7 @@ class _Reading:
         found = (*self.store.findings, *self.findings)
         return replace(self.store, rocks=rocks, findings=found)
 
-    # -- what the zips refer to
+    # -- references of the zips
 
     def _parts(self) -> dict[str, Mapping[str, int]]:
         parts: dict[str, Mapping[str, int]] = {}
@@ -90,11 +90,11 @@ class _Reading:
         return found
 
     def _swept(self, path: str) -> str:
-        """Returns what may have happened to a zip that Spark's own clean-up deletes.
+        """Returns the likely cause where Spark's own clean-up deletes a zip; empty otherwise.
 
-        `RocksDBFileManager.deleteOldVersions` deletes the tables before the zips that name them,
+        `RocksDBFileManager.deleteOldVersions` deletes the SST files before the zips that name them,
         and keeps one version less than the commit log has batches. An executor that is killed in
-        between leaves its oldest zips without tables until the next clean-up.
+        between leaves its oldest zips without SST files until the next clean-up.
         """
         zips = [file.version for file in self.store.files if isinstance(file, Snapshot)]
         retain = max(self.committed, default=0) - min(self.committed, default=0)
@@ -108,11 +108,11 @@ class _Reading:
         )
 
     def _forget(self, file: Snapshot | Delta) -> None:
-        """Drops a file that somebody cleaned up since it was listed."""
+        """Drops a file that was deleted since it was listed."""
         kept = tuple(one for one in self.store.files if one is not file)
         self.store = replace(self.store, files=kept)
 
-    # -- which attempt counts at each version
+    # -- the attempt that counts at each version
 
     def _ids(self) -> tuple[dict[int, str], int]:
         named = {version: found for version, found in self.committed.items() if found}
@@ -120,7 +120,7 @@ class _Reading:
             return {}, 0
         items: dict[int, str] = {}
         lowest = max(named) + 1
-        # A partition that some batches did without begins anew with the one that has it again.
+        # A partition that some batches did not have begins again with the next batch that has it.
         while top := max((one for one in named if one < lowest), default=0):
             trace = self._trace((top, named[top]), named)
             self._compare(trace, {one: named[one] for one in named if one <= top})
@@ -132,7 +132,7 @@ class _Reading:
         return items, plain
 
     def _trace(self, item: Item, named: Mapping[int, str]) -> Trace:
-        """Returns what leads to an attempt, reading the changelogs that it takes."""
+        """Returns the trace that leads to an attempt; reads the changelogs that it requires."""
         while True:
             attempts = Attempts(self.store.files, self.lineages, named)
             trace = attempts.trace(item)

@@ -1,4 +1,4 @@
-"""From a storage to a `Checkpoint`."""
+"""The scan: from a storage to a `Checkpoint`."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ from statemaint.storage import Storage
 
 
 def must_be_checkpoint(storage: Storage) -> None:
-    """Makes sure, at little cost, that a place looks like a checkpoint.
+    """Checks, at little cost, that a storage looks like a checkpoint.
 
     Raises:
         NotACheckpointError: when it does not.
@@ -57,19 +57,19 @@ def _has_files(storage: Storage, folder: str) -> bool:
 
 
 def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
-    """Returns everything that maintenance needs to know of a checkpoint.
+    """Returns everything that maintenance needs to know about a checkpoint.
 
     The commit log is read before the state is listed: every version that a commit promises has
-    been written by then, whatever a running query adds meanwhile.
+    been written by then, whatever a running query adds in the meantime.
 
     Args:
-        storage: where it lives.
-        only: tells which stores to read; all of them by default.
+        storage: the storage of the checkpoint.
+        only: the filter of stores to read; all of them by default.
 
     Raises:
-        NotACheckpointError: when a query has written nothing there.
+        NotACheckpointError: when no query has written anything there.
         UnsupportedError: for a provider, codec or option that cannot be maintained.
-        StorageError: when anything could not be listed or read (S10).
+        StorageError: when a listing or read failed (S10).
     """
     notes = Notes()
     offsets = dict(numbered(storage, "offsets"))
@@ -148,10 +148,10 @@ def _has_metadata(storage: Storage) -> bool:
 def _check_offsets(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], layout: Layout, notes: Notes
 ) -> None:
-    """Notes that there is no offset log although batches have run.
+    """Notes a missing offset log although batches have run.
 
-    A restart begins with batch 0 then. Spark 4.3 refuses to do so where the state or the commit of
-    another query lies; older versions mix the two.
+    A restart then begins with batch 0. Spark 4.3 refuses to do so where state or commits of another
+    query exist; older versions mix the two.
     """
     if offsets or not (commits or layout.stores):
         return
@@ -180,9 +180,9 @@ def _check_begun(
 def _check_state(
     offsets: Mapping[int, Entry], commits: Mapping[int, Entry], newest: logs.Offsets, notes: Notes
 ) -> None:
-    """Notes that there is no state at all, which only a query without stateful operators lacks.
+    """Notes that all state is missing, which is normal only for a query without stateful operators.
 
-    Nobody sets a watermark for a query that has no state.
+    A query with a watermark is expected to have state.
     """
     lost = tuple(sorted(commits)) or tuple(sorted(offsets))
     if max(offsets, default=0) == 0 or not lost:
@@ -217,7 +217,7 @@ class _Named:
             self._names[store.operator].add(store.store)
 
     def of(self, store: StoreId) -> Committed:
-        """Returns the id of each version of a store that a commit is there for.
+        """Returns the id of each version of a store whose commit still exists.
 
         A commit lists an operator's stores in the order of their names.
         """
@@ -230,7 +230,7 @@ class _Named:
 
 
 def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
-    """Returns `None` for a commit without ids; one that is not whole names what nobody has."""
+    """Returns a store's id in a commit: `None` without ids, "unknown" where ids are incomplete."""
     if not ids:
         return None
     partitions = ids.get(store.operator, ())
@@ -263,7 +263,7 @@ def _counts(
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
-    """Returns how many partitions each operator has now."""
+    """Returns the current number of partitions of each operator."""
     found = {one.operator: one.partition + 1 for one in sorted(expected)}
     return {operator: min(count, newest or count) for operator, count in found.items()}
 
@@ -273,7 +273,7 @@ def _keyed(
 ) -> frozenset[int]:
     """Returns the operators whose state has a key; notes each schema that cannot be read.
 
-    An operator that declares its stores has schemas; where one is missing it may have had a key.
+    An operator that declares its stores has schemas; a missing schema may have had a key.
     """
     found = {store.operator for store in layout.families}
     found |= {one.id for one in operators} - {store.operator for store in layout.schemas}
@@ -289,7 +289,7 @@ def _keyed(
 
 
 def _attested(storage: Storage) -> dict[StoreId, str]:
-    """Returns the ledger's file of each store that it knows."""
+    """Returns the path of the ledger's file of each store that has one."""
     paths = (entry.path for entry in storage.list(ATTESTATIONS))
     return {store: path for path in paths if (store := store_of(path))}
 

@@ -1,7 +1,7 @@
-"""What the compressions of state files share: a stream is a sequence of blocks.
+"""The interface of the compressions of state files: a stream is a sequence of blocks.
 
-A state file is one compressed stream of records (`records`). Most compressions cut it into blocks
-that stand for themselves: such a block can be copied from one file to another as it is stored.
+A state file is one compressed stream of records (`records`). Most compressions cut it into
+independent blocks: such a block can be copied from one file to another as it is stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,8 +21,8 @@ class Block:
 
     Attributes:
         payload: its uncompressed bytes.
-        stored: the same as they lie in the file, header included, where another stream of the same
-            compression may hold them unchanged; `None` where blocks depend on each other.
+        stored: its bytes in the file, header included, where another stream of the same compression
+            may contain them unchanged; `None` where blocks depend on each other.
     """
 
     payload: Buffer
@@ -33,15 +33,15 @@ class Encoder(Protocol):
     """One stream while it is written: `begin`, then blocks, then `end`."""
 
     def begin(self) -> bytes:
-        """Returns what comes before the first block."""
+        """Returns the bytes before the first block."""
         ...
 
     def block(self, payload: Buffer) -> bytes:
-        """Returns what to store for a piece of 1 to `block_size` bytes; empty while it is held."""
+        """Returns the stored bytes of 1 to `block_size` bytes; empty while they are held back."""
         ...
 
     def end(self) -> bytes:
-        """Returns what comes after the last block."""
+        """Returns the bytes after the last block."""
         ...
 
 
@@ -55,11 +55,11 @@ class Compression(Protocol):
 
     @property
     def block_size(self) -> int:
-        """Returns how many bytes of payload Spark puts in a block."""
+        """Returns the number of payload bytes that Spark puts in a block."""
         ...
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields a stream's blocks, each checked; memory is bounded by what was really read.
+        """Yields a stream's blocks, each checked; memory is bounded by the bytes really read.
 
         Raises:
             CodecError: on the first byte that does not follow the format; `offset` counts in the
@@ -73,10 +73,10 @@ class Compression(Protocol):
 
 
 class ExactStream:
-    """A stream that is read exactly, in memory for what was there and not for what a length says.
+    """A stream with exact reads, whose memory is bounded by its bytes and not by a length field.
 
     Attributes:
-        offset: how many bytes were taken from it.
+        offset: the number of bytes taken from it.
     """
 
     __slots__ = ("_stream", "offset")
@@ -86,10 +86,10 @@ class ExactStream:
         self.offset = 0
 
     def header(self, size: int) -> bytes:
-        """Returns what a block starts with; nothing at the end of the stream.
+        """Returns the header of a block; empty at the end of the stream.
 
         Raises:
-            CodecError: when the stream ends within it.
+            CodecError: when the stream ends within the header.
         """
         found = self.piece(size)
         if 0 < len(found) < size:
@@ -98,7 +98,7 @@ class ExactStream:
         return found
 
     def body(self, size: int) -> bytes:
-        """Returns so many bytes.
+        """Returns exactly `size` bytes.
 
         Raises:
             CodecError: when the stream ends before.
@@ -110,13 +110,13 @@ class ExactStream:
         return found
 
     def piece(self, most: int) -> bytes:
-        """Returns so many bytes, fewer only at the end of the stream."""
+        """Returns `most` bytes, fewer only at the end of the stream."""
         first = self._stream.read(min(most, _STEP))
         if len(first) == most:
             self.offset += most
             return first
         parts, missing = [first], most - len(first)
-        # A stream may hand out less than it was asked for, and allocates all that it is asked for.
+        # A stream may return fewer bytes than requested, but allocates all of the requested bytes.
         while first and missing and (part := self._stream.read(min(missing, _STEP))):
             parts.append(part)
             missing -= len(part)
@@ -135,7 +135,7 @@ def decode(compression: Compression, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def encode(compression: Compression, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the stream of some payload that comes in pieces of any size."""
+    """Yields the stream of a payload that arrives in pieces of any size."""
     encoder, size = compression.encoder(), compression.block_size
     yield encoder.begin()
     pending = bytearray()

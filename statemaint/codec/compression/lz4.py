@@ -7,7 +7,7 @@
     checksum = xxHash32(original bytes, seed 0x9747b28c) & 0x0fffffff
 
 Spark writes blocks of 32 KiB (`spark.io.compression.lz4.blockSize`), hence level 5. It also reads
-larger blocks, several ended streams in a row, and a stream that lacks its end; so do we.
+larger blocks, several ended streams in a row, and a stream without its end; so do we.
 """
 
 import struct
@@ -39,7 +39,7 @@ class Lz4Block:
     """Spark's `LZ4CompressionCodec`.
 
     Attributes:
-        block_size: a power of two from 1 KiB to 32 MiB; every block but the last is as large.
+        block_size: a power of two from 1 KiB to 32 MiB; every block but the last has this size.
     """
 
     block_size: int = 32 * 1024
@@ -52,8 +52,8 @@ class Lz4Block:
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
         """Yields a stream's blocks, each checked.
 
-        Memory is bounded by one block: a length field is believed only up to the limit that the
-        block's own level sets, and to what so few stored bytes can hold.
+        Memory is bounded by one block: a length field is trusted only up to the limit that the
+        block's own level sets, and to the most that its stored bytes can expand to.
 
         Raises:
             CodecError: on the first byte that does not follow the format.
@@ -73,7 +73,7 @@ class Lz4Block:
 
     @property
     def level(self) -> int:
-        """Returns what each block's token says of the block size."""
+        """Returns the level in each block's token, which gives the block size."""
         return max(0, (self.block_size - 1).bit_length() - _BASE_LEVEL)
 
 
@@ -96,7 +96,7 @@ class _Encoder:
 
 
 def is_end(tail: bytes) -> bool:
-    """Tells whether a file's last `HEADER_SIZE` bytes are the end of a stream."""
+    """Returns whether a file's last `HEADER_SIZE` bytes are the end of a stream."""
     try:
         return len(tail) == HEADER_SIZE and _parse(tail, 0)[2] == 0
     except CodecError:
@@ -131,7 +131,7 @@ def _payload(method: int, body: bytes, original: int, checksum: int, *, offset: 
 
 
 def _decompress(body: bytes, original: int, offset: int) -> bytearray:
-    # Into a buffer of our own: it reports how much there really was, and lets other threads run.
+    # Into our own buffer: the call then reports the actual size, and lets other threads run.
     payload = bytearray(original)
     try:
         found = cramjam.lz4.decompress_block_into(body, payload, output_len=original)

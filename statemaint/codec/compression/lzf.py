@@ -5,12 +5,12 @@
             | "ZV" 0x01 length(>H) payloadLength(>H) packed         length counts `packed`
     packed  = (literal | copy)*
     literal = 000nnnnn  bytes                     n + 1 bytes
-    copy    = nnnddddd dddddddd, n from 1 to 6   n + 2 bytes that lie d + 1 bytes back
-            | 111ddddd  n  dddddddd               n + 9 bytes that lie d + 1 bytes back
+    copy    = nnnddddd dddddddd, n from 1 to 6   n + 2 bytes from d + 1 bytes back
+            | 111ddddd  n  dddddddd               n + 9 bytes from d + 1 bytes back
 
-where d has 13 bits, the high ones first. A chunk holds 65535 bytes at most, and Spark fills it up.
-Spark stops at a chunk without payload, silently; nobody writes one, so here it is damage. There is
-no checksum: a changed byte may go unnoticed here, and in Spark.
+where d has 13 bits, the high ones first. A chunk holds at most 65535 bytes, and Spark fills it up.
+Spark silently stops at a chunk without payload; no writer produces one, so here it is damage. There
+is no checksum: a changed byte may remain unnoticed here, and in Spark.
 """
 
 import struct
@@ -38,11 +38,11 @@ Table = MutableSequence[int]
 Expand = Callable[[Buffer, bytearray], int]
 Pack = Callable[[Buffer, bytearray, Table], int]
 
-# Each of the next two is one function of plain arithmetic, so that it can be compiled as it is.
+# The next two functions are plain arithmetic, so that they can be compiled as they are.
 
 
 def expand(source: Buffer, destination: bytearray) -> int:  # noqa: C901
-    """Writes what a chunk's packed bytes stand for; returns how many, negative for damage."""
+    """Writes the expanded bytes of a chunk; returns their number, negative for damage."""
     read = written = 0
     while read < len(source):
         control = int(source[read])
@@ -72,10 +72,10 @@ def expand(source: Buffer, destination: bytearray) -> int:  # noqa: C901
 
 
 def pack(source: Buffer, destination: bytearray, table: Table) -> int:
-    """Writes a chunk's packed bytes; returns how many, 0 when they may not fit.
+    """Writes a chunk's packed bytes; returns their number, 0 when they may not fit.
 
-    `table` remembers where three bytes were seen last. Nothing depends on what it holds at first
-    but the choice of copies, so it serves one chunk after another.
+    `table` records where three bytes were last seen. Its initial content affects only the choice of
+    copies, so one table can serve many chunks.
     """
     read = written = control = literals = 0
     while read < len(source):
@@ -115,9 +115,9 @@ class Lzf:
     """Spark's `LZFCompressionCodec`.
 
     Attributes:
-        block_size: how many bytes of payload go into a chunk, 65535 at most.
-        expand: this module's `expand`, or a faster function that does the same.
-        pack: likewise for `pack`.
+        block_size: the number of payload bytes in a chunk, at most 65535.
+        expand: this module's `expand`, or a faster equivalent.
+        pack: this module's `pack`, or a faster equivalent.
     """
 
     block_size: int = _LARGEST
@@ -168,7 +168,7 @@ class _Encoder:
         return b""
 
     def block(self, payload: Buffer) -> bytes:
-        # So much room that the chunk shrinks even with its longer header.
+        # Only room enough that the chunk shrinks even with its longer header.
         packed = bytearray(max(0, len(payload) - _LENGTH.size - 1))
         size = self.pack(payload, packed, self.table)
         if not size:

@@ -1,4 +1,4 @@
-"""Which compression a setting names."""
+"""The compression that a setting names."""
 
 from statemaint.codec.compression.base import Compression
 from statemaint.codec.compression.lz4 import Lz4Block
@@ -14,7 +14,7 @@ COMPRESSIONS = {one.name: one for one in _ALL}
 
 
 def named(setting: str) -> Compression | None:
-    """Returns the compression that `stateStore.compression.codec` names, `None` for a foreign one.
+    """Returns the compression that `stateStore.compression.codec` names, `None` if it is unknown.
 
     Mirrors Spark's `CompressionCodec`: short names in any case, and the full names of its classes.
     """

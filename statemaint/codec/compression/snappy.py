@@ -5,9 +5,9 @@
     block  = length(>i) body
     body   = payloadLength(varint) (literal | copy)*              one raw Snappy block
 
-Spark puts 32 KiB of payload in a block (`spark.io.compression.snappy.blockSize`). A header may
-come again between blocks, where streams were put in a row. There is no checksum: a changed byte may
-go unnoticed here, and in Spark.
+Spark puts 32 KiB of payload in a block (`spark.io.compression.snappy.blockSize`). A header may be
+repeated between blocks, where streams were concatenated. There is no checksum: a changed byte may
+remain unnoticed here, and in Spark.
 """
 
 import struct
@@ -32,7 +32,7 @@ class Snappy:
     """Spark's `SnappyCompressionCodec`.
 
     Attributes:
-        block_size: how many bytes of payload go into a block.
+        block_size: the number of payload bytes in a block.
     """
 
     block_size: int = 32 * 1024
@@ -45,7 +45,7 @@ class Snappy:
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
         """Yields a stream's blocks.
 
-        Memory is bounded by one block, which holds at most 22 times the bytes that are there.
+        Memory is bounded by one block, which expands to at most 22 times its stored bytes.
 
         Raises:
             CodecError: on the first byte that does not follow the format.

@@ -4,9 +4,9 @@
     frame  = 28 b5 2f fd  descriptor(1)  window and sizes  block*  checksum(<I, optional)
            | 5? 2a 4d 18  length(<I)  bytes that mean nothing
 
-Spark writes one frame of level 1 without a checksum (`spark.io.compression.zstd.level`); ours has
-one, which Spark's reader verifies. Blocks of a frame depend on each other, so none can be copied.
-A frame may ask for a window of 128 MiB at most, the limit of the library here and of Spark's.
+Spark writes one frame of level 1 without a checksum (`spark.io.compression.zstd.level`); our frame
+has one, which Spark's reader verifies. Blocks of a frame depend on each other, so none can be
+copied. A frame may request a window of at most 128 MiB, the limit of this library and of Spark's.
 """
 
 import sys
@@ -22,7 +22,7 @@ else:  # pragma: no cover
 from statemaint.codec.compression.base import Block, Buffer, ExactStream
 from statemaint.errors import CodecError
 
-# What is left of a piece when a frame ends in it is copied, so pieces are small.
+# The rest of a piece after the end of a frame is copied, so pieces are small.
 _PIECE = 16 * 1024
 _MOST = 128 * 1024
 
@@ -44,11 +44,11 @@ class Zstd:
 
     @property
     def block_size(self) -> int:
-        """Returns how many bytes of payload the format itself puts in a block."""
+        """Returns the number of payload bytes that the format itself puts in a block."""
         return _MOST
 
     def blocks(self, stream: BinaryIO) -> Iterator[Block]:
-        """Yields a stream's payload in pieces of at most 128 KiB, whatever it expands to.
+        """Yields a stream's payload in pieces of at most 128 KiB, whatever its expanded size.
 
         Raises:
             CodecError: on the first piece of the file that does not follow the format.
@@ -86,7 +86,7 @@ class _Encoder:
 
 @dataclass(slots=True)
 class _Frame:
-    """One frame while it is read; `rest` is what was read and is not its own, or not used yet."""
+    """One frame while it is read; `rest` is read data after the frame, or not yet used."""
 
     source: ExactStream
     rest: bytes
@@ -100,7 +100,7 @@ class _Frame:
         self.rest = self.frame.unused_data or self.source.piece(_PIECE)
 
     def _input(self) -> bytes:
-        """Returns the next piece of the frame, nothing while the last one still gives payload."""
+        """Returns the next piece of the frame, empty while the last one still gives payload."""
         if not self.frame.needs_input:
             return b""
         found = self.rest or self.source.piece(_PIECE)

@@ -2,13 +2,13 @@
 
     payload = record* end
     record  = keyLength(>i) key valueLength(>i) value       the key now has this value
-            | keyLength(>i) key -1(>i)                       the key is gone (deltas only)
+            | keyLength(>i) key -1(>i)                       the key is removed (deltas only)
     end     = -1(>i)
 
 Mirrors `HDFSBackedStateStoreProvider.writeUpdateToDeltaFile`, `updateFromDeltaFile` and
 `writeSnapshotFile`. A delta may name a key more than once: the last record counts. Any negative
-value length in a delta removes; in a snapshot it is damage. What row checksums add to values and
-to the keys of removals is `row_checksum`'s grammar.
+value length in a delta removes the key; in a snapshot it is damage. `row_checksum` has the grammar
+of the checksums in values and in the keys of removals.
 """
 
 import struct
@@ -28,7 +28,7 @@ _CHUNK = 64 * 1024
 def encode(records: Iterable[Record], *, row_checksums: bool = False) -> Iterator[bytes]:
     """Yields the payload of some records in pieces of about 64 KiB; `None` removes its key.
 
-    With row checksums the records come without, and get them here.
+    Row checksums are added here to records without them.
     """
     pending = bytearray()
     for key, value in map(row_checksum.seal, records) if row_checksums else records:
@@ -45,13 +45,13 @@ def decode(
 ) -> Iterator[Record]:
     """Yields the records of a payload that arrives in pieces.
 
-    With row checksums each is checked; a value keeps its own, the key of a removal comes bare.
+    Row checksums are all checked; a value keeps its checksum, the key of a removal comes bare.
     Without removals a negative value length is refused in Spark's words, as in a snapshot.
 
     Raises:
-        CodecError: when the payload ends early, goes on after its end, or holds a length that
-            cannot be or a checksum that does not match; `offset` counts in the uncompressed
-            payload, and is the start of the record where a checksum is wrong.
+        CodecError: when the payload ends early, continues after its end, or has an invalid length
+            or a checksum that does not match; `offset` counts in the uncompressed payload, and is
+            the start of the record where a checksum is wrong.
     """
     reader = _Reader(iter(chunks))
     while (length := reader.length()) != -1:
@@ -68,7 +68,7 @@ def decode(
 
 
 class _Reader:
-    """Takes exact byte counts out of a sequence of chunks, never more than was really there."""
+    """Takes exact byte counts out of a sequence of chunks, never more than really exist."""
 
     __slots__ = ("_at", "_buffer", "_chunks", "_passed")
 
@@ -113,9 +113,9 @@ class _Reader:
 
 
 def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
-    """Carries a delta's changes out on a state; the clear reference that faster folds must equal.
+    """Applies a delta's changes to a state; the clear reference that faster folds must equal.
 
-    When the delta turns out to be damaged the state is left half changed: throw it away.
+    A damaged delta leaves the state half changed: the caller must discard it.
     """
     for key, value in delta:
         if value is None:
@@ -128,7 +128,7 @@ def snapshot_rows(records: Iterable[Record]) -> Iterator[tuple[bytes, bytes]]:
     """Yields a snapshot's records, all of which must have a value.
 
     Raises:
-        CodecError: on a removal, which no snapshot may hold.
+        CodecError: on a removal, which no snapshot may contain.
     """
     for number, (key, value) in enumerate(records):
         if value is None:

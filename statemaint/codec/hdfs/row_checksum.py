@@ -1,11 +1,11 @@
-"""The checksum that each record carries when a query asks for it (Spark 4.2+).
+"""The checksum of each record of a query that enables row checksums (Spark 4.2+).
 
     put       = key, checksum(<i) row       checksum = CRC-32C of key row
     tombstone = checksum(<i) key            checksum = CRC-32C of key
 
 The setting is `spark.sql.streaming.stateStore.rowChecksum.enabled`, pinned in the offset log. A
-snapshot holds the same puts, so a value is copied with its checksum; a key never has one while it
-is compared. Mirrors `KeyValueChecksumEncoder` and `KeyValueIntegrityVerifier`.
+snapshot has the same puts, so a value is copied with its checksum; a key never has a checksum while
+it is compared. Mirrors `KeyValueChecksumEncoder` and `KeyValueIntegrityVerifier`.
 """
 
 import struct
@@ -28,7 +28,7 @@ def seal(record: Record) -> Record:
 
 
 def verify(record: Record, *, offset: int) -> Record:
-    """Returns a sealed record that holds: a put as it is, a tombstone with its bare key.
+    """Returns a verified record: a put as it is, a tombstone with its bare key.
 
     Raises:
         CodecError: when the record is too short for a checksum or does not match it.

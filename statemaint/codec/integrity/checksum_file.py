@@ -1,4 +1,4 @@
-"""The two checksum files that may lie beside a state file.
+"""The two checksum files that a state file may have beside it.
 
 Hadoop's `.NAME.crc`, on local disk only:
 
@@ -37,7 +37,7 @@ def hadoop(content: bytes) -> bytes:
 
 
 def hadoop_matches(side_file: bytes, content: BinaryIO) -> bool:
-    """Tells whether a `.NAME.crc` belongs to a file, which is read to its end.
+    """Returns whether a `.NAME.crc` belongs to a file, which is read to its end.
 
     Raises:
         CodecError: when the side file itself is malformed.
@@ -58,26 +58,26 @@ def hadoop_matches(side_file: bytes, content: BinaryIO) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileChecksum:
-    """What Spark's checksum file says of its file: a signed CRC-32C and a size in bytes."""
+    """The content of Spark's checksum file: a signed CRC-32C and a size in bytes."""
 
     value: int
     size: int
 
     def fits(self, crc32c: int, size: int) -> bool:
-        """Tells whether it belongs to a file of so many bytes with this (unsigned) CRC-32C."""
+        """Returns whether it belongs to a file of `size` bytes with this (unsigned) CRC-32C."""
         return (self.value, self.size) == (_signed(crc32c), size)
 
     def matches(self, content: bytes) -> bool:
-        """Tells whether it belongs to a file's content."""
+        """Returns whether it belongs to a file's content."""
         return self.fits(google_crc32c.value(content), len(content))
 
 
 def spark(crc32c: int, size: int, modified: float) -> bytes:
-    """Returns the `NAME.crc` of a file, without the creator, which Spark does not ask for.
+    """Returns the `NAME.crc` of a file, without the creator, which Spark does not require.
 
     Args:
-        crc32c: of the stored bytes, unsigned.
-        size: of the file in bytes.
+        crc32c: the CRC-32C of the stored bytes, unsigned.
+        size: the size of the file in bytes.
         modified: seconds since the epoch.
     """
     fields = {
@@ -90,10 +90,10 @@ def spark(crc32c: int, size: int, modified: float) -> bytes:
 
 
 def parse_spark(side_file: bytes) -> FileChecksum:
-    """Returns what Spark's `NAME.crc` says.
+    """Returns the content of Spark's `NAME.crc`.
 
     Raises:
-        CodecError: when it is not that JSON, or of another algorithm.
+        CodecError: when it is not that JSON, or names another algorithm.
     """
     try:
         fields = json.loads(side_file)

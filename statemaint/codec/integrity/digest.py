@@ -1,12 +1,12 @@
-"""An order-free digest of a state: equal rows give equal digests, in whatever order they come.
+"""An order-free digest of a state: equal rows give equal digests, in any order.
 
 Each row is hashed to 128 bits by SipHash-2-4 over its record as a snapshot stores it:
 
     keyLength(>i) key valueLength(>i) value
 
 and the digest is the sum of the hashes modulo 2^128. Rows are unique by key, so the sum stands for
-the set. The hash is keyed: who can choose the rows of a query, but not read its checkpoint, cannot
-make two different states whose sums agree.
+the set. The hash is keyed: an attacker who can choose the rows of a query, but cannot read its
+checkpoint, cannot make two different states whose sums agree.
 """
 
 import struct
@@ -23,10 +23,10 @@ _PERSON = b"statemaint row 2"
 
 @dataclass(frozen=True, slots=True)
 class StateDigest:
-    """What a state is, in three numbers.
+    """A state in three numbers.
 
     Attributes:
-        rows: how many keys.
+        rows: the number of keys.
         bytes: key and value bytes together.
         digest: 32 hexadecimal digits.
     """
@@ -37,7 +37,7 @@ class StateDigest:
 
     @classmethod
     def of_sum(cls, rows: int, size: int, total: int) -> "StateDigest":
-        """Returns the digest of so many rows of so many bytes whose hashes have this sum."""
+        """Returns the digest of `rows` rows of `size` bytes whose hashes sum to `total`."""
         return cls(rows, size, f"{total % MODULUS:032x}")
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class StateDigest:
 
 
 def digest_key(query_id: str) -> bytes:
-    """Returns the 16 bytes that a query's states are hashed under.
+    """Returns the 16-byte key that a query's states are hashed with.
 
     Copies of a checkpoint have the same query id, so their digests can be compared.
     """
@@ -53,7 +53,7 @@ def digest_key(query_id: str) -> bytes:
 
 
 def digest(rows: Iterable[tuple[bytes, bytes]], key: bytes) -> StateDigest:
-    """Returns the digest of rows that come in any order, each key once."""
+    """Returns the digest of rows in any order, each key once."""
     total = count = size = 0
     for name, value in rows:
         record = _LENGTH.pack(len(name)) + name + _LENGTH.pack(len(value)) + value

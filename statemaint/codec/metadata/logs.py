@@ -30,14 +30,14 @@ UniqueIds = Mapping[int, tuple[tuple[str, ...], ...]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """What an operator says of itself.
+    """An operator's metadata.
 
     Attributes:
         id: its number.
         name: its kind.
         stores: the names of its stores in each partition.
-        partitions: how many it has.
-        virtual_column_families: one store has what would be several stores, in column families.
+        partitions: the number of its partitions.
+        virtual_column_families: whether one store holds several stores as column families.
     """
 
     id: int
@@ -49,10 +49,10 @@ class OperatorMetadata:
 
 @dataclass(frozen=True, slots=True)
 class StateMetadata:
-    """What an operator says of the rows in its stores.
+    """An operator's metadata about the rows in its stores.
 
     Attributes:
-        prefixes: how many columns of the keys of each store come apart, in front.
+        prefixes: the number of key columns that each store encodes separately, in front.
         lists: the state variables whose values are any number of entries.
         schemas: the names, without their folders, of each store's schema files, oldest first.
     """
@@ -71,7 +71,7 @@ def parse_query_id(content: bytes) -> str:
 
 
 def check_commit(content: bytes) -> None:
-    """Accepts a whole commit log entry of a known format.
+    """Checks that a commit log entry is complete and of a known format.
 
     Raises:
         CodecError: when the entry is cut, empty, or of a format this version does not know.
@@ -82,11 +82,11 @@ def check_commit(content: bytes) -> None:
 def parse_commit(content: bytes) -> UniqueIds:
     """Returns the unique ids that a commit log entry gives to the versions its batch wrote.
 
-    Empty where the query has no such ids (checkpoint structure V1).
+    The result is empty where the query has no such ids (checkpoint structure V1).
 
     Raises:
         CodecError: when the entry is cut, empty, of a format this version does not know, or has
-            ids that cannot be.
+            invalid ids.
     """
     found = _body(content, known=(1, 2, 3)).get("stateUniqueIds")
     operators = {} if found is None else _typed(found, dict)
@@ -120,8 +120,8 @@ class Offsets:
     Attributes:
         conf: the settings that it pins for the life of the query.
         watermark: in milliseconds; 0 where the query has none, or had not seen any event.
-        sources: what it says of each source, as it stands there, by the source's id: its place,
-            or, in format 2, what stands in front of a colon.
+        sources: the text of each source's offset, by the source's id: its place, or, in format 2,
+            the text before the colon.
         format: 1, or 2, which Spark 4.2 and later can be set to write.
     """
 
@@ -178,10 +178,10 @@ def parse_operator(content: bytes) -> OperatorMetadata:
 
 
 def parse_state_metadata(content: bytes) -> StateMetadata:
-    """Returns what an operator's metadata say of its rows.
+    """Returns an operator's metadata about its rows.
 
-    Of the places of schema files only the names count: the places are those of the checkpoint
-    where it was begun, and it may have been copied since.
+    Only the names in the paths of schema files count: the paths are those of the original
+    checkpoint, which may have been copied since.
 
     Raises:
         CodecError: when the metadata are cut, or of a format this version does not know.
@@ -199,7 +199,7 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
 
 
 def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns names that become part of paths."""
+    """Returns the checked names of a store's schema files, which become parts of paths."""
     names = [str(one).rpartition("/")[2] for one in store.get("stateSchemaFilePaths") or []]
     for name in names:
         if not re.fullmatch(r"\d{1,18}_[A-Za-z0-9-]{1,80}", name):
@@ -208,23 +208,23 @@ def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _properties(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns what format v2 has as JSON within JSON, nothing where there is none."""
+    """Returns the properties that format v2 has as JSON within JSON; empty without them."""
     found = fields.get("operatorPropertiesJson")
     return _object(found, 0) if isinstance(found, str) and found else {}
 
 
 def _store_name(found: object) -> str:
-    """Returns a store's name, which becomes part of paths."""
+    """Returns a checked store name, which becomes part of paths."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(found)):
         raise CodecError(f"store name {found!r} cannot be", offset=0)
     return str(found)
 
 
 def check_partitions(count: int) -> int:
-    """Returns a number of partitions that can be.
+    """Returns a valid number of partitions.
 
     Raises:
-        CodecError: when it cannot; whoever counts up to it would never end.
+        CodecError: when it is not valid; a loop up to a huge number would never end.
     """
     if not 1 <= count <= _MOST_PARTITIONS:
         raise CodecError(f"{count} partitions cannot be", offset=0)
@@ -244,7 +244,7 @@ def _body(content: bytes, *, known: tuple[int, ...]) -> dict[str, Any]:
 def _object(text: str, offset: int) -> dict[str, Any]:
     try:
         fields = json.loads(text)
-        # Half a surrogate pair can be written in JSON, but neither printed nor written elsewhere.
+        # JSON can contain half a surrogate pair, which can be neither printed nor encoded.
         json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise CodecError(f"not JSON: {error}", offset=offset) from error

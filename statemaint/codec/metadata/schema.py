@@ -8,9 +8,10 @@
     UTF     = length(>H) bytes             as Java's DataOutput.writeUTF
     chunked = count(>i) UTF*
 
-Format 3 lies in `_stateSchema/<store>/<batch>_<uuid>` and is written for stores with column
-families. Java writes a character beyond U+FFFF as two halves of three bytes, which may fall into
-two chunks. Mirrors `SchemaHelper.SchemaWriter` in Spark's `StateSchemaCompatibilityChecker`.
+Format 3 is stored in `_stateSchema/<store>/<batch>_<uuid>` and written for stores with column
+families. Java writes a character beyond U+FFFF as two halves of three bytes, which may be split
+between two chunks. Mirrors `SchemaHelper.SchemaWriter` in Spark's
+`StateSchemaCompatibilityChecker`.
 """
 
 import json
@@ -37,7 +38,7 @@ class StateSchema:
 
     @property
     def has_key(self) -> bool:
-        """Returns whether keys tell rows apart: a global aggregation and `limit` have no key."""
+        """Returns whether rows have a key: those of a global aggregation and of `limit` do not."""
         fields = self.key.get("fields")
         columns = fields if isinstance(fields, list) else [fields]
         return any(not isinstance(one, dict) or one.get("type") != "void" for one in columns)
@@ -48,12 +49,12 @@ class ColumnFamily:
     """Schemas of one column family, as Spark's own JSON types.
 
     Attributes:
-        name: of the family; it is no store's name and part of no path.
+        name: the name of the family; it is not a store's name and not part of a path.
         key_id: the number of this version of the key schema.
         key: the key schema.
         value_id: the number of this version of the value schema.
         value: the value schema.
-        encoder: how keys are laid out, the JSON text of a `KeyStateEncoderSpec`.
+        encoder: the key encoding, the JSON text of a `KeyStateEncoderSpec`.
         user_key: the schema of the keys within a map, `None` for other families.
     """
 
@@ -70,7 +71,7 @@ def parse_schema(content: bytes) -> StateSchema:
     """Returns the schema of a store without column families, formats v1 and v2.
 
     Raises:
-        CodecError: on an unknown format, a length beyond the file, bytes left over, or no JSON.
+        CodecError: on an unknown format, a length beyond the file, extra bytes, or invalid JSON.
     """
     reader = _Reader(content)
     version = reader.utf()
@@ -87,7 +88,7 @@ def parse_families(content: bytes) -> tuple[ColumnFamily, ...]:
     """Returns the schemas of a store's column families, format v3.
 
     Raises:
-        CodecError: on another format, a length beyond the file, bytes left over, or no JSON.
+        CodecError: on another format, a length beyond the file, extra bytes, or invalid JSON.
     """
     reader = _Reader(content)
     if (version := reader.utf()) != "v3":
@@ -121,7 +122,7 @@ class _Reader:
 
     def chunked(self) -> str:
         count = self.number(_INT)
-        # Every chunk takes two bytes at least, so a wild count ends at the end of the file.
+        # Every chunk takes at least two bytes, so a wrong count ends at the end of the file.
         return self._whole("".join(self._part() for _ in range(count)))
 
     def number(self, kind: struct.Struct) -> int:
@@ -129,7 +130,7 @@ class _Reader:
         return found
 
     def _part(self) -> str:
-        """Returns a text in which characters may still be in halves."""
+        """Returns a text that may still contain halves of characters."""
         text = self._take(self.number(_SHORT))
         try:
             return text.decode("utf-8", "surrogatepass")

@@ -1,6 +1,6 @@
 """The ids that name the files of a version in checkpoint structure V2: `<version>_<id>.changelog`.
 
-Spark takes them from `UUID.randomUUID()`. They become parts of paths, so nothing else is let in.
+Spark takes them from `UUID.randomUUID()`. They become parts of paths, so nothing else is accepted.
 """
 
 import re
@@ -14,7 +14,7 @@ def check_unique_id(found: object, offset: int) -> str:
     """Returns an id that can be part of a file name.
 
     Raises:
-        CodecError: when it is no such text.
+        CodecError: when it is not such a text.
     """
     if not isinstance(found, str) or not _ID.fullmatch(found):
         raise CodecError(f"unique id {str(found)[:80]!r} cannot be", offset=offset)

@@ -16,12 +16,12 @@
             | 0             formats 2 and 4
     UTF     = length(>H) text               bytes(x) = length(>i) x
 
-A lineage names the ids of the versions since the last snapshot, the changelog's own version not
-among them. Keys and values are RocksDB's own: with the bytes that Spark puts around its rows.
+A lineage names the ids of the versions since the last snapshot, without the changelog's own
+version. Keys and values are those of RocksDB, with the bytes that Spark puts around its rows.
 Mirrors `StateStoreChangelogWriter` and `StateStoreChangelogReader`, V1 to V4: any negative value
 length deletes in formats 1 and 3, only -1 in the others; and a first key of 161,328 to 161,337
-bytes in format 1 looks like the header of another format, to Spark too. What row checksums add is
-`row_checksum`'s grammar.
+bytes in format 1 looks like the header of another format, to Spark as well. `row_checksum` has the
+grammar of row checksums.
 """
 
 import json
@@ -45,7 +45,7 @@ Change = tuple[int, bytes, bytes | None]
 
 
 class ChangeKind(IntEnum):
-    """What a change does to its key; the numbers are those of formats 2 and 4."""
+    """The effect of a change on its key; the numbers are those of formats 2 and 4."""
 
     PUT = 1
     DELETE = 16
@@ -71,11 +71,11 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a changelog says before its first record.
+    """The header of a changelog, before its first record.
 
     Attributes:
         format: 1 to 4.
-        lineage: of formats 3 and 4, empty in the others and for the first version.
+        lineage: the lineage in formats 3 and 4; empty in the others and for the first version.
     """
 
     format: int
@@ -83,15 +83,15 @@ class Header:
 
     @property
     def column_families(self) -> bool:
-        """Tells whether keys start with the number of a column family."""
+        """Returns whether keys start with the number of a column family."""
         return self.format in _WITH_FAMILIES
 
 
 def read_header(chunks: Iterable[bytes]) -> Header:
-    """Returns the header of a payload, taking no more of its pieces than that needs.
+    """Returns the header of a payload; takes no more pieces of it than necessary.
 
     Raises:
-        CodecError: when it is cut, of an unknown format, or its lineage cannot be.
+        CodecError: when it is cut, of an unknown format, or its lineage is invalid.
     """
     return _header(_Payload(iter(chunks)))
 
@@ -99,15 +99,15 @@ def read_header(chunks: Iterable[bytes]) -> Header:
 def decode(
     chunks: Iterable[bytes], *, row_checksums: bool = False
 ) -> tuple[Header, Iterator[Change]]:
-    """Returns the header of a payload that arrives in pieces, and its changes as they come.
+    """Returns the header of a payload that arrives in pieces, and an iterator of its changes.
 
-    Kinds are plain integers, which compare and hash faster than `ChangeKind`. With row checksums
-    each is checked; a value keeps its own, the key of a delete and the end of a range come bare.
+    Kinds are plain integers, which compare and hash faster than `ChangeKind`. Row checksums are all
+    checked; a value keeps its checksum, the key of a delete and the end of a range come bare.
 
     Raises:
-        CodecError: when the payload ends early, goes on after its end, or holds a length or a kind
-            of change that cannot be, or a checksum that does not match; `offset` counts in the
-            uncompressed payload. The iterator raises it too.
+        CodecError: when the payload ends early, continues after its end, or has an invalid length
+            or kind of change, or a checksum that does not match; `offset` counts in the
+            uncompressed payload. The iterator raises it, too.
     """
     payload = _Payload(iter(chunks))
     header = _header(payload)
@@ -116,7 +116,7 @@ def decode(
 
 
 class _Payload:
-    """The part of a payload that is in memory: a buffer, and how many bytes came before it."""
+    """The part of a payload that is in memory: a buffer, and the number of bytes before it."""
 
     __slots__ = ("_chunks", "buffer", "passed")
 
@@ -130,7 +130,7 @@ class _Payload:
         self.passed += count
 
     def fill(self, need: int, wish: int = 0) -> None:
-        """Makes the buffer hold so many bytes at least, and as many as wished while they come."""
+        """Fills the buffer with at least `need` bytes, and up to `wish` while there are more."""
         parts, have = [self.buffer], len(self.buffer)
         while have < max(need, wish) and (chunk := next(self._chunks, None)) is not None:
             parts.append(chunk)
@@ -198,7 +198,7 @@ _Take = Callable[[bytes, int, list[Change]], tuple[int, int]]
 def _batches(
     payload: _Payload, header: Header, *, row_checksums: bool
 ) -> Iterator[Iterable[Change]]:
-    """Yields the changes of one buffer at a time: a loop over a list costs half of a generator."""
+    """Yields the changes of one buffer at a time: a list loop costs half as much as a generator."""
     tagged = header.column_families
     take: _Take = _take_tagged if tagged else _take_plain
     need = 1
@@ -212,7 +212,7 @@ def _batches(
 
 
 def _verified(found: list[Change], start: int, *, tagged: bool) -> Iterator[Change]:
-    """Yields changes as they were before they were sealed, the first of them beginning at start."""
+    """Yields verified changes, as before sealing; the first of them begins at `start`."""
     for change in found:
         kind, key, value = change
         if value is None:
@@ -229,11 +229,11 @@ def _take_plain(buffer: bytes, start: int, found: list[Change]) -> tuple[int, in
     """Finds the whole changes of a buffer, in formats 1 and 3.
 
     Returns:
-        Where the first one begins that is not whole, and how many bytes it takes at least; 0 after
-        the end of the records.
+        The start of the first incomplete change, and the least number of bytes that it takes; 0
+        after the end of the records.
     """
     at, size = 0, len(buffer)
-    last = size - _INT.size  # where a length can begin at the latest
+    last = size - _INT.size  # the last place where a length can begin
     length, add = _INT.unpack_from, found.append
     while at <= last:
         key = at + 4
@@ -262,7 +262,7 @@ def _check_end(length: int, offset: int) -> None:
 
 
 def _take_tagged(buffer: bytes, start: int, found: list[Change]) -> tuple[int, int]:
-    """Finds the whole changes of a buffer, in formats 2 and 4; returns what `_take_plain` does."""
+    """Finds the whole changes of a buffer, in formats 2 and 4; returns as `_take_plain` does."""
     at, size = 0, len(buffer)
     last = size - _INT.size
     head, length, add = _KEY.unpack_from, _INT.unpack_from, found.append
@@ -309,7 +309,7 @@ def encode(
 ) -> Iterator[bytes]:
     """Yields the payload of some changes in pieces of about 64 KiB.
 
-    With row checksums the changes come without, a value being one row, and get them here.
+    Row checksums are added here to changes without them, whose values are one row each.
 
     Raises:
         ValueError: when the format has no place for the lineage or for a change.

@@ -6,9 +6,9 @@
     kind     = 1 whole | 2 first | 3 middle | 4 last           a part of what was written at once
     checksum = the CRC-32C of kind and bytes, rotated right by 15 bits, + a282ead8
 
-RocksDB knows more kinds, which Spark never turns on; it takes a file that is cut within its last
-record for one that ends before it, and of some damage it never comes back. So a file is checked
-before RocksDB gets to see it. Mirrors `log::Reader` of RocksDB.
+RocksDB has more kinds, which Spark never turns on. It takes a file that is cut within its last
+record for one that ends before that record, and never returns from some kinds of damage. So a file
+is checked before RocksDB reads it. Mirrors `log::Reader` of RocksDB.
 """
 
 import struct
@@ -26,7 +26,7 @@ _ROTATED, _ADDED, _WORD = 15, 0xA282EAD8, 0xFFFFFFFF
 
 
 def check(content: bytes) -> None:
-    """Accepts a file that is whole.
+    """Checks that a file is whole.
 
     Raises:
         CodecError: at the first record that is damaged, cut, of an unknown kind, or out of place.
@@ -41,7 +41,7 @@ def check(content: bytes) -> None:
 
 
 def _records(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yields where each record begins, and its kind."""
+    """Yields the offset and the kind of each record."""
     at = 0
     while at < len(content):
         left = _BLOCK - at % _BLOCK
@@ -56,7 +56,7 @@ def _records(content: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _record(content: bytes, at: int, most: int) -> tuple[int, int]:
-    """Returns a record's kind and where it ends, at most at the end of its block."""
+    """Returns a record's kind and its end, which is at most the end of its block."""
     body = at + _HEADER.size
     if body > len(content):
         raise CodecError("record header cut short", offset=at)

@@ -1,16 +1,16 @@
-"""The checksums that keys and rows of a RocksDB store carry when a query asks for it (Spark 4.2+).
+"""The checksums of keys and rows in a RocksDB store of a query that enables them (Spark 4.2+).
 
     value    = row (delimiter row)*           several rows in a store of lists, else one
     row      = checksum(<i) length(<i) bytes  checksum = CRC-32C of key bytes
     deleted  = checksum(<i) key               checksum = CRC-32C of key
     end      = row                            of a deleted range, its key being the range's begin
 
-A value is stored so in changelogs of every format and in the database itself. The key that it
-covers has its column family's number in front and is stored bare; only that of a delete has a
-checksum, and only in a changelog. The delimiter is nothing, or "," with the merge operator of
-version 1 (`stateStore.rocksdb.mergeOperatorVersion`). Not the grammar of HDFS-backed stores
+A value is stored like this in changelogs of every format and in the database itself. The key that
+it covers begins with its column family's number and is stored bare; only the key of a delete has a
+checksum, and only in a changelog. The delimiter is empty, or "," with the merge operator of
+version 1 (`stateStore.rocksdb.mergeOperatorVersion`). This is not the grammar of HDFS-backed stores
 (`row_checksum`), which has no length. Mirrors `KeyValueChecksumEncoder` and
-`RocksDB.verifyChangelogRecord`, which looks at the first row of a value alone.
+`RocksDB.verifyChangelogRecord`, which checks only the first row of a value.
 """
 
 import struct
@@ -33,7 +33,7 @@ def bare_key(sealed: bytes, *, offset: int) -> bytes:
     """Returns the key of a delete without its checksum.
 
     Raises:
-        CodecError: when it is too short for one or does not match it.
+        CodecError: when the key is too short for a checksum or does not match it.
     """
     return row_checksum.verify((sealed, None), offset=offset)[0]
 
@@ -47,7 +47,7 @@ def bare_row(key: bytes, value: bytes, *, offset: int) -> bytes:
     """Returns the one row of a value, or the end of a range, without its checksum.
 
     Raises:
-        CodecError: when it is more or less than a row, or does not match its checksum.
+        CodecError: when it is not exactly one row, or does not match its checksum.
     """
     end = _check_row(key, value, 0, offset)
     if end != len(value):
@@ -56,7 +56,7 @@ def bare_row(key: bytes, value: bytes, *, offset: int) -> bytes:
 
 
 def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
-    """Accepts a value whose rows all match their checksums.
+    """Checks that all rows of a value match their checksums.
 
     Raises:
         CodecError: when one does not, or the value is cut.
@@ -70,9 +70,9 @@ def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
 
 
 def _delimiter_width(key: bytes, value: bytes, end: int) -> int:
-    """Returns how wide a delimiter is, when the second row would begin at `end` without one.
+    """Returns the width of the delimiter, given where the second row would begin without one.
 
-    A checksum may begin with the delimiter's byte, so what matches decides.
+    A checksum may begin with the delimiter's byte, so the reading that matches decides.
     """
     if value[end : end + 1] != _DELIMITER:
         return 0
@@ -84,7 +84,7 @@ def _delimiter_width(key: bytes, value: bytes, end: int) -> int:
 
 
 def _check_row(key: bytes, value: bytes, start: int, offset: int) -> int:
-    """Returns where a row of a value ends."""
+    """Returns the end of a row in a value."""
     begin = start + _HEAD.size
     if begin > len(value):
         raise CodecError(f"value of {len(value)} bytes is too short for a row", offset=offset)

@@ -7,10 +7,10 @@
     families  = "numInternalKeys":n, "columnFamilyMapping":{name: number},
                 "columnFamilyTypeMap":{name: is internal}, "maxColumnFamilyId":n     Spark 4.0+
 
-The SST files lie in `SSTs/` and archived logs in `logs/` beside the zip, one file often named by
-many zips. An empty list of logs is left out. Mirrors `RocksDBCheckpointMetadata` and
-`RocksDBFileManager.zipToDfsFile`. Spark ignores fields it does not know; here one with a list or a
-map in it is refused, since it may name files that the snapshot needs.
+The SST files are in `SSTs/` and archived logs in `logs/` beside the zip; many zips often name the
+same file. An empty list of logs is left out. Mirrors `RocksDBCheckpointMetadata` and
+`RocksDBFileManager.zipToDfsFile`. Spark ignores unknown fields; here an unknown field with a list
+or a map is refused, because it may name files that the snapshot needs.
 """
 
 import io
@@ -51,7 +51,7 @@ _MOST_PER_BYTE = 1032  # what DEFLATE can expand to
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
 _SUMS_FOLLOW = 8
-# Behind the signature: version, flags, method, time and date, CRC, two sizes, two lengths.
+# After the signature: version, flags, method, time and date, CRC, two sizes, two lengths.
 _LOCAL = struct.Struct("<HHHIIIIHH")
 _LOCAL_SIZE = 4 + _LOCAL.size
 _SUMS = struct.Struct("<4sIII")
@@ -70,7 +70,7 @@ _BROKEN = (
 
 
 class Shape(Enum):
-    """Which fields the metadata has."""
+    """The set of fields in the metadata."""
 
     PLAIN = "3.5"
     FAMILIES = "4.0"
@@ -93,17 +93,17 @@ class ImmutableFile:
 
 @dataclass(frozen=True, slots=True)
 class ZipMetadata:
-    """What the `metadata` of a zip says.
+    """The `metadata` of a zip.
 
     Attributes:
         ssts: the files in `SSTs/`.
         logs: the files in `logs/`.
-        keys: how many there are outside internal families; Spark counts when it is negative.
-        internal_keys: how many there are in internal families.
+        keys: the number of keys outside internal families; Spark counts them when it is negative.
+        internal_keys: the number of keys in internal families.
         families: the number of each column family, by name.
         internal: whether each column family is internal, by name.
         last_family: the highest number that a column family ever had.
-        shape: which fields are written.
+        shape: the set of fields that are written.
     """
 
     ssts: tuple[ImmutableFile, ...]
@@ -117,10 +117,10 @@ class ZipMetadata:
 
 
 def parse_metadata(content: bytes) -> ZipMetadata:
-    """Returns what a zip says of its snapshot; nothing else in the zip is unpacked.
+    """Returns the metadata of a zip; nothing else in the zip is unpacked.
 
     Raises:
-        CodecError: when it is no such zip, or its metadata cannot be.
+        CodecError: when it is not such a zip, or its metadata are invalid.
     """
     found = _unpack(content, only=METADATA).get(METADATA)
     if found is None:
@@ -129,18 +129,19 @@ def parse_metadata(content: bytes) -> ZipMetadata:
 
 
 def members(content: bytes) -> Mapping[str, bytes]:
-    """Returns every member of a zip by its name, `metadata` among them.
+    """Returns every member of a zip by its name, including `metadata`.
 
     Raises:
-        CodecError: when it is no zip of Spark's, is damaged, or would take too much memory.
+        CodecError: when it is not a zip of Spark's, is damaged, or would take too much memory.
     """
     return MappingProxyType(_unpack(content))
 
 
 def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = False) -> bytes:
-    """Returns the zip of some members, with this metadata instead of any that is among them.
+    """Returns the zip of some members, with the given metadata in place of any among them.
 
-    The same arguments give the same bytes. With the mark `marked` tells it from one of Spark's.
+    The same arguments give the same bytes. With the mark, `marked` distinguishes it from a zip of
+    Spark's.
 
     Raises:
         CodecError: when a name cannot be one of RocksDB's.
@@ -157,14 +158,14 @@ def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = 
 
 
 def marked(content: bytes) -> bool:
-    """Tells whether a zip was made by us; Spark reads the entries and never the comment."""
+    """Returns whether we made a zip; Spark reads the entries and never the comment."""
     return content.endswith(_MARK)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(_member(name), _EPOCH)
     entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system = 0  # as Java says, on every machine
+    entry.create_system = 0  # the value that Java writes, on every machine
     return entry
 
 
@@ -193,7 +194,7 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _checked(entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Returns the entries of an archive that is safe to unpack."""
+    """Returns the entries of an archive after checking that it is safe to unpack."""
     names = {_member(entry.filename) for entry in entries}
     if len(names) != len(entries) or len(entries) > _MOST_MEMBERS:
         raise CodecError(f"zip of {len(entries)} members, {len(names)} of them distinct", offset=0)
@@ -217,7 +218,7 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
 def _check_local(content: bytes, entry: zipfile.ZipInfo) -> None:
     """Compares a member's own header with the zip's directory.
 
-    Java reads a zip from its beginning, by these headers; Python by the directory at its end.
+    Java reads a zip from its beginning, by these headers; Python reads the directory at its end.
     """
     where = entry.header_offset
     _, flags, method, _, *sums, length, extra = _LOCAL.unpack_from(content, where + 4)
@@ -316,7 +317,7 @@ def _map(found: dict[str, Any] | None, value: Callable[[object], _Value]) -> Map
 
 
 def _text(name: str) -> str:
-    name.encode()  # JSON can hold half a surrogate pair, which cannot be written elsewhere
+    name.encode()  # JSON can contain half a surrogate pair, which cannot be encoded
     return name
 
 

@@ -1,6 +1,6 @@
-"""Values of state as people read them: what JSON has, and text for what it has not.
+"""Readable values of state: JSON's own types, and text for the others.
 
-    struct       object                       a name that comes again gets a number: `id`, `id (2)`
+    struct       object                       a repeated name gets a number: `id`, `id (2)`
     array        array
     map          object where keys are text, else an array of {"key": .., "value": ..}
     decimal      text: "12.50"                JSON's numbers would lose digits
@@ -39,7 +39,7 @@ _FOUR_DIGITS = 9999
 
 
 def shower(kind: DataType) -> Callable[[Any], Json]:
-    """Returns what makes a decoded value of a type readable; `None` stays `None`."""
+    """Returns a function that makes a decoded value of a type readable; `None` stays `None`."""
     show = _shower(kind)
     return lambda value: None if value is None else show(value)
 
@@ -74,7 +74,7 @@ def _struct(kind: StructType) -> Callable[[Any], Json]:
 
 
 def field_names(kind: StructType) -> tuple[str, ...]:
-    """Returns the names of a struct's fields, no two of them alike."""
+    """Returns distinct names for a struct's fields."""
     names: list[str] = []
     seen: Counter[str] = Counter()
     for field in kind.fields:
@@ -92,7 +92,7 @@ def _map(
 
 
 def _date(days: int) -> str:
-    """Returns a day, counted from 1970 on: years begin in March, so that leap days come last."""
+    """Returns the date of a day since 1970; a year begins in March here, so leap days are last."""
     era, of_era = divmod(days + 719_468, 146_097)
     year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)
@@ -137,7 +137,7 @@ def _fraction(micros: int) -> str:
 
 
 def _calendar(parts: tuple[int, int, int]) -> str:
-    """Returns what `CalendarInterval.toString` does: every part that is not 0, with its sign."""
+    """Returns the same as `CalendarInterval.toString`: every part that is not 0, with its sign."""
     months, days, micros = parts
     years, months = _toward_zero(months, 12)
     hours, micros = _toward_zero(micros, _HOUR)
@@ -162,7 +162,7 @@ def _double(number: float) -> float | str:
 
 
 def _float(number: float) -> float | str:
-    """Returns the shortest number that is the same in 32 bits."""
+    """Returns the shortest decimal number that has the same 32 bits."""
     if not math.isfinite(number):
         return _double(number)
     for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):

@@ -1,10 +1,10 @@
-"""Which partition a row belongs to: Spark's `hash()` of its columns, modulo the partitions.
+"""The partition that a row belongs to: Spark's `hash()` of its columns, modulo the partitions.
 
-Murmur3 (x86, 32 bit) with seed 42. The hash of each column is the seed of the next, and a null
-leaves it as it is. Booleans and what has up to 32 bits are hashed as an int, what has 64 as a long;
-a float by its bits, -0.0 as 0.0; strings, binary and decimals beyond 18 digits by their bytes,
-where each of the last one to three is mixed in as a whole signed word, which other Murmur3s do not
-do. Structs, arrays and maps are hashed value by value. Mirrors `Murmur3HashFunction`,
+The hash is Murmur3 (x86, 32 bit) with seed 42. The hash of each column is the seed of the next, and
+a null leaves it unchanged. Booleans and types of up to 32 bits are hashed as an int, types of 64
+bits as a long; a float by its bits, -0.0 as 0.0; strings, binary and decimals beyond 18 digits by
+their bytes. Unlike in other Murmur3s, each of the last one to three bytes is mixed in as a whole
+signed word. Structs, arrays and maps are hashed value by value. Mirrors `Murmur3HashFunction`,
 `Murmur3_x86_32.hashUnsafeBytes` and `HashPartitioning.partitionIdExpression`.
 """
 
@@ -36,7 +36,7 @@ _MOST_ELEMENTS = 1 << 31
 
 
 def hash_values(values: Values, schema: Json) -> int:
-    """Returns Spark's `hash(column, ...)` of a row that Python holds; a signed 32-bit number.
+    """Returns Spark's `hash(column, ...)` of a row of Python values, a signed 32-bit number.
 
     Raises:
         CodecError: when the schema has a type that cannot be written.
@@ -47,7 +47,7 @@ def hash_values(values: Values, schema: Json) -> int:
 
 
 def partition_of(values: Values, schema: Json, num_partitions: int) -> int:
-    """Returns the partition that Spark shuffles a row to, by all of its columns.
+    """Returns the partition that Spark shuffles a row to by all of its columns.
 
     Raises:
         CodecError: when the schema has a type that cannot be written.
@@ -57,21 +57,21 @@ def partition_of(values: Values, schema: Json, num_partitions: int) -> int:
 
 
 def partition_of_row(row: bytes, schema: Json, num_partitions: int) -> int:
-    """Returns the same of `UnsafeRow` bytes.
+    """Returns the partition that Spark shuffles an `UnsafeRow` to by all of its columns.
 
     Raises:
-        CodecError: when the row is cut or points beyond its end, or hashes in another way.
+        CodecError: when the row is cut or points beyond its end, or is hashed in another way.
     """
     return pmod(hash_row(row, must_be_writable(parse_struct(schema))), num_partitions)
 
 
 def pmod(number: int, divisor: int) -> int:
-    """Returns what Spark's `pmod` does for a positive divisor: never less than 0."""
+    """Returns the same as Spark's `pmod` for a positive divisor: never less than 0."""
     return number % divisor
 
 
 def hash_row(row: bytes, kind: StructType, *, columns: int | None = None) -> int:
-    """Returns the hash of the columns of an `UnsafeRow`, or of the first so many.
+    """Returns the hash of all columns of an `UnsafeRow`, or of the first `columns`.
 
     Raises:
         CodecError: when the row is cut or points beyond its end.
@@ -94,7 +94,7 @@ def _struct(
 
 
 def _value(row: bytes, base: int, at: int, kind: DataType, seed: int) -> int:
-    """Returns the hash of the value at a place, whose offset, if it has one, counts from base."""
+    """Returns the hash of the value at a place; its offset, if it has one, counts from `base`."""
     match kind:
         case AtomicType("void"):
             return seed
@@ -132,7 +132,7 @@ def _fixed(value: Any, name: str, size: int, seed: int) -> int:
 
 
 def _bits(value: float, layout: str, whole: str) -> int:
-    """Returns the bits of a float, with one NaN and one zero."""
+    """Returns the bits of a float, with a single NaN and a single zero."""
     plain = math.nan if math.isnan(value) else value + 0.0
     found: int = struct.unpack(f"<{whole}", struct.pack(f"<{layout}", plain))[0]
     return found
@@ -156,7 +156,7 @@ def _map(content: bytes, kind: MapType, seed: int) -> int:
 
 
 def _places(array: bytes, kind: DataType) -> list[int | None]:
-    """Returns where each element of an array lies, `None` for a null."""
+    """Returns the place of each element of an array, `None` for a null."""
     count = _LONG.unpack_from(array)[0]
     width = element_width(kind)
     start = _WORD + (count + 63) // 64 * _WORD

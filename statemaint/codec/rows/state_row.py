@@ -1,4 +1,4 @@
-"""How rows of state lie in a store: what each provider puts around keys and values.
+"""The layout of rows in a store: the bytes that each provider puts around keys and values.
 
 HDFS-backed:
 
@@ -22,8 +22,9 @@ RocksDB:
             | entry (delimiter entry)*          lists, and rows of a join in format 4
     entry   = size(<i) 0 row
 
-The 0 in front is the version of the encoding. With row checksums every value is entries whose size
-has a checksum(<I) in front (`codec.rocksdb.row_checksum`). Mirrors `RocksDBStateEncoder.scala`.
+The leading 0 is the version of the encoding. With row checksums every value consists of entries
+with a checksum(<I) before the size (`codec.rocksdb.row_checksum`). Mirrors
+`RocksDBStateEncoder.scala`.
 """
 
 import json
@@ -50,7 +51,7 @@ _FLOATING, _BINARY = ("float", "double"), AtomicType("binary")
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """The row and nothing else: HDFS-backed stores."""
+    """The row without anything around it: HDFS-backed stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,14 @@ class NoPrefix:
 
 @dataclass(frozen=True, slots=True)
 class PrefixScan:
-    """`PrefixKeyScanStateEncoderSpec`: so many columns come apart, in front."""
+    """`PrefixKeyScanStateEncoderSpec`: the first columns are encoded separately, in front."""
 
     columns: int
 
 
 @dataclass(frozen=True, slots=True)
 class RangeScan:
-    """`RangeKeyScanStateEncoderSpec`: the columns of these ordinals come apart, in front."""
+    """`RangeKeyScanStateEncoderSpec`: the columns of these ordinals come separately, in front."""
 
     ordinals: tuple[int, ...]
 
@@ -87,13 +88,13 @@ KeyEncoder = Bare | NoPrefix | PrefixScan | RangeScan | TimestampFirst | Timesta
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """How the rows of a store, or of one of its column families, are laid out.
+    """The layout of the rows of a store, or of one of its column families.
 
     Attributes:
         key: the columns of keys.
-        value: the columns of values, or of each entry of them.
-        encoder: what stands around a key.
-        many: whether a value is any number of entries.
+        value: the columns of values, or of each entry in them.
+        encoder: the encoding of keys.
+        many: whether a value has any number of entries.
     """
 
     key: StructType
@@ -104,12 +105,12 @@ class RowLayout:
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """What all values and keys of a store have around them.
+    """The bytes around all keys and values of a store.
 
     Attributes:
-        families: the bytes of the column family's number in front of a key: 2, or 0 without.
+        families: the size of the column family's number before a key: 2, or 0 without families.
         checksums: whether every row carries a checksum.
-        delimiter: what stands between entries.
+        delimiter: the bytes between entries.
     """
 
     families: int = 0
@@ -118,10 +119,10 @@ class Wrapping:
 
 
 def parse_encoder(text: str) -> KeyEncoder:
-    """Returns the key encoder that a schema file says, as the JSON of a `KeyStateEncoderSpec`.
+    """Returns the key encoder in a schema file, from the JSON of a `KeyStateEncoderSpec`.
 
     Raises:
-        CodecError: when it is none that Spark 4.3 has.
+        CodecError: when Spark 4.3 has no such encoder.
     """
     try:
         found = json.loads(text)
@@ -144,9 +145,9 @@ def parse_encoder(text: str) -> KeyEncoder:
 
 
 def key_reader(layout: RowLayout, wrapping: Wrapping) -> Callable[[bytes], Row]:
-    """Returns what reads the columns of a key.
+    """Returns a function that reads the columns of a key.
 
-    It raises `CodecError`, with an offset in the key, when the bytes are not laid out so.
+    It raises `CodecError`, with an offset in the key, when the bytes do not follow the layout.
 
     Raises:
         CodecError: when the layout names columns that the key does not have.
@@ -160,7 +161,7 @@ def key_reader(layout: RowLayout, wrapping: Wrapping) -> Callable[[bytes], Row]:
             whole = _versioned(kind)
             return lambda key: whole(key, at)
         case PrefixScan(columns):
-            # However many columns the metadata claim, no more than one too many are counted.
+            # The metadata may claim any number of columns; at most one too many are counted.
             first = tuple(range(min(columns, len(kind.fields) + 1)))
             return _in_two(kind, first, _versioned(kind.only(first)), at)
         case RangeScan(ordinals):
@@ -190,7 +191,7 @@ def _versioned(kind: StructType) -> _Reader:
 
 
 def _in_two(kind: StructType, apart: tuple[int, ...], front: _Reader, at: int) -> _KeyReader:
-    """Returns what reads a key whose columns are partly in front, and puts them in their order."""
+    """Returns a function that reads a key with some columns in front, and restores their order."""
     others = tuple(one for one in range(len(kind.fields)) if one not in apart)
     back = _versioned(kind.only(others)) if others else None
     order = sorted(range(len(kind.fields)), key=(*apart, *others).__getitem__)
@@ -206,7 +207,7 @@ def _in_two(kind: StructType, apart: tuple[int, ...], front: _Reader, at: int) -
 
 
 def _size(data: bytes, at: int, head: struct.Struct) -> int:
-    """Returns the size that ends a head, of something that is there."""
+    """Returns the size at the end of a head, checked against the data after it."""
     if at + head.size > len(data):
         raise CodecError(f"{len(data)} bytes are too few for a size", offset=min(at, len(data)))
     size: int = head.unpack_from(data, at)[-1]
@@ -233,7 +234,7 @@ def _number(kind: DataType) -> str:
 
 
 def _unordered(name: str, column: bytes | None, at: int) -> Value:
-    """Returns the number that one column of an ordered row is."""
+    """Returns the number in one column of an ordered row."""
     if column is None or column[:1] == bytes([_NULL]):
         return None
     number = _NUMBERS[name]
@@ -264,7 +265,7 @@ def _timestamp_last(rest: _Reader, at: int) -> _KeyReader:
 
 
 def _moment(key: bytes, at: int) -> int:
-    """Returns the timestamp of a key that was long enough for the row beside it."""
+    """Returns the timestamp of a key, which is long enough because its row was read."""
     found: int = _MOMENT.unpack_from(key, at)[0] ^ _HIGHEST_BIT
     return found - _ABOVE if found & _HIGHEST_BIT else found
 
@@ -272,9 +273,9 @@ def _moment(key: bytes, at: int) -> int:
 def value_reader(
     layout: RowLayout, wrapping: Wrapping
 ) -> Callable[[bytes, bytes], tuple[Row, ...]]:
-    """Returns what reads the entries of a value, given its key too: one unless there are many.
+    """Returns a function that reads the entries of a value, given its key: one unless `many`.
 
-    It raises `CodecError`, with an offset in the value, when the bytes are not laid out so.
+    It raises `CodecError`, with an offset in the value, when the bytes do not follow the layout.
     """
     if isinstance(layout.encoder, Bare):
         bare, start = row_reader(layout.value), _CHECKSUM_SIZE if wrapping.checksums else 0

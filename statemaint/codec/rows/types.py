@@ -1,10 +1,10 @@
-"""Spark's column types, parsed from the JSON of a schema: one tree to read, write and hash rows by.
+"""Spark's column types, parsed from a schema's JSON into a tree to read, write and hash rows by.
 
     type   = "long" | "decimal(10,2)" | "interval day to second" | ...
            | {"type": "struct", "fields": [{"name": .., "type": type, "nullable": ..}, ..]}
            | {"type": "array", "elementType": type, "containsNull": ..}
            | {"type": "map", "keyType": type, "valueType": type, "valueContainsNull": ..}
-           | {"type": "udt", "sqlType": type, ..}          a user's type: stored as that one
+           | {"type": "udt", "sqlType": type, ..}          a user's type, stored as its sqlType
 
 Mirrors `DataType.fromJson`; names are Spark's.
 """
@@ -19,7 +19,7 @@ from statemaint.errors import CodecError
 
 Json = Mapping[str, Any]
 
-# Nobody nests as deep, and what is read recursively must end before Python does.
+# No real schema nests as deep, and recursion must end before Python's own limit.
 _DEEPEST = 64
 _LONG_DIGITS = 18
 _WORD = 8
@@ -40,7 +40,7 @@ _NAMES = frozenset({"void", "binary", "interval", *_LAYOUTS} - {"year-month", "d
 
 
 class UnknownTypeError(CodecError):
-    """A type that is none of those that can be read."""
+    """A type that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class AtomicType:
     """A type without parts.
 
     Attributes:
-        name: Spark's, and `year-month` and `day-time` for intervals.
-        collated: whether it is text of which equal values may differ in their bytes.
+        name: Spark's name, or `year-month` or `day-time` for intervals.
+        collated: whether it is text whose equal values may differ in their bytes.
     """
 
     name: str
@@ -57,20 +57,20 @@ class AtomicType:
 
     @property
     def layout(self) -> struct.Struct | None:
-        """Returns how a value lies in a row; `None` for void, and where it lies behind a word."""
+        """Returns the layout of a value in its word; `None` for void and for values in the tail."""
         return _LAYOUTS.get(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalType:
-    """A decimal number of so many digits, `scale` of them behind the point."""
+    """A decimal number of `precision` digits, `scale` of them after the point."""
 
     precision: int
     scale: int
 
     @property
     def long(self) -> bool:
-        """Tells whether it is stored as a long."""
+        """Returns whether it is stored as a long."""
         return self.precision <= _LONG_DIGITS
 
 
@@ -85,7 +85,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """Fields in their order; names may come more than once."""
+    """Fields in their order; names may be repeated."""
 
     fields: tuple[Field, ...]
 
@@ -93,7 +93,7 @@ class StructType:
         """Returns a struct of some of the fields.
 
         Raises:
-            CodecError: when one of them is not there, or named twice.
+            CodecError: when one of them does not exist, or is named twice.
         """
         if not set(ordinals) <= set(range(len(self.fields))) or len({*ordinals}) < len(ordinals):
             text = f"columns {str(ordinals)[:80]} of {len(self.fields)} cannot be"
@@ -111,7 +111,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class MapType:
-    """Pairs of keys, none of them null, and values."""
+    """Pairs of keys, which are never null, and values."""
 
     key: "DataType"
     value: "DataType"
@@ -122,7 +122,7 @@ DataType = AtomicType | DecimalType | StructType | ArrayType | MapType
 
 
 def element_width(kind: DataType) -> int:
-    """Returns how many bytes an element of an array takes in front of what it may point to."""
+    """Returns the size of an array's element, without the bytes that it may point to."""
     layout = kind.layout if isinstance(kind, AtomicType) else None
     return layout.size if layout else _WORD
 
@@ -135,7 +135,7 @@ def parse_struct(schema: Json) -> StructType:
 
     Raises:
         UnknownTypeError: when a field is of a type that cannot be read.
-        CodecError: when it is no struct, or none that can be.
+        CodecError: when it is not a struct, or an invalid one.
     """
     found = _parse(schema, _DEEPEST)
     if not isinstance(found, StructType):
@@ -144,9 +144,9 @@ def parse_struct(schema: Json) -> StructType:
 
 
 def must_be_writable(kind: StructType) -> StructType:
-    """Returns the type of a row, once rows of it are written and hashed here as Spark does.
+    """Returns the type of a row if rows of it are written and hashed here as Spark does.
 
-    Equal strings with a collation may differ in bytes, and calendar intervals are no keys.
+    Equal strings with a collation may differ in bytes, and calendar intervals cannot be keys.
 
     Raises:
         UnknownTypeError: naming the column, when they are not.
@@ -207,7 +207,7 @@ def _nested(found: Json, depth: int, *, collated: bool) -> DataType:
 
 
 def _field(found: Json, depth: int) -> Field:
-    # Which of the texts in it have the collation does not matter to anyone here.
+    # Which of the texts in the field have the collation does not matter here.
     collated = _COLLATIONS in (found.get("metadata") or {})
     kind = _parse(found["type"], depth, collated=collated)
     return Field(str(found["name"]), kind, bool(found.get("nullable", True)))

@@ -1,11 +1,11 @@
-"""Rows as Spark holds them in memory, and in its state: `UnsafeRow`.
+"""The reader of `UnsafeRow`, the form of Spark's rows in memory and in state.
 
     row     = nulls word{n} part*            n: the fields of its struct; all little-endian
     nulls   = (8 bytes){ceil(n / 64)}        bit i: field i is null
     word    = value, from the low bytes on   boolean byte short integer long float double date
                                              timestamp(_ntz), intervals but the calendar's, and
                                              decimals of up to 18 digits, unscaled
-            | size(<I) offset(<I)            all else lies in a part; counted from the row's start
+            | size(<I) offset(<I)            all else is in a part; counted from the row's start
     part    = text | bytes | row | array | map | digits | calendar, padded to 8 bytes
     array   = count(<q) nulls element* part*     elements as wide as their type, 8 bytes for parts,
                                                  whose offsets count from the array's start
@@ -13,8 +13,8 @@
     digits  = unscaled number, big-endian
     calendar = months(<i) days(<i) microseconds(<q)
 
-Every offset and length is checked, and the parts of one row or array are not larger together than
-it is, so that the work is bounded by the bytes however they contradict themselves. Mirrors
+Every offset and length is checked, and the parts of one row or array together are not larger than
+the row or array. So the work is bounded by the bytes, however contradictory they are. Mirrors
 `UnsafeRow`, `UnsafeArrayData` and `UnsafeMapData`.
 """
 
@@ -52,9 +52,9 @@ _WIDTH = 8
 
 
 def row_reader(kind: StructType) -> Callable[[bytes, int], Row]:
-    """Returns what reads a row of a struct that begins at some byte and reaches to the end.
+    """Returns a function that reads a row of a struct from some byte to the end.
 
-    It raises `CodecError` when the bytes are no such row; `offset` counts in them.
+    It raises `CodecError` when the bytes are not such a row; `offset` counts in them.
     """
     read = _row_reader(kind)
     return lambda data, at: read(data, at, len(data) - at)
@@ -64,7 +64,7 @@ def decode(kind: StructType, row: bytes) -> Row:
     """Returns the fields of one row.
 
     Raises:
-        CodecError: when the bytes are no such row; `offset` counts in them.
+        CodecError: when the bytes are not such a row; `offset` counts in them.
     """
     return row_reader(kind)(row, 0)
 
@@ -90,7 +90,7 @@ def _row_reader(kind: StructType) -> _Part:
 
 
 class _Parts:
-    """The bytes of a row or an array, and how many of them its parts may still take."""
+    """The bytes of a row or an array, and the number of bytes that its parts may still take."""
 
     __slots__ = ("base", "data", "left", "size")
 
@@ -99,7 +99,7 @@ class _Parts:
         self.left = size
 
     def locate(self, at: int) -> tuple[int, int]:
-        """Returns where the part begins that a word points to, and its size."""
+        """Returns the start and the size of the part that a word points to."""
         size, offset = _POINTER.unpack_from(self.data, at)
         self.left -= size
         if offset + size > self.size or self.left < 0:
@@ -112,7 +112,7 @@ _Reader = Callable[[_Parts, int], Value]
 
 
 def _field_reader(kind: DataType) -> _Reader:
-    """Returns what reads a value of a type, given where its word is."""
+    """Returns a function that reads a value of a type, given the place of its word."""
     if (word := _word_reader(kind)) is not None:
         return lambda parts, at: word(parts.data, at)
     part = _part_reader(kind)

@@ -1,14 +1,14 @@
-"""Rows written as `UnsafeRow`, the bytes of every key and value of a state store.
+"""The writer of `UnsafeRow`, the bytes of every key and value of a state store.
 
     row   = nulls word{n} tail               nulls: a bit a column, in whole words; word: 8 bytes
     array = count(<q) nulls element{count}   elements in their own width, together in whole words,
             tail                             where it varies a word each
     map   = size(<q) array array             size of the array of keys in bytes; keys, then values
-    word  = the value, zero-padded | (offset << 32 | size)    of what lies in the tail
+    word  = the value, zero-padded | (offset << 32 | size)    of a value in the tail
     tail  = what words point to, each zero-padded to 8 bytes; offsets count from the row or array
 
-All little-endian, but for the big-endian bytes of a decimal beyond 18 digits: in a row such a
-decimal takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`,
+All numbers are little-endian, except the big-endian bytes of a decimal beyond 18 digits: in a row
+such a decimal takes 16 bytes of the tail, even when it is null. Mirrors `UnsafeRowWriter`,
 `UnsafeArrayWriter` and the code of `UnsafeProjection`.
 """
 
@@ -39,7 +39,7 @@ Values = Sequence[Any] | Mapping[str, Any]
 _LONG = struct.Struct("<q")
 _WORD = 8
 _BIG_DECIMAL = 16
-_MOST_EXPONENT = 1000  # far beyond any decimal; 10 ** 10 ** 9 would never be done
+_MOST_EXPONENT = 1000  # far beyond any decimal; 10 ** 10 ** 9 would never finish
 _EPOCH = {
     "timestamp": datetime(1970, 1, 1, tzinfo=UTC),
     "timestamp_ntz": datetime(1970, 1, 1),  # noqa: DTZ001 -- the type that has no time zone
@@ -56,15 +56,15 @@ class RowWriter:
     __slots__ = ("_normalize", "struct")
 
     def __init__(self, schema: Json, *, normalize: bool = False) -> None:
-        """Prepares for a schema.
+        """Prepares a writer for a schema.
 
         Args:
             schema: Spark's JSON of a `StructType`, parsed.
-            normalize: write -0.0 as 0.0 and every NaN alike, as Spark does in keys that rows are
-                grouped by (`NormalizeFloatingNumbers`).
+            normalize: write -0.0 as 0.0 and every NaN with the same bits, as Spark does in
+                grouping keys (`NormalizeFloatingNumbers`).
 
         Raises:
-            CodecError: when it has a type that cannot be written.
+            CodecError: when the schema has a type that cannot be written.
         """
         self.struct = must_be_writable(parse_struct(schema))
         self._normalize = normalize
@@ -74,7 +74,7 @@ class RowWriter:
 
         Python's own types stand for Spark's: `datetime` with a time zone for a timestamp, without
         one for timestamp_ntz; `date`; `Decimal`; `str`; `bytes`; a list; a dictionary, in its
-        order, or pairs for a map. Dates and timestamps may be given as Spark keeps them, too: days
+        order, or pairs for a map. Dates and timestamps may also be given as Spark keeps them: days
         and microseconds since 1970.
 
         Raises:
@@ -97,7 +97,7 @@ class RowWriter:
         return parts.whole()
 
     def _word(self, parts: "_Parts", at: int, value: Any, kind: DataType) -> None:
-        """Writes a column's word, and what it points to."""
+        """Writes a column's word, and the content that it points to."""
         if isinstance(kind, DecimalType) and not kind.long:
             found = b"" if value is None else _big_endian(_unscaled(value, kind))
             parts.point(at, found, room=_BIG_DECIMAL)
@@ -170,7 +170,7 @@ class RowWriter:
 
 
 class _Parts:
-    """A row or an array while it is written: what has a fixed place, and the tail."""
+    """A row or an array while it is written: its fixed part and its tail."""
 
     __slots__ = ("_nulls", "head", "tail")
 
@@ -190,7 +190,7 @@ class _Parts:
 
 
 def encode_row(values: Values, schema: Json) -> bytes:
-    """Returns one row as `UnsafeRow` bytes; see `RowWriter`, which many rows should share.
+    """Returns one row as `UnsafeRow` bytes; to write many rows, share one `RowWriter`.
 
     Raises:
         CodecError: when the schema has a type that cannot be written.
@@ -200,7 +200,7 @@ def encode_row(values: Values, schema: Json) -> bytes:
 
 
 def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
-    """Returns the row of the first columns of a row, as Spark's projection would write it.
+    """Returns a row of another row's first columns, as Spark's projection would write it.
 
     Raises:
         CodecError: when the row is cut or points beyond its end.
@@ -228,7 +228,7 @@ def prefix_of(row: bytes, kind: StructType, columns: int) -> bytes:
 
 
 def is_fixed(kind: DataType) -> bool:
-    """Tells whether a word holds the value itself."""
+    """Returns whether a word holds the value itself."""
     match kind:
         case AtomicType(name):
             return name == "void" or kind.layout is not None
@@ -239,7 +239,7 @@ def is_fixed(kind: DataType) -> bool:
 
 
 def pointed(row: bytes, base: int, at: int) -> bytes:
-    """Returns what a word at a place points to, from the base that its offset counts from.
+    """Returns the bytes that a word points to; its offset counts from `base`.
 
     Raises:
         CodecError: when it points beyond the end.
@@ -264,7 +264,7 @@ def _columns(values: Values, kind: StructType) -> list[Any]:
     return columns
 
 
-def _must_be_nullable(nullable: bool) -> None:  # noqa: FBT001 -- what it asks for
+def _must_be_nullable(nullable: bool) -> None:  # noqa: FBT001 -- the value to check
     if not nullable:
         raise ConfigError("null, where the schema allows none")
 
@@ -282,7 +282,7 @@ def _encoded(value: Any, name: str) -> bytes:
 
 
 def _unscaled(value: Any, kind: DecimalType) -> int:
-    """Returns a decimal without its point, exactly: a value is never rounded."""
+    """Returns the exact unscaled integer of a decimal: a value is never rounded."""
     number = Decimal(_instance(value, (Decimal, int)))
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _MOST_EXPONENT:
@@ -300,7 +300,7 @@ def _power(exponent: int) -> int:
 
 
 def _big_endian(number: int) -> bytes:
-    """Returns what Java's `BigInteger.toByteArray` does: as few bytes as hold the sign, too."""
+    """Returns the same as Java's `BigInteger.toByteArray`: the fewest bytes that hold the sign."""
     magnitude = number if number >= 0 else ~number
     return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 

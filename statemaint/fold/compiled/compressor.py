@@ -1,4 +1,4 @@
-"""How payload becomes blocks: one by one, or in stretches where that is faster."""
+"""Compression of payload into blocks: one by one, or in stretches where that is faster."""
 
 from typing import Protocol
 
@@ -11,25 +11,25 @@ from statemaint.fold.compiled.window import SLACK, Bytes
 
 
 class Compressor(Protocol):
-    """Makes blocks of one stream."""
+    """The maker of one stream's blocks."""
 
     def blocks(self, payload: Bytes, upto: int) -> Buffer:
-        """Returns the blocks of what lies below a position; only the last may be a short one.
+        """Returns the blocks of the payload below a position; only the last may be short.
 
-        Behind that position the buffer goes on for `SLACK` bytes at least.
+        The buffer continues for at least `SLACK` bytes after that position.
         """
         ...
 
 
 def compressor_for(compression: Compression, encoder: Encoder) -> Compressor:
-    """Returns the fastest way to make a stream's blocks."""
+    """Returns the fastest compressor for a stream."""
     if isinstance(compression, Lz4Block) and compression.block_size <= kernels.MOST:
         return _Stretches(compression)
     return _Blocks(encoder, compression.block_size)
 
 
 class _Blocks:
-    """What any compression can do."""
+    """The compressor for any compression."""
 
     def __init__(self, encoder: Encoder, size: int) -> None:
         self._encoder, self._size = encoder, size
@@ -42,7 +42,7 @@ class _Blocks:
 
 
 class _Stretches:
-    """LZ4: one loop compresses and sums up many blocks, while other threads run."""
+    """The compressor for LZ4: one loop compresses and checksums many blocks, without the GIL."""
 
     def __init__(self, compression: Lz4Block) -> None:
         self._size, self._level = compression.block_size, compression.level

@@ -1,16 +1,17 @@
-"""The fast twin: newest file first, each record looked at once.
+"""The fast twin of the reference engine: newest file first, each record read once.
 
-A snapshot needs the newest record of each key only. So the deltas are walked from the newest to the
-oldest, their keys are entered in a table, and a record whose key is new to it goes straight to the
-output. The base then streams past the table: what is not in it stays. Memory holds the table, one
-delta, and a window of the base: it grows with the keys in the deltas, never with the state.
+A snapshot needs only the newest record of each key. So the deltas are walked from the newest to the
+oldest, their keys are entered in a table, and a record whose key is new to the table is written
+directly to the output. The base then streams past the table: rows whose keys are not in it stay.
+Memory holds the table, one delta, and a window of the base: it grows with the keys in the deltas,
+never with the state.
 
-When a floor below the target is asked for too, a key that only files above the floor have decided
+When a floor below the target is also requested, a key that only files above the floor have decided
 is still open for the floor's output.
 
-The table holds, for each key, the number of its newest record: records are numbered from 1 in the
-order in which they are read. The fate of a record is the set of outputs that it is for. A key with
-a number is decided for the target; it is decided for the floor as well once its number is at least
+The table holds the number of each key's newest record: records are numbered from 1 in the order in
+which they are read. The fate of a record is the set of outputs that it belongs to. A key with a
+number is decided for the target. It is also decided for the floor once its number is at least
 `BOUNDARY`, the number of the first record that was read at or below the floor.
 
 By hand, for target 5 and floor 3 (`tests/unit/fold/compiled/test_decide.py` does the same):
@@ -75,13 +76,13 @@ _MOST_RECORDS = (1 << 32) - 2 * BATCH
 
 @dataclass(frozen=True, slots=True)
 class FastEngine:
-    """Folds with compiled loops, which run without the GIL.
+    """The engine with compiled loops, which run without the GIL.
 
     Attributes:
-        window: bytes of a file that is read once; they should stay in a core's cache.
-        held: a delta of up to so many bytes is decoded once and held; a larger one is decoded
+        window: the window's bytes of a file that is read once; they should stay in a core's cache.
+        held: a delta of up to this many bytes is decoded once and held; a larger one is decoded
             twice.
-        runs: stretches of records that are picked before they are copied; more than `BATCH`.
+        runs: the stretches of records that are picked before they are copied; more than `BATCH`.
     """
 
     window: int = 512 * 1024
@@ -115,7 +116,7 @@ class FastEngine:
 
 
 def _compiled(source: Source) -> Source:
-    """Returns the source with a compression that is as fast as it gets."""
+    """Returns the source with the fastest form of its compression."""
     if not isinstance(source.compression, Lzf):
         return source
     return replace(source, compression=replace(source.compression, expand=expand, pack=pack))
@@ -147,7 +148,7 @@ def _digest(sums: _Words) -> StateDigest:
 
 
 class _Fold:
-    """One fold while it runs: output 0 is the chain's own version, output 1 the other one."""
+    """One fold while it runs: output 0 is the chain's own version, output 1 is the other one."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class _Fold:
     # -- deltas
 
     def delta(self, delta: Delta) -> Iterator[tuple[int, bytes]]:
-        """Decides a delta's keys, then yields what its records add to the outputs."""
+        """Decides a delta's keys, then yields the pieces that its records add to the outputs."""
         if self._floor is not None and delta.version <= self._floor:
             self._below_floor()
         self._work[FIRST] = self._work[NEXT]
@@ -192,7 +193,7 @@ class _Fold:
         self._passed += delta.entry.size
 
     def _below_floor(self) -> None:
-        """From here on whatever is newest is newest for the floor too."""
+        """Marks that from here on the newest records are also the newest for the floor."""
         if not self._work[LOWER]:
             self._work[LOWER] = 1
             self._work[BOUNDARY] = self._work[NEXT]
@@ -221,7 +222,7 @@ class _Fold:
                 return
 
     def _share(self, scanner: Scanner, delta: Delta) -> float:
-        """Estimates which part of all deltas has been read."""
+        """Returns the estimated share of all deltas that has been read."""
         read = min(delta.entry.size, scanner.taken / self._expansion)
         return (self._passed + read) / self._bytes
 
@@ -229,7 +230,7 @@ class _Fold:
         self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit
 
     def _fit_fates(self) -> None:
-        """Makes room for the fate of each record that the window may hold."""
+        """Makes room for the fate of each record that the window may contain."""
         taken = int(self._work[NEXT] - self._work[FIRST])
         need = taken + int(self._window.end - self._work[AT]) // 8 + BATCH
         if self._work[NEXT] + need > _MOST_RECORDS:
@@ -242,7 +243,7 @@ class _Fold:
             self._fates = fates
 
     def _pick_again(self, scanner: Scanner) -> Iterator[tuple[int, bytes]]:
-        """Reads a delta a second time, which may have been replaced since it was decided."""
+        """Picks the records of a delta that is read a second time, and may have been replaced."""
         decided = scanner.crc32c, scanner.taken
         scanner.close()
         try:
@@ -257,7 +258,7 @@ class _Fold:
         window, work = self._window, self._work
         following = int(work[NEXT])
         work[AT] = 0
-        work[CHECKED] = 0  # they have been, and those of removals are overwritten by now
+        work[CHECKED] = 0  # they are checked already, and those of removals are overwritten now
         work[NEXT] = 0
         yield from self._stream(
             scanner,
@@ -271,7 +272,7 @@ class _Fold:
     # -- the base
 
     def base(self, path: str) -> Iterator[tuple[int, bytes]]:
-        """Yields what stays of the base."""
+        """Yields the pieces that the base adds to the outputs."""
         if self._floor is not None:
             self._below_floor()
         window, work, table = self._window, self._work, self._table
@@ -286,14 +287,14 @@ class _Fold:
             )
 
     def _whole_blocks(self) -> int:
-        """Returns where the last block ends that has been taken whole, so that it may pass."""
+        """Returns the end of the last block that has been taken whole, so that it may pass."""
         taken = int(self._work[AT])
         if self._work[STATUS] != MORE:
             return taken
         ends = [end for _, end, stored in self._window.blocks if stored and end <= taken]
         return max(ends, default=taken)
 
-    # -- what both share
+    # -- deltas and the base
 
     def _picked(self) -> tuple[Runs, Work, _Words, _Words]:
         return self._runs, self._counts, self._sums, self._key
@@ -301,7 +302,7 @@ class _Fold:
     def _stream(
         self, scanner: Scanner, pick: Callable[[], None], upto: Callable[[], int]
     ) -> Iterator[tuple[int, bytes]]:
-        """Picks records window by window, and yields what the outputs have ready."""
+        """Picks records window by window, and yields the pieces that the outputs have ready."""
         self._settled = 0
         self._counts[:] = 0
         while True:
@@ -312,7 +313,7 @@ class _Fold:
             self._forget(scanner.moved)
 
     def _settle(self, upto: int) -> Iterator[tuple[int, bytes]]:
-        """Hands what is kept of the window, up to a position, to the outputs."""
+        """Passes the kept records of the window, up to a position, to the outputs."""
         for number, output in enumerate(self._outputs):
             picked = self._runs[number], int(self._counts[number])
             output.take(self._window, picked, self._settled, upto)
@@ -321,7 +322,7 @@ class _Fold:
         self._settled = upto
 
     def _forget(self, moved: int) -> None:
-        """Drops the runs that are settled, and moves the others with the window."""
+        """Drops the settled runs, and moves the others with the window."""
         for number in range(len(self._counts)):
             self._counts[number] = kernels.retain(
                 self._runs[number], self._counts[number], self._settled, moved

@@ -1,4 +1,4 @@
-"""How a file's payload gets into a window: block by block, or in stretches where that is faster."""
+"""Reading of a file's payload into a window: by block, or in stretches where that is faster."""
 
 from collections.abc import Generator
 from io import BytesIO
@@ -24,20 +24,20 @@ from statemaint.fold.compiled.kernels.lz4 import (
 from statemaint.fold.compiled.window import SLACK, Bytes, PayloadWindow
 from statemaint.fold.source import Source
 
-# A stretch should stay in a core's cache together with the window that it is decoded into.
+# A stretch should stay in a core's cache, together with the window that it is decoded into.
 _STEP = 256 * 1024
 _BLOCKS = 256
 
 
 class UnsureError(Exception):
-    """A compiled reader met bytes that it leaves to the clear one."""
+    """A compiled reader found bytes that it leaves to the clear reader."""
 
 
 class Input(Protocol):
     """The payload of one file, from its start to its end."""
 
     def fill(self, window: PayloadWindow, wish: int) -> bool:
-        """Appends payload until there are `wish` bytes; tells whether the file may have more.
+        """Appends payload until there are `wish` bytes; returns whether the file may have more.
 
         Raises:
             UnsureError: when the file has to be read by `Source.records` from the start.
@@ -51,13 +51,13 @@ class Input(Protocol):
 
 
 def open_input(source: Source, path: str) -> Input:
-    """Returns the fastest way to read a file."""
+    """Returns the fastest input for a file."""
     made = _Stretches if isinstance(source.compression, Lz4Block) else _Blocks
     return made(source, path)
 
 
 class _Blocks:
-    """What any compression can do."""
+    """The input for any compression."""
 
     def __init__(self, source: Source, path: str) -> None:
         self._blocks = source.blocks(path)
@@ -75,7 +75,7 @@ class _Blocks:
 
 
 class _Stretches:
-    """LZ4: one loop finds, decodes and checks many blocks, while other threads run."""
+    """The input for LZ4: one loop finds, decodes and checks many blocks, without the GIL."""
 
     def __init__(self, source: Source, path: str) -> None:
         self._steps = self._read(source, path)
@@ -94,7 +94,7 @@ class _Stretches:
         self._steps.close()
 
     def _read(self, source: Source, path: str) -> Generator[int]:
-        """Yields each time that the window may have enough; ends where the file does."""
+        """Yields each time the window may have enough; ends at the end of the file."""
         rest = np.empty(0, np.uint8)
         with source.opened(path) as stream:
             while True:
@@ -108,7 +108,7 @@ class _Stretches:
             yield from self._clearly(_Rest(rest.tobytes(), stream))
 
     def _unpack(self, piece: Bytes, end: int) -> Generator[int]:
-        """Takes the blocks that lie in a piece of the file whole."""
+        """Takes the whole blocks in a piece of the file."""
         state = self._state
         state[FROM], state[STATUS] = 0, DONE
         while state[STATUS] not in (CUT, ODD):
@@ -122,17 +122,17 @@ class _Stretches:
                 yield window.end
 
     def _clearly(self, rest: "_Rest") -> Generator[int]:
-        """Leaves what is left of the file to the clear reader, which accepts a little more."""
+        """Leaves the rest of the file to the clear reader, which accepts a little more."""
         try:
             for block in Lz4Block().blocks(cast("BinaryIO", rest)):
                 self._window.append(block, self._wish)
                 yield self._window.end
         except CodecError as error:
-            raise UnsureError from error  # its place counts from somewhere in the middle
+            raise UnsureError from error  # its offset does not count from the start
 
 
 class _Rest:
-    """What of a file was read but not taken, and then the file."""
+    """A stream of the bytes that were read but not taken, followed by the rest of the file."""
 
     def __init__(self, rest: bytes, stream: BinaryIO) -> None:
         self._rest, self._stream = BytesIO(rest), stream
@@ -142,7 +142,7 @@ class _Rest:
 
 
 def _joined(rest: Bytes, stream: BinaryIO) -> tuple[Bytes, int]:
-    """Returns what was left of a file and the next part of it in one buffer, and where they end."""
+    """Returns the rest and the next part of a file in one buffer, and their end."""
     found = np.frombuffer(stream.read(max(_STEP, len(rest))), np.uint8)
     end = len(rest) + len(found)
     piece = np.empty(end + SLACK, np.uint8)

@@ -16,7 +16,7 @@ Picked = tuple[Runs, int]
 
 
 class Output:
-    """Collects payload up to a block, and passes whole blocks on as they are stored."""
+    """Collects payload up to a block, and passes whole blocks on as stored."""
 
     def __init__(self, compression: Compression) -> None:
         self._encoder = compression.encoder()
@@ -27,7 +27,7 @@ class Output:
         self._ready: list[Buffer] = [self._encoder.begin()]
 
     def take(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> None:
-        """Takes what is picked of a range of the window; whole blocks of it pass as stored."""
+        """Takes the picked records in a range of the window; whole blocks of it pass as stored."""
         for block in self._whole(window, picked, begin, end):
             self._copy(window, picked, begin, block[0])
             self._pass(block[2] or b"")
@@ -45,7 +45,7 @@ class Output:
             self._compress()
 
     def _whole(self, window: PayloadWindow, picked: Picked, begin: int, end: int) -> list[Placed]:
-        """Returns the blocks of a range that are picked whole and may pass."""
+        """Returns the blocks of a range that are picked whole and may pass as stored."""
         blocks = [
             block
             for block in window.blocks
@@ -58,8 +58,8 @@ class Output:
         return [block for block, whole in zip(blocks, found, strict=True) if whole]
 
     def _worth(self, block: Placed) -> bool:
-        # Each block that passes ends the one before it early. Short ones are merged again, or a
-        # state that is snapshotted often would end up in ever shorter blocks.
+        # Each block that passes ends the one before it early. Short blocks are merged again;
+        # otherwise the blocks of a state that is snapshotted often would become ever shorter.
         return block[2] is not None and 2 * (block[1] - block[0]) >= self._block
 
     def _pass(self, stored: Buffer) -> None:
@@ -85,7 +85,7 @@ class Output:
         self._ready.append(self._encoder.end())
 
     def drain(self) -> bytes:
-        """Returns what is ready to be stored."""
+        """Returns the bytes that are ready to be stored."""
         ready = b"".join(self._ready)
         self._ready.clear()
         return ready

@@ -1,4 +1,4 @@
-"""Rows that Python holds, digested by the compiled loop."""
+"""Digests of rows in Python objects, by the compiled loop."""
 
 import struct
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _pack = struct.Struct(">I").pack
 
 
 class Sums:
-    """The sum of the hashes of rows that are added by the thousand."""
+    """The sum of the hashes of rows that are added in large batches."""
 
     def __init__(self, key: bytes) -> None:
         self._key = np.frombuffer(key, "<u8")
@@ -28,7 +28,7 @@ class Sums:
         parts = [part for key, value in rows
                  for part in (_pack(len(key)), key, _pack(len(value)), value)]  # fmt: skip
         parts.append(bytes(SLACK))
-        # Not joined to bytes: the loop is compiled for buffers that may be written.
+        # Joined to a bytearray: the loop is compiled for writable buffers.
         joined = np.frombuffer(bytearray().join(parts), np.uint8)
         self._work[AT] = 0
         kernels.pick_all(joined, len(joined) - SLACK, self._work, self._sums, self._key)

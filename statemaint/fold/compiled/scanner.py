@@ -1,4 +1,4 @@
-"""A file's records, window by window, for the kernel that takes them."""
+"""The records of a file, window by window, for the kernel that takes them."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Work = npt.NDArray[np.int64]
 
 
 def new_work() -> Work:
-    """Returns what kernels are told and tell, all zero."""
+    """Returns the numbers that kernels read and write, all zero."""
     return np.zeros(WORK, np.int64)
 
 
@@ -36,15 +36,15 @@ class Scanner:
     """One pass over a file: `start`, then a kernel on the window as long as it `goes_on`.
 
     Attributes:
-        source: the store that the file belongs to.
-        path: the file.
+        source: the files of the store that the file belongs to.
+        path: the path of the file.
         snapshot: whether every record must have a value.
-        window: where the payload passes; the kernel takes `buffer` up to `end`.
+        window: the window over the payload; the kernel takes `buffer` up to `end`.
         work: the kernel's row of numbers.
-        step: how many bytes the window takes up at least when it moves on.
+        step: the least number of bytes that the window reads when it moves on.
         whole: whether the window has reached the end of the file.
-        moved: by how much the window moved when it last went on.
-        crc32c: of the payload of a file that did not fit into the window at once.
+        moved: the distance of the window's last move.
+        crc32c: the CRC-32C of the payload of a file that did not fit into the window whole.
     """
 
     source: Source
@@ -61,7 +61,7 @@ class Scanner:
     _input: Input | None = None
 
     def start(self, wish: int) -> None:
-        """Fills the window from the start of the file, as far as is wished for."""
+        """Fills the window from the start of the file, up to `wish` bytes."""
         self.window.clear()
         self._input = open_input(self.source, self.path)
         self.whole, self.crc32c = False, 0
@@ -87,14 +87,14 @@ class Scanner:
 
     @property
     def taken(self) -> int:
-        """Returns how many bytes of payload the kernel has taken."""
+        """Returns the number of payload bytes that the kernel has taken."""
         return self._behind + int(self.work[AT])
 
     def goes_on(self, keep: int | None = None) -> bool:
-        """Acts on what the kernel said; tells whether it has to be called again.
+        """Acts on the kernel's status; returns whether the kernel has to be called again.
 
         Args:
-            keep: the first byte of the window that is still wanted; by default the first that the
+            keep: the first byte of the window that is still needed; by default the first that the
                 kernel has not taken. When the window moves, that byte becomes its first.
 
         Raises:
@@ -116,7 +116,7 @@ class Scanner:
         self.work[AT] -= keep
         self.moved = keep
         self._behind += keep
-        # A record larger than the window makes it grow, by no more than what there already is.
+        # A record larger than the window makes it grow, at most to twice its content.
         wish = self.window.end + max(self.step, self.window.end)
         self._fill(wish)
 
@@ -125,7 +125,7 @@ class Scanner:
             self._raise_damage()
 
     def _raise_damage(self) -> NoReturn:
-        """Raises what the clear reader says of the file: it knows the place and the words."""
+        """Raises the clear reader's error for the file, which has the offset and the message."""
         records = self.source.rows if self.snapshot else self.source.records
         deque(records(self.path), maxlen=0)
         raise CodecError("the two readers disagree about it", offset=0, path=self.path)

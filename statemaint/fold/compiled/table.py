@@ -12,7 +12,7 @@ from statemaint.fold.compiled.window import Bytes
 _SMALLEST = 4096
 _LOAD = 0.7
 _LEAST_GROWTH, _MARGIN = 1.25, 1.05
-# Within the first delta nothing shows whether the others bring the same keys again.
+# Within the first delta nothing shows whether the others have the same keys.
 _MOST_GROWTH_AT_FIRST, _MOST_GROWTH = 4.0, 16.0
 
 
@@ -21,8 +21,8 @@ class Table:
 
     Attributes:
         entries: the flat buffer that the kernels work on.
-        capacity: how many entries it has room for.
-        secret: what keys are hashed under; nobody else knows it.
+        capacity: the number of entries that it has room for.
+        secret: the secret key of the hashes, known only to this table.
     """
 
     def __init__(self) -> None:
@@ -32,15 +32,15 @@ class Table:
 
     @property
     def limit(self) -> int:
-        """Returns how many keys it may hold."""
+        """Returns the number of keys that it may hold."""
         return int(self.capacity * _LOAD)
 
     def grow(self, keys: int, share: float, *, first: bool) -> None:
         """Makes room for more keys.
 
         Args:
-            keys: how many it holds.
-            share: which part of all bytes that bring keys has been read.
+            keys: the number of keys that it holds.
+            share: the share of all bytes with keys that has been read.
             first: whether these keys all come from one delta.
         """
         expected = keys / max(share, 0.001) * _MARGIN / _LOAD
@@ -55,7 +55,7 @@ class Table:
 def _empty(capacity: int) -> Bytes:
     if capacity >= 1 << 32:
         raise UnsupportedError("a chain", "more than 4 billion changed keys", "fewer")
-    # Not np.zeros: a large array that is filled gets huge pages, which random access needs.
+    # Not np.zeros: a large filled array gets huge pages, which random access needs.
     entries = np.empty(capacity * kernels.ENTRY, np.uint8)
     entries.fill(0)
     return entries

@@ -10,17 +10,17 @@ Bytes = npt.NDArray[np.uint8]
 Placed = tuple[int, int, Buffer | None]
 """A block in a window: begin, end, and its stored form where it may pass."""
 
-# The kernels load words: they may look this far beyond what they were given.
+# The kernels load words: they may read this far beyond their input.
 SLACK = 64
 
 
 class PayloadWindow:
-    """Holds payload from `settled` on; grows only as far as bytes really arrive.
+    """Holds payload from `settled` on; grows only as bytes really arrive.
 
     Attributes:
-        buffer: the bytes, with some slack behind `end`.
-        end: where they end.
-        blocks: begin, end and stored form of the blocks that lie in the buffer from their start.
+        buffer: the bytes, with some slack after `end`.
+        end: the end of the bytes.
+        blocks: begin, end and stored form of the blocks whose start is in the buffer.
     """
 
     def __init__(self) -> None:
@@ -30,17 +30,17 @@ class PayloadWindow:
         self.blocks: list[Placed] = []
 
     def clear(self) -> None:
-        """Forgets everything, and keeps the buffer for the next file."""
+        """Drops all content, and keeps the buffer for the next file."""
         self.end = 0
         self.blocks = []
 
     @property
     def room(self) -> int:
-        """Returns up to where the buffer may be filled."""
+        """Returns the position up to which the buffer may be filled."""
         return len(self.buffer) - SLACK
 
     def append(self, block: Block, wish: int) -> None:
-        """Adds a block, on the way to so many bytes in all."""
+        """Adds a block, on the way to `wish` bytes in all."""
         begin, end = self.end, self.end + len(block.payload)
         if end > self.room:
             self.reserve(len(block.payload), wish)
@@ -49,20 +49,20 @@ class PayloadWindow:
         self.end = end
 
     def take(self, places: list[list[int]], stored: memoryview) -> None:
-        """Adds blocks that are in the buffer: begin and end here, then in what is stored."""
+        """Adds blocks already in the buffer: begin and end here, then begin and end in `stored`."""
         for begin, end, start, stop in places:
             self.blocks.append((begin, end, stored[start:stop]))
             self.end = end
 
     def reserve(self, more: int, wish: int) -> None:
-        """Makes room for so many bytes, and for as many as it will hold if they are wished for."""
+        """Makes room for `more` bytes, and for up to `wish` in all without more than doubling."""
         size = min(wish, 2 * (self.end + more)) + more + SLACK
         buffer = np.empty(size, np.uint8)
         buffer[: self.end] = self.buffer[: self.end]
         self.buffer, self._view = buffer, buffer.data
 
     def shift(self, settled: int) -> None:
-        """Drops what lies below a position; positions move down by as much."""
+        """Drops the bytes below a position; all positions move down by that much."""
         left = self.end - settled
         self.buffer[:left] = self.buffer[settled : self.end].copy()
         self.end = left

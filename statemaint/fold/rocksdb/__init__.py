@@ -1,7 +1,7 @@
 """Folding the chains of RocksDB stores: a zip and its SST files, and the changelogs above it.
 
-RocksDB itself opens, reads and writes the files, through `rocksdict` and in this process. What it
-is told to do stands in `database`; what the changelogs say is decided in `changes` before it.
+RocksDB itself opens, reads and writes the files, through `rocksdict` and in this process. `changes`
+decides the effect of the changelogs, and `database` gives RocksDB the resulting commands.
 """
 
 from statemaint.fold.rocksdb.read import check, digest, state

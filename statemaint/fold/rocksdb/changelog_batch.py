@@ -1,7 +1,7 @@
-"""The changes of many changelogs at once, in one buffer; only the newest of each key is looked at.
+"""The changes of many changelogs together, in one buffer; only the newest of each key is read.
 
 The twin of `changes.Pending` for the usual case, puts and deletes: a compiled loop finds them and
-enters their keys in a table, and what is newest goes to RocksDB in the order of the keys.
+enters their keys in a table, and the newest changes are written to RocksDB in key order.
 """
 
 from collections.abc import Iterator
@@ -35,17 +35,17 @@ Numbers = npt.NDArray[np.uint32]
 
 _LEAST = 8  # bytes of a change
 _PIECE = 16384
-# When one key of so many at most has to be looked at again, each is looked at by itself.
+# When at most one key in this many has to be compared again, each is compared by itself.
 _FEW = 100
-# Beyond so many words sorting whole keys is faster than sorting by each word.
+# Beyond this many words sorting whole keys is faster than sorting by each word.
 _MOST_WORDS = 16
 
 
 class ChangelogBatch:
-    """Changes that wait for their place in a database.
+    """Changes that wait to be written to a database.
 
     Attributes:
-        window: the payload; what is appended there is taken by `enter`.
+        window: the payload; `enter` takes the appended bytes.
     """
 
     def __init__(self) -> None:
@@ -57,30 +57,30 @@ class ChangelogBatch:
 
     @property
     def count(self) -> int:
-        """Returns how many changes it holds."""
+        """Returns the number of held changes."""
         return int(self._work[COUNT])
 
     @property
     def left(self) -> int:
-        """Returns how many bytes of the window no change was made of yet."""
+        """Returns the number of bytes in the window that are not yet taken as changes."""
         return self.window.end - int(self._work[AT])
 
     def more(self, payload: Input, step: int) -> bool:
-        """Appends payload, about so many bytes; tells whether the file may have more."""
+        """Appends about `step` bytes of payload; returns whether the file may have more."""
         if self.window.end + step > self.window.room:
             self.window.reserve(step, 2 * self.window.end)
         return payload.fill(self.window, self.window.end + step)
 
     def begin(self, size: int, *, tagged: bool) -> None:
-        """Begins a changelog, whose header of so many bytes comes next in the window."""
+        """Begins a changelog, whose header of `size` bytes comes next in the window."""
         self._work[AT] += size
         self._work[TAGGED] = tagged
 
     def enter(self, share: float, *, first: bool) -> int:
-        """Takes the whole changes that the window has, and returns why it stopped.
+        """Takes the whole changes in the window, and returns why it stopped.
 
         Args:
-            share: which part of all the bytes that bring keys has been read, about.
+            share: the approximate share of all bytes with keys that has been read.
             first: whether no changelog has been taken whole yet.
         """
         status = FULL
@@ -102,7 +102,7 @@ class ChangelogBatch:
         return status
 
     def _fit(self) -> None:
-        """Makes room for every change that the window may hold."""
+        """Makes room for every change that the window may contain."""
         self._work[CAPACITY], self._work[LIMIT] = self._table.capacity, self._table.limit
         need = self.count + self.left // _LEAST + BATCH
         if need > len(self._starts):
@@ -112,22 +112,22 @@ class ChangelogBatch:
             self._values = _grown(self._values, size, self.count)
 
     def clear(self) -> None:
-        """Forgets all changes; what follows the last one in the window stays."""
+        """Drops all changes; the bytes after the last one stay in the window."""
         self.window.shift(int(self._work[AT]))
         self._work[[AT, COUNT, KEYS]] = 0
         self._table = Table()
 
-    # -- what is newest
+    # -- the newest changes
 
     def newest(self, *, removals: bool) -> Numbers:
-        """Returns the numbers of the changes that count, in the order of their keys."""
+        """Returns the numbers of the changes that count, in key order."""
         found = np.empty(int(self._work[KEYS]), np.uint32)
         kernels.newest(self._table.entries, self._table.capacity, found)
         picked = found if removals else found[self._values[found] >= 0]
         return picked[self._order(picked)] if len(picked) else picked
 
     def changes(self, picked: Numbers) -> Iterator[Change]:
-        """Returns some changes in the order given."""
+        """Returns some changes in the given order."""
         payload = self.window.buffer[: self.window.end].tobytes()
         pieces = (picked[at : at + _PIECE] for at in range(0, len(picked), _PIECE))
         return chain.from_iterable(self._pairs(payload, piece) for piece in pieces)
@@ -156,7 +156,7 @@ class ChangelogBatch:
         return StateDigest.of_sum(rows, size, low | high << 64)
 
     def families(self, picked: Numbers) -> dict[bytes, int]:
-        """Counts the first two bytes of some keys; those of a key without stand for nothing."""
+        """Returns the number of some keys by first two bytes; shorter keys count as empty bytes."""
         places = self._starts[picked] + 4
         low, high = (self.window.buffer[places + at].astype(np.uint16) for at in range(2))
         whole = self._keys[picked] >= 2  # noqa: PLR2004 -- bytes of a number
@@ -183,13 +183,13 @@ class ChangelogBatch:
     def _untied(
         self, picked: Numbers, order: npt.NDArray[np.intp], tied: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.intp]:
-        """Puts right what one word did not tell apart.
+        """Sorts the keys that one word did not distinguish.
 
         Of the keys in `order`, those at 2, 3 and 4 have the same eight bytes, and those at 7 and 8:
 
             place   0  1  2  3  4  5  6  7  8
             word    a  b  c  c  c  d  e  f  f
-            tied          2  3           7          where the next one has the same word
+            tied          2  3           7          places whose next key has the same word
             runs          2..4           7..8       sorted by their whole bytes
 
         Args:

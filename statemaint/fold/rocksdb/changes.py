@@ -1,12 +1,12 @@
-"""What a chain's changelogs do to the rows below them, carried out on a database.
+"""The application of a chain's changelogs to the rows of a database.
 
     put, delete   the newest one of a key counts
-    merge         the value that is there by then, the delimiter, the operand; the operand alone
-                  where nothing is there: RocksDB's StringAppendOperator
-    delete range  every key from the first up to, but not with, the second
+    merge         the current value, the delimiter, the operand; the operand alone where there is no
+                  value: RocksDB's StringAppendOperator
+    delete range  every key from the first up to, but not including, the second
 
-Mirrors `RocksDB.replayChangelog`. `rocksdict` cannot write merges, so they are put as the values
-that they lead to, which is what RocksDB makes of them when it compacts.
+Mirrors `RocksDB.replayChangelog`. `rocksdict` cannot write merges, so their resulting values are
+put instead, which RocksDB also makes of them when it compacts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from statemaint.model.files import Delta
 
 _Change = tuple[int, bytes, bytes | None]
 
-# What a key and its value take in memory beside their bytes.
+# The memory that a key and its value take in addition to their bytes.
 _PER_KEY = 150
 _PLAIN = (PUT, DELETE)
 
@@ -36,12 +36,12 @@ class Pending:
     """
 
     def __init__(self, database: Database, like: Zip | None, *, held: int) -> None:
-        """Begins with nothing.
+        """Begins without changes.
 
         Args:
-            database: where changes go.
-            like: a zip of the same store, which says what its databases are; `None`: nothing does.
-            held: how many bytes wait at most.
+            database: the database that changes are written to.
+            like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
+            held: the most bytes that are held back.
         """
         self._database, self._like, self._held = database, like, held
         self.tagged = False
@@ -52,7 +52,7 @@ class Pending:
         """Begins a changelog.
 
         Raises:
-            CodecError: when it is not of the kind of store that its snapshots say.
+            CodecError: when it differs from the store's snapshots in having column families.
         """
         self.tagged |= header.column_families
         if self._like and header.column_families != bool(self._like.metadata.families):
@@ -65,7 +65,7 @@ class Pending:
         """Takes changes in their order.
 
         Raises:
-            CodecError: when there is a merge, and nobody knows what stands between operands.
+            CodecError: when there is a merge, and the delimiter between operands is unknown.
         """
         values = self._values
         for kind, key, value in changes:
@@ -80,7 +80,7 @@ class Pending:
                 self.flush()
 
     def flush(self) -> None:
-        """Hands everything to the database."""
+        """Writes all pending changes to the database."""
         self._database.write(self._rows())
         self._values.clear()
         self._size = 0
@@ -103,25 +103,25 @@ class Pending:
         self._values[key] = grown
 
     def _drop(self, first: bytes, end: bytes) -> None:
-        """Deletes a range, which must not touch what comes after it."""
+        """Deletes a range, which must not affect later changes."""
         self.flush()
         if first < end:
             self._database.delete_range(first, end)
 
 
 def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int = 0) -> None:
-    """Takes the changes of some changelogs, oldest first, and hands all to the database.
+    """Takes the changes of some changelogs, oldest first, and writes all to the database.
 
     Args:
-        source: the store.
+        source: the files of the store.
         deltas: its changelogs.
-        pending: takes them.
-        skip: how many changes of the first changelog have been taken before.
+        pending: the receiver of the changes.
+        skip: the number of changes of the first changelog that have already been taken.
 
     Raises:
-        CodecError: naming the file, when one does not follow the format.
-        StaleChecksumError: when a checksum file is not of the file beside it.
-        StorageError: when one cannot be read.
+        CodecError: naming the file, when a file does not follow the format.
+        StaleChecksumError: when a checksum file does not match the file beside it.
+        StorageError: when a file cannot be read.
     """
     for delta in deltas:
         with named(delta.entry.path):
@@ -136,7 +136,7 @@ def decoded(source: Source, delta: Delta) -> tuple[Header, Iterator[_Change]]:
     """Returns the header and the changes of a changelog.
 
     Raises:
-        CodecError: when it does not follow the format; its changes raise it too.
+        CodecError: when it does not follow the format; the iterator of changes raises it, too.
     """
     payload = (bytes(block.payload) for block in source.blocks(delta.entry.path))
     return changelog.decode(payload, row_checksums=source.row_checksums)
@@ -144,7 +144,7 @@ def decoded(source: Source, delta: Delta) -> tuple[Header, Iterator[_Change]]:
 
 @contextmanager
 def named(path: str) -> Iterator[None]:
-    """Names the file in errors that do not name one."""
+    """Adds the file's path to errors without one."""
     try:
         yield
     except CodecError as error:

@@ -1,7 +1,7 @@
 """One RocksDB database in a local directory.
 
-It is opened without automatic compactions, so that nothing happens behind our back while it is
-filled; `settle` lets RocksDB do at the end what it would do in Spark.
+It is opened without automatic compactions, so that nothing changes in the background while it is
+filled; `settle` then lets RocksDB compact as it would in Spark.
 """
 
 import re
@@ -34,7 +34,7 @@ _BATCH, _PIECE, _SAMPLE = 4096, 1024 * 1024, 16
 _PAUSE = 0.002
 _BUSY = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
 _FOLDER = re.compile(r"\S*/(?=[0-9A-Za-z-]+(?:\.\w+)?)")
-# What RocksDB says of bytes that cannot be; and of a file that a zip should have had.
+# RocksDB's messages for invalid bytes, and for a file that is missing from a zip.
 _DAMAGE = (
     "Corruption",
     "Not implemented",
@@ -45,10 +45,10 @@ _DAMAGE = (
 
 
 class Database:
-    """An open database. One thread at a time; nothing is in files before `flush`.
+    """An open database, for one thread at a time; nothing is in files before `flush`.
 
     Attributes:
-        empty: whether it is new and nothing was put there yet.
+        empty: whether it is new and nothing has been written to it yet.
     """
 
     def __init__(self, path: str, place: Path, delimiter: bytes | None, *, create: bool) -> None:
@@ -56,14 +56,14 @@ class Database:
 
         Args:
             path: the file that errors name.
-            place: a directory with `db` in it, or with nothing where `create` is set.
-            delimiter: what stands between merged operands.
+            place: a directory that contains `db`, or is empty where `create` is set.
+            delimiter: the bytes between merged operands.
             create: whether the database may be new.
         """
         self._path, self._place = path, place
         self.empty = create
         self._write = WriteOptions()
-        # The stubs of `rocksdict` call it a method, and it is none.
+        # The stubs of `rocksdict` wrongly declare it a method.
         self._write.disable_wal = True  # type: ignore[method-assign, assignment]
         with _translated(path):
             self._options, family = options.load(place / "options", delimiter, create=create)
@@ -71,30 +71,30 @@ class Database:
         self._family: Options = family
 
     def close(self) -> None:
-        """Closes the database; what was not flushed is lost."""
+        """Closes the database; unflushed data are lost."""
         self._db.close()
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns a key's value, merged where need be."""
+        """Returns a key's value, merged where necessary."""
         with _translated(self._path):
             found: bytes | None = self._db.get(key)
             return found
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Carries out some changes, each key once; in the order of their keys it is fastest."""
+        """Writes some changes, each key once; key order is fastest."""
         left = iter(self._needed(changes))
         while batch := _batch(islice(left, _BATCH)):
             self._commit(batch)
 
     def delete_range(self, first: bytes, end: bytes) -> None:
-        """Deletes every key from the first up to, but not with, the end."""
+        """Deletes every key from `first` up to, but not including, `end`."""
         if not self.empty:
             batch = WriteBatch(raw_mode=True)
             batch.delete_range(first, end)
             self._commit(batch)
 
     def _needed(self, changes: Iterable[Change]) -> Iterable[Change]:
-        """Leaves removals out where there is nothing to remove."""
+        """Returns the changes without removals where there is nothing to remove."""
         return (one for one in changes if one[1] is not None) if self.empty else changes
 
     def _commit(self, batch: WriteBatch) -> None:
@@ -103,9 +103,9 @@ class Database:
         self.empty = False
 
     def ingest(self, rows: Iterable[Change]) -> None:
-        """Fills an empty database with rows, at least one, that come in the order of their keys.
+        """Fills an empty database with at least one row, in key order.
 
-        They become one file, which is compressed once, at the bottom, and takes no memory.
+        The rows become one file at the bottom level, which is compressed once and takes no memory.
         """
         file = str(self._place / "ingest.sst")
         with _translated(self._path):
@@ -120,15 +120,15 @@ class Database:
         self.empty = False
 
     def flush(self) -> None:
-        """Writes what is in memory to a file."""
+        """Writes the data in memory to a file."""
         with _translated(self._path):
             self._db.flush()
 
     def settle(self) -> None:
-        """Lets RocksDB compact whatever it finds worth it, by the rules that Spark runs it with.
+        """Lets RocksDB compact as it decides, by the rules that Spark uses.
 
-        Four files that cover the same keys are enough for that, so that neither files nor deleted
-        rows pile up over many snapshots, each of which adds at most a few.
+        Four files that cover the same keys are enough for a compaction, so that neither files nor
+        deleted rows pile up over many snapshots, each of which adds at most a few.
         """
         with _translated(self._path):
             self._db.set_options({"disable_auto_compactions": "false"})
@@ -144,12 +144,12 @@ class Database:
             raise StorageError("the temporary directory", "RocksDB could not compact there")
 
     def checkpoint(self, target: Path) -> None:
-        """Puts files that are the database into a directory that is not there yet."""
+        """Writes the files of the database into a new directory."""
         with _translated(self._path):
             Checkpoint(self._db).create_checkpoint(str(target))
 
     def rows(self) -> Iterator[list[Row]]:
-        """Yields all rows in the order of their keys, about a mebibyte at a time.
+        """Yields all rows in key order, about a mebibyte at a time.
 
         Raises:
             CodecError: when a file of the database is damaged.
@@ -167,7 +167,7 @@ class Database:
 
 
 def _must_end(rows: RdictIter, last: bytes | None) -> None:
-    """Tells an iteration that has ended from one that met damage: `rocksdict` ends both alike."""
+    """Raises if an iteration ended because of damage: `rocksdict` itself raises nothing then."""
     if last is None:
         rows.seek_to_first()
     else:
@@ -202,14 +202,14 @@ def opened(
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """RocksDB knows two kinds of trouble: bytes that cannot be, and a disk that refuses."""
+    """Translates RocksDB's errors: invalid bytes to `CodecError`, disk errors to `StorageError`."""
     try:
         yield
     except Exception as error:
-        # `rocksdict` raises nothing but plain `Exception`, with RocksDB's own words.
+        # `rocksdict` raises only plain `Exception`, with RocksDB's own message.
         if type(error) is not Exception:
             raise
-        # It names its own copies, which are gone when anybody could look.
+        # The message names local copies, which are deleted before anyone can inspect them.
         text = _FOLDER.sub("", str(error))
         if text.startswith(_DAMAGE):
             raise CodecError(f"RocksDB refuses it: {text}", offset=0, path=path) from error

@@ -1,4 +1,4 @@
-"""RocksDB as an engine like the others: digests of chains and zips, and changelogs read whole."""
+"""RocksDB behind the engine interface: digests of chains and zips, and changelogs read whole."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +16,9 @@ from statemaint.model.files import Delta, Snapshot
 
 
 class RocksEngine:
-    """Folds with RocksDB on local disk, in a directory that is gone when it is done.
+    """The engine that folds with RocksDB on local disk, in a directory that is deleted afterwards.
 
-    It gives no file away: `build` makes those of a snapshot.
+    It yields no files: `build` makes those of a snapshot.
     """
 
     def fold(
@@ -27,14 +27,14 @@ class RocksEngine:
         """Returns a fold that has a digest of each version of a chain, and no pieces.
 
         Raises:
-            ValueError: when it is to write.
+            ValueError: when `write` is set.
         """
         if write:
             raise ValueError("the files of a RocksDB snapshot are made by `build`")
         return Folding(self._pieces(source, chain, versions))
 
     def digest(self, source: Source, path: str) -> StateDigest:
-        """Returns the digest of a zip and its tables, read back whole."""
+        """Returns the digest of a zip and its SST files, read back whole."""
         with workplace() as place:
             return read.digest(source, Snapshot(0, Entry(path, 0, None)), workdir=place)
 
@@ -53,10 +53,10 @@ class RocksEngine:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory on local disk that is gone again at the end of the block.
+    """Yields a directory on local disk that is deleted at the end of the block.
 
     Raises:
-        StorageError: when there can be none.
+        StorageError: when it cannot be created.
     """
     try:
         place = TemporaryDirectory(prefix="statemaint-", ignore_cleanup_errors=True)

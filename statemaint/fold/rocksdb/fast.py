@@ -1,7 +1,7 @@
 """The fast way from changelogs to a database: compiled loops, while there are puts and deletes.
 
-Whatever they do not know, merges and ranges above all, ends it: what has been taken goes to the
-database, and the clear way goes on with the very next change.
+Any other change, mainly merges and ranges, ends it: the changes taken so far are written to the
+database, and the clear way continues with the next change.
 """
 
 from contextlib import closing
@@ -16,17 +16,17 @@ from statemaint.fold.rocksdb.sums import KnownRows
 from statemaint.fold.source import Source
 from statemaint.model.files import Delta
 
-# The payload is taken up in steps that stay in a core's cache.
+# The payload is read in steps that stay in a core's cache.
 _STEP = 1024 * 1024
-# Of most states, payload for each stored byte.
+# The payload for each stored byte, in most states.
 _EXPANSION = 4
-# No header is longer: its lineage's length stands in two bytes.
+# No header is longer: the length of its lineage has two bytes.
 _HEADER = 4 + 2 + 65535
 _WITH_LINEAGE = (3, 4)
 
 
 class Fast:
-    """Carries changelogs out on a database."""
+    """Applies changelogs to a database."""
 
     def __init__(self, source: Source, pending: Pending, database: Database, *, held: int) -> None:
         self._source, self._pending, self._database = source, pending, database
@@ -37,16 +37,16 @@ class Fast:
         self.known: KnownRows | None = None
 
     def apply(self, deltas: tuple[Delta, ...]) -> None:
-        """Takes the changes of some changelogs, oldest first, and hands all to the database.
+        """Takes the changes of some changelogs, oldest first, and writes all to the database.
 
-        `known` says afterwards what all rows are, if the database was empty before and nothing had
-        to be handed over in between.
+        Afterwards `known` describes all rows, if the database was empty before and no changes had
+        to be written in between.
 
         Raises:
             CodecError, StaleChecksumError, StorageError: as `changes.apply` does.
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
-        # Memory that is never touched costs nothing, and to move what is in it costs a lot.
+        # Memory that is never touched costs nothing; moving its content later costs a lot.
         self._batch.window.reserve(min(self._held + _STEP, _EXPANSION * self._size), 0)
         for number, delta in enumerate(deltas):
             before = self._handed + self._batch.count
@@ -60,7 +60,7 @@ class Fast:
         self._hand_over()
 
     def _take(self, delta: Delta) -> bool:
-        """Takes a changelog's changes; tells whether there was none that it does not know."""
+        """Takes a changelog's changes; returns whether all of them are puts or deletes."""
         with closing(open_input(self._source, delta.entry.path)) as payload:
             try:
                 return self._begin(payload, delta) and self._enter(payload, delta)
@@ -85,14 +85,14 @@ class Fast:
                 return False
             if segment.window.end > self._held:
                 self._hand_over()
-            step = max(step, segment.left)  # a large change takes as much as there already is
+            step = max(step, segment.left)  # a large change doubles the data
             more = segment.more(payload, step)
         if status != END or segment.left:
             return False
         return not segment.more(payload, 1)
 
     def _hand_over(self) -> None:
-        """Hands what is newest to the database."""
+        """Writes the newest changes to the database."""
         segment, database = self._batch, self._database
         if self._handed and not segment.count:
             return
@@ -112,7 +112,7 @@ class Fast:
 
 
 def _size(header: Header, content: bytes) -> int:
-    """Returns how many bytes a header takes, which has been read."""
+    """Returns the size in bytes of a header that has been read."""
     if header.format == 1:
         return 0
     lineage = 2 + int.from_bytes(content[4:6]) if header.format in _WITH_LINEAGE else 0

@@ -1,4 +1,4 @@
-"""From a snapshot in storage to a directory that RocksDB opens.
+"""From a snapshot in storage to a directory that RocksDB can open.
 
 Mirrors `RocksDBFileManager.loadCheckpointFromDfs`.
 """
@@ -27,10 +27,10 @@ class Zip:
     """A snapshot's zip.
 
     Attributes:
-        path: where it is.
-        metadata: what belongs to it.
+        path: the path of the zip.
+        metadata: its metadata.
         members: RocksDB's own small files.
-        delimiter: what stands between merged operands in it; `None`: it merges nothing.
+        delimiter: the bytes between merged operands; `None` without a merge operator.
     """
 
     path: str
@@ -40,11 +40,11 @@ class Zip:
 
 
 def read_zip(source: Source, snapshot: Snapshot) -> Zip:
-    """Reads a zip; nothing that lies beside it is read.
+    """Reads a zip without the files beside it.
 
     Raises:
-        CodecError: naming the file, when it is not what Spark would write, or far too large.
-        StaleChecksumError: when its checksum file is not of it.
+        CodecError: naming the file, when Spark would not write such a zip, or it is far too large.
+        StaleChecksumError: when its checksum file does not match it.
         StorageError: when it cannot be read.
     """
     path = snapshot.entry.path
@@ -61,16 +61,16 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
 
 
 def fetch(source: Source, found: Zip, target: Path) -> None:
-    """Makes a directory of what a zip holds and of the SST files that it names.
+    """Creates a directory with the members of a zip and the SST files that it names.
 
-    A file that is not as large as the zip says is not read: a stray one may be of any size.
-    Archived logs are left where they are: RocksDB does not read them to open a database.
+    A file whose size differs from the zip's record is not read: a stray one may be of any size.
+    Archived logs are not copied: RocksDB does not read them to open a database.
 
     Raises:
-        MissingSstError: when one of the SST files is not there.
-        Superseded: when the zip is gone by then as well.
-        CodecError: naming the SST file, when it is not as large as the zip says.
-        StorageError: when one cannot be read, or the temporary directory fails.
+        MissingSstError: when one of the SST files does not exist.
+        Superseded: when the zip no longer exists, either.
+        CodecError: naming the SST file, when its size differs from the zip's record.
+        StorageError: when a file cannot be read, or the temporary directory fails.
     """
     try:
         target.mkdir(parents=True)
@@ -85,7 +85,7 @@ def fetch(source: Source, found: Zip, target: Path) -> None:
 
 @contextmanager
 def blaming(found: Zip | None) -> Iterator[None]:
-    """Names the SST file that RocksDB complains of, where it is one of a zip's."""
+    """Adds the SST file that RocksDB reports to errors, where it belongs to the zip."""
     try:
         yield
     except CodecError as error:
@@ -97,7 +97,7 @@ def blaming(found: Zip | None) -> Iterator[None]:
 
 
 def stored_at(zip_path: str, name: str, folder: str = SSTS) -> str:
-    """Returns where a file lies that belongs to a zip."""
+    """Returns the stored path of a file that belongs to a zip."""
     return f"{zip_path.rpartition('/')[0]}/{folder}/{name}"
 
 
@@ -120,7 +120,7 @@ def _must_have(sst: ImmutableFile, size: int, owner: str, path: str) -> None:
 
 
 def _must_be_there(source: Source, owner: str) -> None:
-    """Looks whether a zip that lacks a table is about to go: clean-ups delete the tables first."""
+    """Checks that a zip that lacks an SST file still exists: clean-ups delete SST files first."""
     try:
         source.storage.stat(owner)
     except NotFoundError as error:

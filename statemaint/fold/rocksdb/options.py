@@ -1,13 +1,13 @@
-"""How RocksDB is set up, in the words of its own options file.
+"""RocksDB's options, as text of its own options file.
 
-`rocksdict` has no method for a merge operator, but RocksDB makes one out of the text of an options
-file: the very class that Spark uses. So every database is opened with a file that we write. What a
-store was written with is read from the options file that lies in each zip: the text that stands
-between the operands of a merge (`mergeOperatorVersion` 1: a comma, 2: nothing) is nowhere else.
+`rocksdict` has no method for a merge operator, but RocksDB makes one from the text of an options
+file, of the same class that Spark uses. So every database is opened with a file that we write. The
+options of a store are read from the options file in each zip: only that file has the delimiter
+between the operands of a merge (`mergeOperatorVersion` 1: a comma, 2: nothing).
 
 Mirrors the options in zips of Spark 4.0.5 and 4.3.0: LZ4, blocks of 4 KiB, a Bloom filter of 10
-bits, table format 5, which every rocksdbjni from 8.3.2 (Spark 3.5) on reads. Zips of Spark 3.5.9
-say Snappy. Tables of both kinds mix in one store: each block of a table names its compression.
+bits, table format 5, which every rocksdbjni since 8.3.2 (Spark 3.5) reads. Zips of Spark 3.5.9
+have Snappy. One store may have SST files of both kinds: each block of one names its compression.
 """
 
 import re
@@ -44,7 +44,7 @@ _TEXT = """[Version]
 
 
 def delimiter_of(members: Mapping[str, bytes]) -> bytes | None:
-    """Returns what stands between merged operands in a zip's database; `None`: it merges nothing.
+    """Returns the bytes between merged operands in a zip's database; `None` without an operator.
 
     Raises:
         CodecError: when the zip has no options, or an operator that Spark does not use.
@@ -58,7 +58,7 @@ def delimiter_of(members: Mapping[str, bytes]) -> bytes | None:
     text = found[1]
     if text == "nullptr":
         return None
-    if text == "StringAppendOperator":  # how RocksDB writes the one with nothing in between
+    if text == "StringAppendOperator":  # how RocksDB writes an empty delimiter
         return b""
     if delimited := _APPEND.fullmatch(text):
         return delimited[1].encode()
@@ -70,7 +70,7 @@ def load(place: Path, delimiter: bytes | None, *, create: bool) -> tuple[Options
 
     Args:
         place: an empty or absent directory, for the options file.
-        delimiter: what stands between merged operands.
+        delimiter: the bytes between merged operands.
         create: whether the database may be new.
     """
     place.mkdir(parents=True, exist_ok=True)

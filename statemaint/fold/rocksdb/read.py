@@ -1,4 +1,4 @@
-"""Reading back: snapshots with all their rows, chains without writing them, changelogs."""
+"""Reading back: snapshots with all their rows, chains without writing them, and changelogs."""
 
 from collections import deque
 from pathlib import Path
@@ -20,15 +20,15 @@ def digest(
     """Returns the digest of a snapshot: its zip and SST files, read back from storage whole.
 
     Args:
-        source: the snapshot's store.
-        snapshot: which one.
+        source: the files of the snapshot's store.
+        snapshot: the snapshot.
         workdir: an empty directory for the copies.
-        limits: where one way of working gives way to another.
+        limits: the thresholds between ways of working.
 
     Raises:
-        MissingSstError: when an SST file is not there.
-        CodecError: naming the file, when one is damaged, or its rows are not as many as it says.
-        StaleChecksumError: when its checksum file is not of it.
+        MissingSstError: when an SST file does not exist.
+        CodecError: naming the file, when one is damaged, or the zip records another number of rows.
+        StaleChecksumError: when a checksum file does not match its file.
         StorageError: when a file cannot be read, or the temporary directory fails.
     """
     chain = Chain(snapshot.version, snapshot, ())
@@ -46,14 +46,14 @@ def state(
     families_from: Snapshot | None = None,
     limits: Limits = LIMITS,
 ) -> StateDigest:
-    """Returns the digest of what a chain folds to; nothing of it is kept.
+    """Returns the digest of the state that a chain folds to; no files are kept.
 
     Args:
-        source: the chain's store.
-        chain: what to fold.
+        source: the files of the chain's store.
+        chain: the chain to fold.
         workdir: an empty directory.
-        families_from: a snapshot whose merge operator holds, where the chain has no base.
-        limits: where one way of working gives way to another.
+        families_from: a snapshot whose merge operator applies, where the chain has no base.
+        limits: the thresholds between ways of working.
 
     Raises:
         MissingSstError, CodecError, StaleChecksumError, StorageError: as `build` does.
@@ -67,7 +67,7 @@ def check(source: Source, delta: Delta) -> None:
 
     Raises:
         CodecError: naming the file, when it does not follow the format.
-        StaleChecksumError: when its checksum file is not of it.
+        StaleChecksumError: when its checksum file does not match it.
         StorageError: when it cannot be read.
     """
     with named(delta.entry.path):
@@ -77,8 +77,8 @@ def check(source: Source, delta: Delta) -> None:
 def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:
     """Compares the number of keys with the zip's, where that can be trusted.
 
-    Not in a store with column families: Spark 4.3 goes on counting what a deleted range held, and
-    4.0 counts the keys of internal families among the others when it replays them.
+    It cannot be trusted in a store with column families: Spark 4.3 still counts the keys of a
+    deleted range, and 4.0 counts the keys of internal families among the others on replay.
 
     Raises:
         CodecError: when they differ.

@@ -1,7 +1,7 @@
-"""Digests and counts of all rows of a database, as they stand in RocksDB.
+"""Digests and counts of all rows of a database, as they are in RocksDB.
 
-A row's key begins with the number of its column family (<h) where the store has families, and
-counts as Spark's zips count: those of internal families apart from all others.
+A row's key begins with the number of its column family (<h) where the store has families. Keys are
+counted as in Spark's zips: those of internal families separately from all others.
 """
 
 import struct
@@ -21,13 +21,13 @@ _FAMILY = struct.Struct("<h")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where one way of working gives way to another.
+    """The thresholds between ways of working.
 
     Attributes:
-        compiled: from so many stored bytes on the compiled loops are loaded; below it the plain
-            ones have ended by then.
-        held: so many bytes of changes wait at most before they go to the database, but for one
-            change that is larger.
+        compiled: the stored bytes from which on the compiled loops are loaded; below it the plain
+            loops end sooner.
+        held: the most bytes of changes that are held before they are written to the database,
+            except for a single larger change.
     """
 
     compiled: int = 512 * 1024
@@ -39,11 +39,11 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """What all rows are, where it was seen without reading them back.
+    """The digest and counts of all rows, where they are known without reading the rows back.
 
     Attributes:
-        digest: of all of them.
-        families: how many keys begin with each two bytes.
+        digest: the digest of all rows.
+        families: the number of keys by their first two bytes.
     """
 
     digest: StateDigest
@@ -52,12 +52,12 @@ class KnownRows:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What all rows of a database are.
+    """The digest and counts of all rows of a database.
 
     Attributes:
-        digest: of all of them.
-        keys: how many lie outside internal families.
-        internal: how many lie in them.
+        digest: the digest of all rows.
+        keys: the number of keys outside internal families.
+        internal: the number of keys in internal families.
     """
 
     digest: StateDigest
@@ -72,9 +72,9 @@ def digest_all(
 
     Args:
         batches: the rows, each key once.
-        key: what digests are keyed by, 16 bytes.
-        families: whose column families count; the rest of it is not looked at.
-        compiled: whether there are so many that the compiled loop is worth loading.
+        key: the key of digests, 16 bytes.
+        families: the metadata with the store's column families; its other fields are not used.
+        compiled: whether there are enough rows to make the compiled loop worth loading.
 
     Raises:
         CodecError: when a row belongs to no column family.
@@ -86,7 +86,7 @@ def digest_all(
 
 
 def count_all(known: KnownRows, families: ZipMetadata) -> Found:
-    """Counts rows that were seen.
+    """Returns the counts of known rows by kind of family.
 
     Raises:
         CodecError: when a row belongs to no column family.
@@ -102,7 +102,7 @@ def _counting(batches: Iterable[list[Row]], counts: Counter[bytes]) -> Iterator[
 
 
 def _internal(counts: Mapping[bytes, int], families: ZipMetadata) -> int:
-    """Returns how many keys lie in internal families."""
+    """Returns the number of keys in internal families."""
     names = {number: name for name, number in families.families.items()}
     total = 0
     for prefix, count in counts.items():

@@ -18,7 +18,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 
 _SST = ".sst"
-# What `rocksdict` adds, and what RocksDB makes anew.
+# The file that `rocksdict` adds, and those that RocksDB creates again.
 _LEFT_OUT = ("rocksdict-config.json", "LOCK", "LOG")
 _NOTHING = ZipMetadata((), shape=Shape.PLAIN)
 
@@ -28,8 +28,8 @@ class Fresh:
     """An SST file that has to be written to storage before the zip that names it.
 
     Attributes:
-        local: where it is now.
-        stored: its name in `SSTs/`, which nothing had before.
+        local: its current path on local disk.
+        stored: its name in `SSTs/`, which no file had before.
         size: in bytes.
     """
 
@@ -44,11 +44,11 @@ class Built:
 
     Attributes:
         version: the state version that it holds.
-        metadata: what its zip has to say.
+        metadata: the metadata of its zip.
         members: RocksDB's small files, for `snapshot_zip.render`.
         new: the SST files to write.
         reused: the SST files of the base that it names again, under their old names.
-        digest: of all its rows.
+        digest: the digest of all its rows.
     """
 
     version: int
@@ -61,16 +61,16 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A chain that is a database now.
+    """A chain folded into a database.
 
     Attributes:
-        database: holds all rows.
-        base: what it began with.
-        like: the zip that says which column families there are; `None`: nothing does.
+        database: the database with all rows.
+        base: the zip that it began with.
+        like: the zip that names the column families; `None` where there is none.
         tagged: whether the changelogs have column families.
-        path: what errors in its rows name.
+        path: the file that errors in its rows name.
         compiled: whether it is large enough for compiled loops.
-        known: what its rows are, where that was seen on the way.
+        known: the digest and counts of its rows, where they are known from the fold.
     """
 
     database: Database
@@ -83,11 +83,11 @@ class Folded:
 
     @property
     def families(self) -> ZipMetadata:
-        """Returns a metadata with the store's column families."""
+        """Returns metadata with the store's column families."""
         return self.like.metadata if self.like else _NOTHING
 
     def found(self, key: bytes) -> Found:
-        """Returns what all its rows are."""
+        """Returns the digest and counts of all its rows."""
         with named(self.path):
             if self.known:
                 return count_all(self.known, self.families)
@@ -106,20 +106,20 @@ def build(
     """Folds a chain into the files of a snapshot.
 
     Args:
-        source: the chain's store.
-        chain: what to fold; without a base it starts from the empty state.
-        workdir: an empty directory, in which the new files lie until the caller has stored them.
-        families_from: the snapshot whose column families and merge operator hold at the chain's
+        source: the files of the chain's store.
+        chain: the chain to fold; without a base it starts from the empty state.
+        workdir: an empty directory, in which the new files stay until the caller has stored them.
+        families_from: the snapshot whose column families and merge operator apply at the chain's
             version; `None`: the base's.
-        reuse: name files of the base again where they have not changed. Only where nothing deletes
-            them before the new zip is seen.
-        limits: where one way of working gives way to another.
+        reuse: name files of the base again where they have not changed. Set it only where nothing
+            deletes them before the new zip is seen.
+        limits: the thresholds between ways of working.
 
     Raises:
-        MissingSstError: when an SST file of the base is not there.
-        CodecError: naming the file, when one does not follow its format.
-        UnsupportedError: when there are column families, and no zip says which.
-        StaleChecksumError: when a checksum file is not of the file beside it.
+        MissingSstError: when an SST file of the base does not exist.
+        CodecError: naming the file, when a file does not follow its format.
+        UnsupportedError: when there are column families, and no zip names them.
+        StaleChecksumError: when a checksum file does not match the file beside it.
         StorageError: when a file cannot be read, or the temporary directory fails.
     """
     target = workdir / "checkpoint"
@@ -144,7 +144,7 @@ def folded(
     *,
     limits: Limits,
 ) -> Iterator[Folded]:
-    """Opens a database and carries a chain out on it; raises what `build` raises."""
+    """Opens a database and applies a chain to it; raises the same errors as `build`."""
     base = read_zip(source, chain.base) if chain.base else None
     like = read_zip(source, families_from) if families_from else base
     if base:
@@ -169,7 +169,7 @@ def _apply(
     database: Database,
     limits: Limits,
 ) -> KnownRows | None:
-    """Carries changelogs out; returns what all rows are then, where that was seen."""
+    """Applies changelogs; returns the digest and counts of all rows then, where they are known."""
     size = sum(delta.entry.size for delta in deltas)
     if size < limits.compiled or source.row_checksums:
         apply(source, deltas, pending)

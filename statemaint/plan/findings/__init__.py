@@ -1,1 +1,1 @@
-"""What names and listings alone say is wrong. Pure. What takes reading files belongs in `audit`."""
+"""Findings from names and listings alone. Pure. Findings that read files belong in `audit`."""

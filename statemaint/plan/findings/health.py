@@ -1,4 +1,4 @@
-"""What the listing alone says is wrong with a store."""
+"""The findings of a store that its listing alone shows."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -14,10 +14,10 @@ from statemaint.plan.staleness import judge
 
 
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
-    """Returns the findings of a store: what the scan found, then what its file names say.
+    """Returns the findings of a store: those of the scan, then those of its file names.
 
-    Only versions that a restart or a rollback may ask for can be damaged: what Spark has cleaned
-    away below, or not committed yet above, is in order.
+    Only versions that a restart or a rollback may ask for can be damaged. Versions below that Spark
+    has cleaned up, and versions above that it has not committed yet, are in order.
     """
     found = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
     if checkpoint.span is None and checkpoint.offsets:
@@ -60,13 +60,13 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
 
 
 def _asked(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
-    """Returns the versions that somebody may ask for: by a commit, or to start again."""
+    """Returns the versions that a reader may ask for by a commit, or a restart may begin with."""
     versions = {version_of(batch) for batch in checkpoint.batches} | {checkpoint.resumes or last}
     return sorted(version for version in versions if first <= version <= last)
 
 
 def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[int, ...]) -> Finding:
-    """Returns the finding of a store of which nothing is left."""
+    """Returns the finding of a store that is missing or empty."""
     number = store.id.operator
     partitions = checkpoint.partitions.get(number, 0)
     has = f"operator {number} has {partitions} partition{'s' if partitions != 1 else ''}"
@@ -80,7 +80,7 @@ def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[in
 
 
 def _why(store: Store, gap: Gap) -> str:
-    """Returns what a version lacks: a file, or the commit that tells which one counts."""
+    """Returns what a version lacks: a file, or the commit that names the one that counts."""
     listed = (file for file in store.files if isinstance(file, Delta | Snapshot))
     if any(file.version == gap.first and file.id for file in listed):
         return (
@@ -99,9 +99,9 @@ def _named(store: Store, gap: Gap) -> str:
 
 
 def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
-    """Yields what is wrong with the zips that a retained version would be loaded from.
+    """Yields the findings of the zips that a retained version would be loaded from.
 
-    Among them is the one that it would be loaded from once stale zips are gone.
+    These include the zip that it would be loaded from once stale zips are deleted.
     """
     if store.rocks is None:
         return
@@ -120,7 +120,7 @@ def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Ite
 
 
 def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
-    """Yields the snapshots of ours that retained versions need and the query cannot read."""
+    """Yields the findings of needed snapshots of ours that the query cannot read."""
     for version, snapshot in sorted(store.versions.snapshots.items()):
         path = snapshot.entry.path
         batches = tuple(batches_through(store.versions, path, first, last))
@@ -131,7 +131,7 @@ def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
 
 
 def batches_through(versions: Versions, path: str, first: int, last: int) -> Iterator[int]:
-    """Yields each batch whose version is loaded from a file, of a closed range of versions."""
+    """Yields the batches of a closed range of versions that are loaded from a file."""
     for version in sorted(versions.loadable(first, last)):
         chain = versions.chain(version)
         if isinstance(chain, Chain) and path in chain.paths:
@@ -140,9 +140,9 @@ def batches_through(versions: Versions, path: str, first: int, last: int) -> Ite
 
 def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> Iterator[Finding]:
     snapshots = store.versions.snapshots
-    # Without changelogs every batch writes its zip before it is committed, and again if it is
-    # tried again: one above the target is how things are then.
-    # So is the zip of a repartition that is not committed: it is run again.
+    # Without changelogs every batch writes its zip before its commit, and again when it is retried:
+    # one zip above the target is normal then. So is the zip of an uncommitted repartition, which
+    # is run again.
     per_batch = store.snapshot_per_batch(required, target) or _repartitions(checkpoint)
     first = target + (2 if per_batch else 1)
     for version in sorted(number for number in snapshots if number >= first):
@@ -163,10 +163,10 @@ def _repartitions(checkpoint: Checkpoint) -> bool:
 
 
 def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> bool:
-    """Returns whether an executor has snapshotted the batch that is running, in its maintenance.
+    """Returns whether an executor's maintenance has snapshotted the running batch.
 
     The batch was planned, then its changes were written, then the snapshot. After a rewind either
-    the plan or the changes are younger than what was left of the batch's first run.
+    the plan or the changes are younger than the snapshot left by the batch's first run.
     """
     change, plan = store.versions.deltas.get(snapshot.version), checkpoint.running
     if change is None or plan is None:

@@ -1,4 +1,4 @@
-"""What the names in the commit and offset logs alone say is wrong."""
+"""The findings that the names in the commit and offset logs alone show."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -6,13 +6,13 @@ from itertools import pairwise
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode
 
-_NAMED = 100  # of a wider gap the ends are named: an entry with any number may stand above it
+_NAMED = 100  # of a wider gap only the ends are named: an entry above it may have any number
 
 
 def diagnose_logs(checkpoint: Checkpoint) -> tuple[Finding, ...]:
-    """Returns the findings of the logs against each other, and of schemas that are not there.
+    """Returns the findings of the two logs compared with each other, and of missing schemas.
 
-    Both logs are purged from below, one after the other, so only what lies between entries, or at
+    Spark purges both logs from below, one after the other, so only entries between others, or at
     the end, can be missing. Mirrors `MicroBatchExecution.populateStartOffsets`, which asks for the
     offsets of the newest batch and of the one before.
     """
@@ -24,7 +24,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
     if not commits:
         yield from _no_commits(offsets)
         return
-    # The newest batch may be running; the one before it was committed before that began.
+    # The newest batch may be running; the one before it was committed before it began.
     last = max(commits[-1], offsets[-1] - 1 if offsets else 0)
     for batches in _lacking(commits, commits[0], last):
         detail = (
@@ -36,7 +36,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def _no_commits(offsets: tuple[int, ...]) -> Iterator[Finding]:
-    """Yields that the whole commit log is missing: only the first batch has none before it."""
+    """Yields the finding of a missing commit log; only the first batch may run without one."""
     if offsets and offsets[-1] > 0:
         detail = (
             f"commits/ is missing or empty although batch {offsets[-1]} was planned: a restart runs"
@@ -86,7 +86,7 @@ def _were(batches: range) -> str:
 
 
 def _lacking(present: Iterable[int], first: int, last: int) -> Iterator[range]:
-    """Yields what a closed range lacks, ascending: one by one, wide gaps whole."""
+    """Yields the gaps of a closed range, ascending: one by one, or whole where they are wide."""
     there = (batch for batch in present if first <= batch <= last)
     for below, above in pairwise((first - 1, *there, last + 1)):
         gap = range(below + 1, above)

@@ -1,4 +1,4 @@
-"""Names in a store's directory that stop Spark: by parsing every snapshot's, or by being taken."""
+"""Names in a store's directory that stop Spark: it cannot parse them, or a directory has them."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _SNAPSHOTS = (".snapshot", ".zip")
 
 
 def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the names in a store's directory that stop Spark, or will stop it."""
+    """Yields the findings of names in a store's directory that stop Spark, or will stop it."""
     files = (file.entry.name for file in store.files if isinstance(file, UnknownFile | Snapshot))
     inside = f"{store.id.directory}/"
     folders = [one for one in checkpoint.directories if one.rpartition("/")[0] == inside[:-1]]
@@ -39,8 +39,8 @@ def unloadable(store: Store, name: str) -> bool:
     """Returns whether Spark fails to load a store because of a name in its directory.
 
     Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
-    name that ends like a snapshot's as a number. Where versions have unique ids it asks for names
-    that it knows; a store of which nothing counts may be one of these whose commits are missing.
+    name with a snapshot's suffix as a number. Where versions have unique ids it asks for known
+    names. A store in which nothing counts may be such a store with its commits missing.
     """
     if store.rocks and (store.rocks.ids or not store.versions.all):
         return False
@@ -49,13 +49,13 @@ def unloadable(store: Store, name: str) -> bool:
 
 
 def blocks_batch(found: Finding, version: int) -> bool:
-    """Returns whether a batch cannot write a version because its change's name is taken."""
+    """Returns whether a batch cannot write a version because its file name is taken."""
     taken = found.code is FindingCode.BLOCKED_NAME and found.version == version
     return taken and (found.path or "").endswith(_CHANGES)
 
 
 def blocks_load(found: Finding, checkpoint: Checkpoint) -> bool:
-    """Returns whether a restart takes a directory for the newest snapshot, and fails at it."""
+    """Returns whether a restart takes a directory for the newest snapshot and fails."""
     version = checkpoint.resumes
     if not names_snapshot(found) or found.version is None or version is None:
         return False
@@ -65,7 +65,7 @@ def blocks_load(found: Finding, checkpoint: Checkpoint) -> bool:
 
 
 def names_snapshot(found: Finding) -> bool:
-    """Returns whether it is a snapshot's name that a directory has."""
+    """Returns whether the finding is of a directory with a snapshot's name."""
     return found.code is FindingCode.BLOCKED_NAME and (found.path or "").endswith(_SNAPSHOTS)
 
 

@@ -1,4 +1,4 @@
-"""What stale snapshots and replaced logs mean for a restart, in words. Pure."""
+"""The findings of stale snapshots and replaced logs. Pure."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from statemaint.plan.staleness import Suspect, doubts_of, judge
 
 
 def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields what outdated proofs mean for a restart."""
+    """Yields the findings of a store's outdated proofs: what they mean for a restart."""
     found = judge(store, checkpoint)
     yield from doubted(store)
     for edited in found.edited:
@@ -29,7 +29,7 @@ def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
 
 
 def doubted(store: Store) -> Iterator[Finding]:
-    """Yields what earlier comparisons left in doubt, while the same files are still there."""
+    """Yields the findings of files that earlier comparisons left in doubt and that still exist."""
     for proof, same in doubts_of(store):
         if proof.files:
             versions = tuple(delta.version for delta in same)
@@ -59,8 +59,8 @@ def replaced_finding(store: Store, path: str, version: int, doubts: tuple[int, .
 def edited_finding(store: Store, one: Outdated) -> Finding:
     """Returns the finding of a log that was replaced where nothing is left to compare it with.
 
-    It is a notice until its batches are filled in: those above the snapshot's, up to the next one
-    that executors wrote and that agrees with the log.
+    It is a notice until its batches are filled in: those above the snapshot's, up to the next
+    snapshot that executors wrote and that agrees with the log.
     """
     first = one.replaced[0]
     names = ", ".join(entry.name for entry in one.replaced[:3])
@@ -74,7 +74,7 @@ def edited_finding(store: Store, one: Outdated) -> Finding:
 
 
 def stale_finding(store: Store, one: Suspect) -> Finding:
-    """Returns the finding of a stale snapshot: a notice until somebody has compared it."""
+    """Returns the finding of a stale snapshot, which is a notice until it has been compared."""
     version = one.snapshot.version
     detail = (
         f"{one.path} is stale: {_span(one.replaced)} written again after it was proved, so a "

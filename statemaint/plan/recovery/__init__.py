@@ -1,1 +1,1 @@
-"""Which steps a repair or a rollback would take. Pure; they are proved in `recover`."""
+"""The steps that a repair or a rollback would take. Pure; `recover` proves them."""

@@ -1,6 +1,6 @@
 """The plan of a repair or a rollback: files for the trash, and snapshots to rebuild. Pure.
 
-Neither deletes anything: `undo` brings every removed file back, byte for byte.
+Neither deletes anything: `undo` restores every removed file, byte for byte.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from statemaint.plan.actions import WriteSnapshot
 
 @unique
 class RecoveryVerb(StrEnum):
-    """Which verb made a plan."""
+    """The verb that made a plan."""
 
     REPAIR = "repair"
     ROLLBACK = "rollback"
@@ -22,13 +22,13 @@ class RecoveryVerb(StrEnum):
 
 @unique
 class RemoveReason(StrEnum):
-    """Why a file goes to the trash."""
+    """The reason to move a file to the trash."""
 
     BAD_SNAPSHOT = "bad_snapshot"  # the log gives the state that it should hold
     STALE_CHECKSUM = "stale_checksum"  # the file beside it is sound
     ABOVE_TARGET = "above_target"  # Spark would take it for the state of a batch that runs again
-    UNREADABLE_SCHEMA = "unreadable_schema"  # a restarted query writes it anew
-    ROLLED_BACK = "rolled_back"  # of a batch above the one that the query goes on behind
+    UNREADABLE_SCHEMA = "unreadable_schema"  # a restarted query writes it again
+    ROLLED_BACK = "rolled_back"  # of a batch above the one that the query restarts after
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Remove:
 
     Attributes:
         entry: the file.
-        reason: why.
+        reason: why it is moved.
         store: the store that it belongs to; `None` for an entry of a log.
-        version: the state version that it is of; 0 where it is of none.
+        version: the state version that it belongs to; 0 where it belongs to none.
     """
 
     entry: Entry
@@ -55,12 +55,12 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a version's state is without the files that go.
+    """The state of a version without the removed files.
 
     Attributes:
         digest: 32 hexadecimal digits, order-free over all rows.
-        rows: how many keys it has.
-        files: how many files it was folded from.
+        rows: the number of keys.
+        files: the number of files that it was folded from.
         start: the version that they start from, 0 for the empty state.
     """
 
@@ -72,15 +72,15 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One step of a repair: it ends one finding.
+    """One step of a repair, which ends one finding.
 
     Attributes:
-        finding: which.
-        removes: the files that go, a checksum before its file; none where a snapshot is missing.
-        version: the version whose state must be the same without them; 0 for what is of no version.
+        finding: the finding.
+        removes: the removed files, a checksum before its file; none where a snapshot is missing.
+        version: the version whose state must be the same without them; 0 for files of no version.
         rebuild: the snapshot that takes the place of a bad or a missing one; `None` where none is
             needed.
-        proof: of the state at that version without them; `None` until it was read.
+        proof: the proof of the state at that version without them; `None` until it was read.
     """
 
     finding: Finding
@@ -91,17 +91,17 @@ class RepairStep:
 
     @property
     def reason(self) -> RemoveReason:
-        """Returns why its files go."""
+        """Returns why its files are removed."""
         return self.removes[-1].reason
 
     @property
     def store(self) -> StoreId | None:
-        """Returns the store that it is about, if it is about one."""
+        """Returns the store that it changes, if any."""
         return self.removes[-1].store if self.removes else self.finding.store
 
     @property
     def paths(self) -> frozenset[str]:
-        """Returns the paths of what goes."""
+        """Returns the paths of the removed files."""
         return frozenset(one.path for one in self.removes)
 
 
@@ -110,15 +110,15 @@ class RecoveryPlan:
     """Everything that a repair or a rollback would do; a value (S14).
 
     Attributes:
-        verb: which of the two.
+        verb: repair or rollback.
         root: the checkpoint's address.
         query_id: the query that the checkpoint belongs to.
-        batch: the committed batch that the query goes on behind.
-        removes: the files that a rollback moves away, in the order in which they go.
-        repairs: the steps of a repair, in their order.
-        findings: what is still wrong afterwards.
-        unrepaired: why each damage that stays is not repaired.
-        versions_checked: how many versions were rebuilt without those files, as the proof.
+        batch: the committed batch that the query restarts after.
+        removes: the files that a rollback moves to the trash, in order.
+        repairs: the steps of a repair, in order.
+        findings: the findings that remain afterwards.
+        unrepaired: why each remaining damage is not repaired.
+        versions_checked: the number of versions rebuilt without those files, as the proof.
     """
 
     verb: RecoveryVerb
@@ -133,7 +133,7 @@ class RecoveryPlan:
 
     @property
     def actions(self) -> tuple[Remove | WriteSnapshot, ...]:
-        """Returns every removal and every write in their order."""
+        """Returns every removal and every write, in order."""
         found: list[Remove | WriteSnapshot] = list(self.removes)
         for step in self.repairs:
             found += [*step.removes, *([step.rebuild] if step.rebuild else [])]

@@ -1,4 +1,7 @@
-"""What might end a finding of damage, by the listing alone. Pure; `recover.repair` proves it."""
+"""The steps that might end findings of damage, by the listing alone. Pure.
+
+`recover.repair` proves them.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -19,10 +22,10 @@ from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, RepairS
 
 
 def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[RepairStep, ...]:
-    """Returns what might end each finding of damage; nothing is proved yet.
+    """Returns the steps that might end each finding of damage, not yet proved.
 
-    In an order in which each may rely on those before it: lower snapshots first, checksums last. A
-    snapshot is disposable, and so is a checksum (S1). A change is not: nothing here removes one.
+    Each step may rely on those before it: lower snapshots come first, checksums last. A snapshot is
+    disposable, and so is a checksum (S1). A change is not, and no step removes one.
     """
     stores = {store.id: store for store in checkpoint.stores}
     found: dict[frozenset[str], RepairStep] = {}
@@ -38,9 +41,9 @@ def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[R
 
 
 def _order(step: RepairStep) -> tuple[int, StoreId, int]:
-    # A bad snapshot takes its checksum with it, which then needs no step of its own. What several
-    # share goes once none of them is left. A snapshot goes for its checksum where the checksum
-    # cannot.
+    # A bad snapshot is removed with its checksum, which then needs no step of its own. A shared
+    # file is removed once none of its snapshots is left. A snapshot is removed because of its
+    # checksum where removing the checksum alone does not help.
     store = step.removes[-1].store or StoreId(0, 0)
     last = of_checksum(step.finding)
     alone = step.reason is RemoveReason.STALE_CHECKSUM
@@ -48,7 +51,7 @@ def _order(step: RepairStep) -> tuple[int, StoreId, int]:
 
 
 def of_checksum(finding: Finding) -> bool:
-    """Returns whether a checksum file is wrong, or the file beside it."""
+    """Returns whether a finding is about a checksum file or its mismatch with its file."""
     return finding.code is FindingCode.STALE_CHECKSUM or (finding.path or "").endswith(".crc")
 
 
@@ -86,7 +89,7 @@ def _without_snapshots(store: Store, finding: Finding, path: str | None) -> Iter
 
 
 def _spoils(store: Store, snapshot: Snapshot, path: str | None) -> bool:
-    """Tells whether a bad file is a snapshot, or one that it refers to."""
+    """Returns whether a bad file is the snapshot itself or a file that it refers to."""
     parts = store.rocks.parts if store.rocks else {}
     return path == snapshot.entry.path or path in parts.get(snapshot.entry.path, {})
 
@@ -101,7 +104,7 @@ def _without(
 
 
 def _checksums(store: Store, side: ChecksumFile) -> tuple[Remove, ...]:
-    """Returns a checksum file, and in front of it what Hadoop keeps beside it."""
+    """Returns the removals of a checksum file and, before it, of Hadoop's side file for it."""
     beside = f"{side.entry.path.removesuffix(side.entry.name)}.{side.entry.name}.crc"
     files = [one for one in store.files if one.entry.path == beside]
     reason = RemoveReason.STALE_CHECKSUM
@@ -113,16 +116,16 @@ def _sides_of(store: Store, path: str) -> Iterator[ChecksumFile]:
 
 
 def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
-    """Returns what to write in place of a bad snapshot; `None` where the log alone will do.
+    """Returns the snapshot to write in place of a bad one; `None` where the log alone suffices.
 
-    It is written where a retained version would be loaded from it, folded from as little as
-    possible that nobody has compared with the log.
+    It is written where a retained version would be loaded from it. The fold relies as little as
+    possible on snapshots that were not compared with the log.
 
     Args:
-        step: that removes it.
+        step: the step that removes the bad snapshot.
         listed: the store as it is.
-        store: as it is without what goes.
-        window: the versions that the commit log asks for.
+        store: the store without the removed files.
+        window: the versions that the commit log requires.
     """
     path = step.removes[-1].path
     if step.reason is not RemoveReason.BAD_SNAPSHOT or path != listed.snapshot_path(step.version):
@@ -131,7 +134,7 @@ def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> Wri
 
 
 def from_log(store: Store, version: int) -> WriteSnapshot | None:
-    """Returns what writes a version's snapshot from the log; `None` where that does not give it."""
+    """Returns the write of a version's snapshot from the log; `None` if the log lacks files."""
     chain = store.versions.from_log(version, proved=())
     if chain is None or not chain.deltas:
         return None
@@ -147,10 +150,10 @@ def from_log(store: Store, version: int) -> WriteSnapshot | None:
 
 
 def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterator[RepairStep]:
-    """Yields what ends a broken lineage that lacks a zip alone: the lowest version's is written.
+    """Yields the steps for broken lineages that lack only a zip: the lowest one is written.
 
-    A repair that was killed leaves that, or somebody who has deleted a zip. The lineages of the
-    versions above name that version as well.
+    A killed repair leaves such a lineage, and so does an operator who deletes a zip. The lineages
+    of the versions above name that version, too.
     """
     lost = tuple(findings)
     for store in checkpoint.stores:
@@ -160,16 +163,16 @@ def missing_bases(checkpoint: Checkpoint, findings: Iterable[Finding]) -> Iterat
 
 
 def lacks_base(store: Store, finding: Finding) -> bool:
-    """Returns whether a changelog of a store is there, and its lineage lacks a zip alone."""
+    """Returns whether a store has the changelog of a finding, whose lineage lacks only a zip."""
     broken = finding.code is FindingCode.LINEAGE_BROKEN and finding.store == store.id
     logged = (file.entry.path for file in store.files if isinstance(file, Delta))
     return broken and finding.version is not None and (finding.path or "") in logged
 
 
 def _reads_from(store: Store, version: int, window: range) -> bool:
-    """Tells whether a retained version would be loaded from a snapshot, were it sound.
+    """Returns whether a retained version would be loaded from a snapshot if it were sound.
 
-    Those of attempts that do not count are no base of any version.
+    A snapshot of an attempt that does not count is not the base of any version.
     """
     rocks, files = store.rocks, (one for one in store.files if isinstance(one, Snapshot))
     versions = [one.version for one in files if rocks is None or rocks.counts(one)]
@@ -178,12 +181,12 @@ def _reads_from(store: Store, version: int, window: range) -> bool:
 
 
 def refers(store: Store, path: str) -> bool:
-    """Tells whether a snapshot that is there refers to a shared file."""
+    """Returns whether an existing snapshot refers to a shared file."""
     return store.rocks is not None and any(path in parts for parts in store.rocks.parts.values())
 
 
 def families_of(store: Store, version: int) -> Snapshot | None:
-    """Returns the zip that says how RocksDB is set up at a version, if any can be read."""
+    """Returns the zip that records the RocksDB setup of a version, if any can be read."""
     if store.rocks is None:
         return None
     snapshots = store.versions.snapshots
@@ -191,21 +194,21 @@ def families_of(store: Store, version: int) -> Snapshot | None:
 
 
 def has_families(operator: Operator | None) -> bool:
-    """Tells whether an operator may keep its state in column families, which a zip must name.
+    """Returns whether an operator may keep its state in column families, which a zip must name.
 
     Mirrors `useColumnFamilies` of `transformWithState`, and of joins that have one store.
     """
     if operator is None:
-        return False  # before Spark 4.0, which has none
+        return False  # before Spark 4.0, without column families
     joins = operator.name == "symmetricHashJoin" and len(operator.stores) == 1
     return joins or operator.name.startswith("transformWithState")
 
 
 def self_checking(checkpoint: Checkpoint) -> bool:
-    """Tells whether a file that decodes is sure to be one that was written so.
+    """Returns whether a file that decodes is certain to hold the bytes that were written.
 
-    Blocks of LZ4 carry a hash of their content, and rows may carry one of their own; the other
-    compressions would not see every flipped bit. Whether it is the file of that name is another
+    Blocks of LZ4 carry a hash of their content, and rows may carry their own; the other
+    compressions do not detect every flipped bit. Whether the file belongs under its name is another
     question.
     """
     return checkpoint.codec == "lz4" or checkpoint.row_checksums
@@ -214,8 +217,8 @@ def self_checking(checkpoint: Checkpoint) -> bool:
 def witness(store: Store, side: ChecksumFile) -> tuple[Snapshot, Chain] | None:
     """Returns what a file can be compared with: the next snapshot, and a chain through the file.
 
-    A snapshot is compared with the log below it, and a change with the next snapshot above. One
-    that we folded from that very change agrees with it whatever became of it, and tells nothing.
+    A snapshot is compared with the log below it, and a change with the next snapshot above. A
+    snapshot that we folded from that very change always agrees with it and proves nothing.
     """
     versions = store.versions
     above = [number for number in versions.snapshots if number >= side.version]

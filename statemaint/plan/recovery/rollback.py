@@ -1,4 +1,4 @@
-"""What has to go so that a query goes on behind a batch, and behind which it can. Pure."""
+"""The removals after which a query restarts after a batch, and the batches that allow it. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,22 +22,22 @@ def rolled_back(
     keep_next: bool,
     keep_metadata: bool = True,
 ) -> tuple[Remove, ...]:
-    """Returns what has to go so that a query goes on behind a committed batch.
+    """Returns the removals after which a query restarts after a committed batch.
 
-    State first, newest first: whoever starts the query in the middle of it is refused by Spark, and
-    never given the state of another time. Then the logs, from the top down, a commit before its
-    offsets: each state in between is one that Spark itself leaves behind. Nothing that the batch
-    is loaded from is among them.
+    State is removed first, newest first: Spark refuses a query that is started in the middle, and
+    never gives it the state of another time. The logs follow from the top down, a commit before
+    its offsets: each state in between is one that Spark itself leaves behind. No file that the
+    batch is loaded from is removed.
 
     Args:
-        stores: of the checkpoint.
+        stores: the stores of the checkpoint.
         logs: the files in `commits/`, `offsets/` and the operators' `_metadata/v2/`.
-        batch: the newest that stays committed.
+        batch: the newest batch that stays committed.
         keep_next: keep the offsets of the next batch, which then reads the same input again.
-        keep_metadata: keep the operators' metadata of the next batch, which it writes anew.
+        keep_metadata: keep the operators' metadata of the next batch, which it writes again.
     """
     state = [one for store in stores for one in _above(store, version_of(batch))]
-    # A run that begins with a batch writes the operator's metadata of that batch anew.
+    # A query run that begins with a batch writes the operators' metadata of that batch again.
     folders = {"state/": keep_metadata, "offsets/": keep_next}
     stays = tuple(folder for folder, kept in folders.items() if kept)
     entries = [
@@ -51,14 +51,14 @@ def rolled_back(
 def newest_to_go_back_to(
     checkpoint: Checkpoint, findings: Iterable[Finding], loadable: Iterable[int]
 ) -> int | None:
-    """Returns the newest batch that a rollback to may succeed, by what was found.
+    """Returns the newest batch that the findings allow a rollback to; `None` where there is none.
 
-    A restart reads its commit, its offsets, and those of the batch behind it or before it. Mirrors
-    `MicroBatchExecution.populateStartOffsets`.
+    A restart reads its commit, its offsets, and the offsets of the batch after or before it.
+    Mirrors `MicroBatchExecution.populateStartOffsets`.
 
     Args:
-        checkpoint: as it is.
-        findings: what was found wrong with it.
+        checkpoint: the checkpoint as it is.
+        findings: the findings of the checkpoint.
         loadable: the batches that load in every store.
     """
     bad = {one.path for one in findings if one.damage}
@@ -71,7 +71,7 @@ def newest_to_go_back_to(
 
 
 def _batch(entry: Entry) -> int:
-    """Returns the batch that an entry of a log is of; -1 for what is none."""
+    """Returns the batch of a log entry; -1 for a file that is not a log entry."""
     found = _LOG_ENTRY.fullmatch(entry.name)
     return int(found[1]) if found else -1
 
@@ -86,23 +86,23 @@ def _above(store: Store, version: int) -> Iterator[Remove]:
 
 
 def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
-    """Returns the tables that only zips above a version refer to.
+    """Returns the SST files that only zips above a version refer to.
 
-    They go with them: left behind they would be orphans, and gone when somebody undoes.
+    They are removed with the zips: left behind they would be orphans, and deleted before an undo.
     """
     if store.rocks is None:
         return frozenset()
     zips = {file.entry.path: file.version for file in store.files if isinstance(file, Snapshot)}
     stay = {path for path, number in zips.items() if number <= version}
     if stay & store.rocks.unreadable:
-        return frozenset()  # nobody knows what those refer to
+        return frozenset()  # the references of those are unknown
     parts = store.rocks.parts
     used = {part for path in stay for part in parts.get(path, ())}
     return frozenset(part for path in zips.keys() - stay for part in parts.get(path, ())) - used
 
 
 def _state_order(one: Remove) -> tuple[int, int, int, str]:
-    """Snapshots first, then what they share, then changes; a checksum before its file (S7)."""
+    """Returns the sort key of state: snapshots, shared files, changes; checksums first (S7)."""
     changes = ".delta" in one.entry.name or ".changelog" in one.entry.name
     rank = 1 if one.version == 0 else 2 * changes
     return rank, -one.version, -one.entry.name.count(".crc"), one.path

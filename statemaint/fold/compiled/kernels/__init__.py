@@ -1,4 +1,4 @@
-"""Compiled loops over records. Nothing here is imported before a fold is large enough to pay.
+"""Compiled loops over records, imported only when a fold is large enough to pay for it.
 
-Everything runs without the GIL on buffers that the caller owns; `compiled` says how it is compiled.
+All loops run without the GIL on buffers that the caller owns; `compiled` compiles them.
 """

@@ -1,8 +1,8 @@
-"""The loops over changelogs: which change of each key is the newest, and in what order keys come.
+"""The loops over changelogs: finding the newest change of each key, and the order of keys.
 
-A window holds the payload of changelogs, one behind the other. Changes are numbered as they come,
-and arrays hold for each where its key's length stands, and the sizes of key and value; the value of
-a removal has size -1. Merges and ranges are left to the clear reader.
+A window holds the payload of changelogs, one after the other. Changes are numbered in order, and
+arrays hold for each the place of its key's length, and the sizes of key and value; the value of a
+removal has size -1. Merges and ranges are left to the clear reader.
 """
 
 import numpy as np
@@ -20,14 +20,14 @@ from statemaint.fold.compiled.kernels.machine import (
 from statemaint.fold.compiled.kernels.siphash import siphash_rows
 from statemaint.fold.compiled.kernels.table import ENTRY, find, touch
 
-# What `work` holds: where the next change begins, why a loop ended, how many changes and how many
-# keys there are, how many keys the table may hold and has places for, whether changes say their
-# kind, and something for the compiler.
+# The fields of `work`: the start of the next change, why a loop ended, the numbers of changes and
+# of keys, the number of keys that the table may hold and that it has places for, whether changes
+# begin with their kind, and a value that keeps the compiler from dropping loads.
 AT, STATUS, COUNT, KEYS, LIMIT, CAPACITY, TAGGED, SEEN = range(8)
 WORK = 8
 
-# What STATUS says: the window ends, the changes end, the table is full, a change is not one that
-# the loop knows.
+# The values of STATUS: the window ends, the changes end, the table is full, the loop does not know
+# a change.
 MORE, END, FULL, ODD = range(4)
 
 BATCH = 256
@@ -37,7 +37,7 @@ _GONE = -1
 
 @compiled
 def enter(window, end, work, starts, keys, values, table, secret):
-    """Enters changes in the table, which then holds the number of each key's newest one."""
+    """Enters changes in the table, which then holds the number of each key's newest change."""
     sizes = np.empty(BATCH, np.int64)
     lows, highs = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
     entries, capacity = address(table), work[CAPACITY]
@@ -69,7 +69,7 @@ def _parse(window, end, work, starts, keys, values, first):
     at, count, tagged = work[AT], 0, work[TAGGED]
     work[STATUS] = MORE
     while count < BATCH:
-        kind = int(load8(window, at)) if tagged else _PUT  # there is some slack behind the end
+        kind = int(load8(window, at)) if tagged else _PUT  # there is some slack after the end
         if tagged and at < end and kind == _LAST:
             work[STATUS] = END
             at += 1
@@ -105,7 +105,7 @@ def _parse(window, end, work, starts, keys, values, first):
 
 @compiled
 def newest(table, capacity, found):
-    """Lists the numbers of the changes that count; returns how many there are."""
+    """Lists the numbers of the changes that count; returns how many they are."""
     entries, count = address(table), 0
     for slot in range(capacity):
         number = load32(entries, slot * ENTRY + 16)
@@ -117,7 +117,7 @@ def newest(table, capacity, found):
 
 @compiled
 def common(window, starts, keys, picked):
-    """Returns how many bytes all the picked keys begin with."""
+    """Returns the length of the common prefix of all picked keys."""
     data, first = address(window), starts[picked[0]] + 4
     alike = int(keys[picked[0]])
     for number in picked:
@@ -130,7 +130,7 @@ def common(window, starts, keys, picked):
 
 @compiled
 def words(window, starts, keys, picked, offset, found):
-    """Reads eight bytes of each picked key as a number of their order; zeros follow a key."""
+    """Reads eight bytes of each picked key as a number that sorts like them, padded with zeros."""
     data = address(window)
     for place in range(picked.shape[0]):
         number = picked[place]

@@ -10,7 +10,7 @@ _POLYNOMIAL = 0x82F63B78
 
 
 def _tables():
-    """Returns, for k from 0 to 7, what a byte does to the sum k bytes further on."""
+    """Returns, for k from 0 to 7, the effect of a byte on the checksum k bytes later."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         value = byte
@@ -28,7 +28,7 @@ _TABLES = _tables()
 
 @compiled
 def crc32c(data, start, count, value):
-    """Returns the checksum of some bytes, continuing from that of what came before."""
+    """Returns the checksum of some bytes, continuing from the checksum of those before."""
     crc = uint64(~value & uint32(0xFFFFFFFF))
     at, whole = start, start + (count & ~7)
     while at < whole:
@@ -54,6 +54,6 @@ def crc32c(data, start, count, value):
 
 @compiled
 def row_fits(data, key, key_size, row, row_size):
-    """Tells whether the checksum that stands before a row is that of its key and itself."""
+    """Returns whether the checksum before a row is that of its key and the row itself."""
     expected = load32(data, row - 4)
     return crc32c(data, row, row_size, crc32c(data, key, key_size, uint32(0))) == expected

@@ -1,8 +1,8 @@
-"""How every kernel is compiled, and where the result is kept.
+"""The compilation of every kernel, and the cache of the results.
 
-numba tells a stale result by the size and the time of the one file that a function stands in. That
-is not enough here: kernels call kernels of other files, and a wheel gives every release the same
-times. So each release keeps its results in a folder of its own, named after the sources of all
+numba recognizes a stale result by the size and the time of the one file that contains the function.
+That is not enough here: kernels call kernels in other files, and a wheel gives every release the
+same times. So each release keeps its results in its own folder, named after the sources of all
 kernels.
 """
 
@@ -21,8 +21,8 @@ from statemaint.codec.compression import lzf
 def compiled(function: Callable[..., Any]) -> Any:
     """Returns a function compiled at its first call, to run without the GIL.
 
-    The result is kept below `NUMBA_CACHE_DIR`, or below the user's cache folder. Where neither can
-    be written each process compiles anew, which takes seconds.
+    The result is kept below `NUMBA_CACHE_DIR`, or below the user's cache folder. Where neither is
+    writable, each process compiles again, which takes seconds.
     """
     place = _place()
     if place is None:
@@ -36,7 +36,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 @cache
 def _place() -> Path | None:
-    """Returns the folder of this release's results, made if need be; `None` without one."""
+    """Returns the folder of this release's results, created if necessary; `None` without one."""
     below = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         place = Path(below).expanduser() / "statemaint" / fingerprint()

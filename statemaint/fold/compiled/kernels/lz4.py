@@ -1,8 +1,8 @@
 """The LZ4 block stream: whole stretches of a file at a time, decoded and checked.
 
-The loop takes a block only when it is sure of it: what the header says, what LZ4 says, that all of
-it lies within its buffers, and its checksum. It stops before any other block, without an opinion.
-The format is described in `codec.compression.lz4`, whose reader gives the reasons.
+The loop takes a block only when everything about it is right: its header, its LZ4 data, its place
+within the buffers, and its checksum. It stops before any other block without a verdict. The format
+is described in `codec.compression.lz4`, whose reader gives the reasons.
 """
 
 import numpy as np
@@ -26,16 +26,16 @@ from statemaint.fold.compiled.kernels.machine import (
 
 Places = npt.NDArray[np.int64]
 
-# What `state` holds: how far source and window are, how many blocks were placed, why it stopped,
-# and how large the block is that the window is too short for.
+# The fields of `state`: the positions in source and window, the number of placed blocks, why the
+# loop stopped, and the size of the block that the window is too short for.
 FROM, TO, BLOCKS, STATUS, NEED = range(5)
 STATE = 5
 
-# Why it stopped: the source ends or does so within a block, the window is too short for one, it
-# holds as much as was wished for (or no more places are left), or a block is not one that it knows.
+# Why the loop stopped: the source ends, possibly within a block; the window is too short for a
+# block; the window has the requested bytes (or no more places are left); or a block is unknown.
 CUT, NARROW, DONE, ODD = range(4)
 
-# Copies move this many bytes at a time: both buffers need as much room behind what they hold.
+# Copies move this many bytes at a time: both buffers need this much room after their content.
 STRIDE = 32
 
 # The largest block that `pack` makes, and the bytes of the table that it needs for it.
@@ -114,7 +114,7 @@ def unpack(source, end, window, room, wish, state, places):
 
 @compiled
 def _expand(source, at, stop, window, to, end):
-    """Decodes one block; tells whether it is one, and fills the window exactly up to `end`."""
+    """Decodes one block; returns whether it is valid and fills the window exactly up to `end`."""
     begin = to
     while at < stop:
         token = int64(load8(source, at))
@@ -138,9 +138,9 @@ def _expand(source, at, stop, window, to, end):
 
 @compiled
 def _extended(source, at, stop, count):
-    """Returns a count that may go on in the bytes behind it, and where it ends.
+    """Returns a count that may continue in the bytes after it, and its end.
 
-    One that does not end within the block is one that no block can hold.
+    A count that does not end within the block becomes one that exceeds any block.
     """
     if count == _GOES_ON:
         more = int64(255)
@@ -171,7 +171,7 @@ def _spill(window, to, source, at, count):
 
 @compiled
 def _repeat(window, to, offset, count):
-    """Copies from `offset` bytes before, where what is copied may be what was just written."""
+    """Copies from `offset` bytes before; the source may overlap the bytes just written."""
     if offset >= STRIDE:
         _spill(window, to, window, to - offset, count)
     elif offset >= 8:
@@ -196,7 +196,7 @@ def _round(lane, word):
 
 @compiled
 def xxh32(data, start, count):
-    """Returns xxHash32 of some bytes under the seed that lz4-java uses."""
+    """Returns xxHash32 of some bytes with the seed that lz4-java uses."""
     at, end = start, start + count
     if count >= 16:
         one, two = uint32(_SEED + _P1 + _P2), uint32(_SEED + _P2)
@@ -224,7 +224,7 @@ def xxh32(data, start, count):
 
 @compiled
 def pack(source, end, size, level, out, table):
-    """Writes what lies before `end` as blocks of `size` bytes; returns where they end in `out`."""
+    """Writes the bytes before `end` as blocks of `size` bytes; returns their end in `out`."""
     payload, stored, seen = address(source), address(out), address(table)
     to = int64(0)
     for begin in range(0, end, size):
@@ -247,16 +247,16 @@ def pack(source, end, size, level, out, table):
 
 @compiled
 def _slot(source, at):
-    """Returns where the table has what is known of the five bytes at a place."""
+    """Returns the slot of the table for the five bytes at a place."""
     five = load64(source, at) << uint64(24)
     return 2 * int64((five * _MIX) >> uint64(64 - _TABLE_BITS))
 
 
 @compiled
 def _shrink(source, begin, end, out, to, most, table):
-    """Compresses one block; returns where it ends, or `_TOO_MUCH` where it would not get smaller.
+    """Compresses one block; returns its end, or `_TOO_MUCH` where it would not get smaller.
 
-    `table` remembers for some hashes of five bytes where they were last seen in this block.
+    `table` records for some hashes of five bytes where they were last seen in this block.
     """
     at, anchor = begin + 1, begin
     last, matches_end = end - _MARGIN, end - _LAST_LITERALS
@@ -287,7 +287,7 @@ def _shrink(source, begin, end, out, to, most, table):
 
 @compiled
 def _alike(source, one, other, end):
-    """Returns up to where two places hold the same bytes."""
+    """Returns the end of the bytes that are equal at two places."""
     while other + 8 <= end:
         apart = load64(source, one) ^ load64(source, other)
         if apart != uint64(0):
@@ -330,7 +330,7 @@ def _literals(source, anchor, end, out, to, most):
 
 @compiled
 def _more(out, to, count):
-    """Writes what of a count its half of the token does not hold."""
+    """Writes the part of a count that exceeds its half of the token."""
     if count >= _GOES_ON:
         count -= _GOES_ON
         while count >= 255:

@@ -1,4 +1,4 @@
-"""LZF's two loops, compiled as they are."""
+"""LZF's two loops, compiled unchanged."""
 
 from statemaint.codec.compression import lzf
 from statemaint.fold.compiled.kernels.compiled import compiled

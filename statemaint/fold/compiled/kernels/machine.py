@@ -1,6 +1,6 @@
-"""Unaligned loads and stores at a byte offset of a buffer. Bounds are the caller's business.
+"""Unaligned loads and stores at a byte offset of a buffer. The caller checks the bounds.
 
-A buffer is an array or, in loops that call others, its address: handing on an array counts its
+A buffer is an array or, in loops that call others, its address: passing an array counts its
 references, which takes longer than copying a word.
 """
 
@@ -25,7 +25,7 @@ def _at(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, bi
 
 @intrinsic
 def address(_typing: Any, _array: Any) -> Any:
-    """Returns where a buffer begins; it must outlive what is done there."""
+    """Returns the address of a buffer, which must outlive all uses of the address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -102,7 +102,7 @@ def copy(_typing: Any, target: Any, _to: Any, source: Any, _from: Any, _count: A
 
 @intrinsic
 def trailing_zeros(_typing: Any, _value: Any) -> Any:
-    """Returns how many of a number's lowest bits are zero; the number is not."""
+    """Returns how many of a number's lowest bits are zero; the number itself must not be zero."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))

@@ -1,7 +1,7 @@
-"""The loops over records: deciding which are the newest, and picking out those that stay.
+"""The loops over records: deciding which are the newest, and picking those that stay.
 
-A window is a buffer that holds records from `AT` to `end`; the loops take whole records only and
-leave `AT` behind the last one they took. `work` is a row of int64, indexed by the names below.
+A window is a buffer with records from `AT` to `end`; the loops take only whole records and leave
+`AT` after the last one they took. `work` is a row of int64, indexed by the names below.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from statemaint.fold.compiled.kernels.table import find, look_up, touch
 
 Runs = npt.NDArray[np.int64]
 
-# What `work` holds.
+# The fields of `work`.
 (
     AT,
     STATUS,
@@ -42,7 +42,7 @@ Runs = npt.NDArray[np.int64]
 ) = range(13)
 WORK = 13
 
-# What STATUS says.
+# The values of STATUS.
 MORE, END, FULL, BAD, PAUSED = range(5)
 
 # The outputs that a record may belong to.
@@ -100,7 +100,7 @@ def _parse(window, end, work, starts, keys, values, most):
 
 @compiled
 def _checked(window, at, key, value):
-    """Checks a record's own checksum, wherever the format puts it."""
+    """Returns whether a record's own checksum, in the place of its format, is right."""
     if value >= 0:
         return value >= 4 and row_fits(window, at + 4, key, at + 12 + key, value - 4)
     return key >= 4 and crc32c(window, at + 8, key - 4, uint32(0)) == load32(window, at + 4)
@@ -112,7 +112,7 @@ def _identify(window, work, starts, keys, values, count, secret, places, sizes, 
     for number in range(count):
         places[number], sizes[number] = starts[number], keys[number] + 4
         if work[CHECKED] and values[number] < 0:
-            # The checksum stands before the bare key: the bare key's length takes its place.
+            # The checksum is before the bare key: the bare key's length takes its place.
             at, bare = starts[number] + 4, keys[number] - 4
             for byte in range(4):
                 window[at + byte] = uint8(bare >> (24 - 8 * byte))
@@ -122,10 +122,10 @@ def _identify(window, work, starts, keys, values, count, secret, places, sizes, 
 
 @compiled
 def decide(window, end, work, table, fates, secret):
-    """Enters a delta's keys, oldest record first, and says which outputs each record is for.
+    """Enters a delta's keys, oldest record first, and sets the outputs of each record.
 
-    `fates` has a byte for each record of the delta. A later record of the same key takes over what
-    the earlier one was for. Stops with FULL before the table would hold more than LIMIT keys.
+    `fates` has a byte for each record of the delta. A later record of the same key takes over the
+    outputs of the earlier one. Stops with FULL before the table would hold more than LIMIT keys.
     """
     starts, keys, values = _three()
     (places, sizes, _), (lows, highs) = _three(), _hashes()
@@ -172,7 +172,7 @@ def pick_decided(window, end, work, fates, runs, counts, sums, key):
     while counts[0] < most and counts[1] < most:
         count = _parse(window, end, work, starts, keys, values, BATCH)
         if work[NEXT] + count > fates.shape[0]:
-            work[STATUS] = BAD  # it was replaced since it was decided
+            work[STATUS] = BAD  # the file was replaced since it was decided
             return
         kept = 0
         for number in range(count):
@@ -230,7 +230,7 @@ def pick_all(window, end, work, sums, key):
 
 @compiled
 def _keep(window, starts, sizes, fates, count, runs, counts, sums, key, lows, highs):
-    """Digests some records and adds them to the runs of the outputs that they are for."""
+    """Digests some records and adds them to the runs of their outputs."""
     siphash_rows(window, starts, sizes, count, key, lows, highs)
     totals = address(sums)
     for number in range(count):
@@ -259,7 +259,7 @@ def _add(sums, output, low, high, size):
 
 @compiled
 def covered(runs, count, begins, ends, found):
-    """Says of each block, all of which are in order, whether one run covers it whole."""
+    """Sets for each block whether one run covers it whole; the blocks are in order."""
     run = 0
     for block in range(begins.shape[0]):
         while run < count and runs[run, 1] < ends[block]:
@@ -269,7 +269,7 @@ def covered(runs, count, begins, ends, found):
 
 @compiled
 def gather(window, runs, count, first, begin, end, out, at):
-    """Copies what runs cover of a range; returns where the output ends and the first run left."""
+    """Copies the parts of a range in runs; returns the output's end and the first run left."""
     run = first
     while run < count and runs[run, 0] < end:
         start, stop = max(runs[run, 0], begin), min(runs[run, 1], end)
@@ -284,7 +284,7 @@ def gather(window, runs, count, first, begin, end, out, at):
 
 @compiled
 def retain(runs, count, settled, shift):
-    """Drops what is settled and moves the rest down; returns how many runs are left."""
+    """Drops the settled parts and moves the rest down; returns the number of runs left."""
     left = 0
     for run in range(count):
         if runs[run, 1] > settled:

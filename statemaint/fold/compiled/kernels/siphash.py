@@ -1,7 +1,7 @@
 """SipHash-2-4 with 128 bits of output, compiled; `codec.integrity.siphash` is its clear twin.
 
-Rows of one size are hashed eight at a time, each in a lane of its own vectors: the rounds of one
-hash wait for each other, those of eight do not.
+Rows of one size are hashed eight at a time, each in its own lane of the vectors: the rounds of one
+hash depend on each other, those of eight hashes do not.
 """
 
 from llvmlite import ir
@@ -22,7 +22,7 @@ _NOTHING = ir.Constant(_VECTOR, ir.Undefined)
 
 @compiled
 def siphash_rows(data, starts, sizes, count, key, lows, highs):
-    """Hashes pieces of a buffer, which must have some slack behind the last one."""
+    """Hashes pieces of a buffer, which must have some slack after the last one."""
     payload = address(data)
     at = 0
     while at < count:
@@ -80,7 +80,7 @@ def siphash(data, start, count, key0, key1):
     return low, v0 ^ v1 ^ v2 ^ v3
 
 
-# -- the same in vectors, written as LLVM has them
+# -- the same in LLVM vectors
 
 
 @intrinsic
@@ -108,7 +108,7 @@ def _data(context, builder, array_type, array):
 
 
 def _bases(context, builder, signature, data, starts, first):
-    """Returns where each lane's piece begins."""
+    """Returns the address of each lane's piece."""
     payload = _data(context, builder, signature.args[0], data)
     listed = _data(context, builder, signature.args[1], starts)
     numbers = [builder.add(first, _INT(lane)) for lane in range(LANES)]
@@ -127,7 +127,7 @@ def _all(number):
 
 
 class _Lanes:
-    """Eight hashes while their code is written."""
+    """Eight hashes while their code is generated."""
 
     def __init__(self, builder, bases, keys):
         self._builder, self._bases = builder, bases
@@ -138,7 +138,7 @@ class _Lanes:
         self._state = [cgutils.alloca_once_value(builder, start) for start in starts]
 
     def absorb_all(self, count):
-        """Takes the pieces in, word by word, then what is left of them with their size."""
+        """Absorbs the pieces word by word, then their remaining bytes with their size."""
         builder = self._builder
         words = builder.lshr(count, _INT(3))
         with cgutils.for_range(builder, words) as loop:

@@ -3,9 +3,9 @@
     entry   = identity(16 bytes) ordinal(<u32)        20 bytes; ordinal 0 is an empty slot
     slot    = upper 32 bits of the identity's low word, scaled to the capacity; then linear probing
 
-The identity is the keyed hash of the key's bytes (SipHash-2-4 with 128 bits, under a secret that
-lives as long as one fold), so an entry costs the same however long the key is. The ordinal numbers
-the records of all deltas, newest file first.
+The identity is the keyed hash of the key's bytes (SipHash-2-4 with 128 bits, with a secret that
+lives as long as one fold), so an entry has the same size however long the key is. The ordinal
+numbers the records of all deltas, newest file first.
 """
 
 from numba import uint32, uint64
@@ -23,7 +23,7 @@ def slot_of(low, capacity):
 
 @compiled
 def find(table, capacity, low, high):
-    """Returns where an identity's entry is, or the empty place that it would take."""
+    """Returns the place of an identity's entry, or the empty place that it would take."""
     slot = slot_of(low, capacity)
     while True:
         at = slot * ENTRY
@@ -38,7 +38,7 @@ def find(table, capacity, low, high):
 
 @compiled
 def touch(table, capacity, lows, count):
-    """Brings the slots of a batch into the cache: loads that do not wait for each other."""
+    """Brings the slots of a batch into the cache by loads that do not wait for each other."""
     seen = uint32(0)
     for number in range(count):
         at = slot_of(lows[number], capacity) * ENTRY
@@ -48,11 +48,11 @@ def touch(table, capacity, lows, count):
 
 @compiled
 def look_up(table, capacity, lows, highs, count, seen, slots, left):
-    """Puts the ordinal of each identity of a batch, or 0, into `seen`; `slots` and `left` are room.
+    """Writes the ordinal of each identity of a batch, or 0, to `seen`; `slots`, `left`: workspace.
 
-    Whether a key is there is as good as random: a branch for each would be guessed wrong half of
-    the time. So every round looks at one slot of each key that is still open, and notes without a
-    branch which ones have to look further.
+    Whether a key is in the table is practically random: the CPU would mispredict half of the
+    branches on it. So every round checks one slot of each open key, and notes without a branch
+    which keys have to continue.
     """
     for number in range(count):
         slots[number] = slot_of(lows[number], capacity)
