@@ -11,11 +11,22 @@ from threading import Condition, Event
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
+_WORTH_A_CORE = 32 * 1024 * 1024
 
 
 def cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def suited(parallel: int, size: int) -> int:
+    """Returns the number of threads that suits some work.
+
+    Args:
+        parallel: the number of requests that the storage is worth at a time.
+        size: the bytes to read; few are folded in plain Python, on one core.
+    """
+    return max(parallel, cores() if size >= _WORTH_A_CORE else 1)
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:

@@ -25,13 +25,16 @@ _OF_SNAPSHOTS = frozenset(
 )
 
 
-def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis:
+def doctor(
+    storage: Storage, *, deep: bool = False, slots: int = 1, workers: int | None = None
+) -> Diagnosis:
     """Diagnoses a checkpoint: whether, and from where, its query can restart.
 
     Args:
         storage: where the checkpoint lives.
         deep: check as a deep `verify` does; else every file of a retained version is decoded.
         slots: how many stores the query's executors read at the same time, one or more.
+        workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -39,7 +42,7 @@ def doctor(storage: Storage, *, deep: bool = False, slots: int = 1) -> Diagnosis
         StorageError: when anything could not be listed or read.
     """
     reading, depth = ReadOnly(storage), Depth.ROWS if deep else Depth.CHAINS
-    found = verify_at(reading, depth)
+    found = verify_at(reading, depth, workers=workers)
     checkpoint = found.checkpoint
     resumable = _resumes(found)
     passed_over = None if resumable else _passed_over(reading, found, depth)

@@ -28,6 +28,7 @@ from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import ReadOnly, Storage
+from statemaint.workers import in_order, suited
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,11 @@ class Verification:
 
 
 def verify(
-    storage: Storage, *, deep: bool = False, sample: tuple[int, int] | None = None
+    storage: Storage,
+    *,
+    deep: bool = False,
+    sample: tuple[int, int] | None = None,
+    workers: int | None = None,
 ) -> Verification:
     """Checks every file that a retained version of any store needs; writes nothing.
 
@@ -66,6 +71,7 @@ def verify(
             join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
+        workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
         ConfigError: when the sample is not a valid share.
@@ -74,7 +80,7 @@ def verify(
         StorageError: when anything could not be listed or read.
     """
     only = _shares(*sample) if sample else None
-    return verify_at(storage, Depth.ROWS if deep else Depth.HEADERS, only)
+    return verify_at(storage, Depth.ROWS if deep else Depth.HEADERS, only, workers=workers)
 
 
 def verify_at(
@@ -83,6 +89,7 @@ def verify_at(
     only: Callable[[StoreId], bool] | None = None,
     *,
     lineages: bool = True,
+    workers: int | None = None,
 ) -> Verification:
     """Verifies a checkpoint to any depth.
 
@@ -91,28 +98,58 @@ def verify_at(
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
         lineages: whether the zips that the lineages of changelogs name must be there.
+        workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
-    reading, deep = ReadOnly(storage), depth is Depth.ROWS
+    reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading, only)
-    engine = cache(partial(_engine, checkpoint))
+    size = sum(file.entry.size for store in checkpoint.stores for file in store.files)
+    engine = cache(partial(engine_for, size, checkpoint.provider))
+    stores = _StoreCheck(reading, checkpoint, depth, lineages, engine)
+    checks = (partial(stores.at, store) for store in checkpoint.stores)
     checked = 0
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
-    for store in checkpoint.stores:
-        source = Source.of(reading, store, checkpoint)
-        findings += _diagnosed(store, checkpoint)
-        findings += check_suspects(source, engine, store, checkpoint)
-        rebuilt, found = rebuild(source, engine, store, checkpoint, depth, lineages=lineages)
+    for rebuilt, found in in_order(checks, threads=workers or suited(storage.parallel, size)):
         checked += rebuilt
         findings += found
-        findings += _purged(store, checkpoint)
-        findings += _orphans(store)
-        findings += _sides(reading, store, checkpoint) if depth >= Depth.CHAINS else ()
-        findings += _deep(source, engine(), store, checkpoint) if deep else ()
-    findings += check_rows(reading, checkpoint) if deep else ()
+    findings += check_rows(reading, checkpoint) if depth is Depth.ROWS else ()
     return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
+
+
+@dataclass(frozen=True, slots=True)
+class _StoreCheck:
+    """Verifies the stores of one checkpoint, each by itself.
+
+    Attributes:
+        storage: where they are.
+        checkpoint: theirs.
+        depth: how deep.
+        lineages: whether the zips are there that the lineages of changelogs name.
+        engine: loads the engine when it is first needed.
+    """
+
+    storage: Storage
+    checkpoint: Checkpoint
+    depth: Depth
+    lineages: bool
+    engine: Callable[[], Engine]
+
+    def at(self, store: Store) -> tuple[int, list[Finding]]:
+        """Returns the number of healthy retained versions of a store, and its findings."""
+        checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
+        findings = [*_diagnosed(store, checkpoint)]
+        findings += check_suspects(source, self.engine, store, checkpoint)
+        rebuilt, found = rebuild(
+            source, self.engine, store, checkpoint, self.depth, lineages=self.lineages
+        )
+        findings += [*found, *_purged(store, checkpoint), *_orphans(store)]
+        if self.depth >= Depth.CHAINS:
+            findings += _sides(self.storage, store, checkpoint)
+        if self.depth is Depth.ROWS:
+            findings += _deep(source, self.engine(), store, checkpoint)
+        return rebuilt, findings
 
 
 def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -138,11 +175,6 @@ def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[
 def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
     yield from diagnose_logs(checkpoint)
     yield from restart_logs(reading, checkpoint, whole=whole)
-
-
-def _engine(checkpoint: Checkpoint) -> Engine:
-    files = (file for store in checkpoint.stores for file in store.files)
-    return engine_for(sum(file.entry.size for file in files), checkpoint.provider)
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -236,13 +268,14 @@ def _stale(
 
 
 def digest_stores(
-    storage: Storage, *, version: int | None = None
+    storage: Storage, *, version: int | None = None, workers: int | None = None
 ) -> tuple[int, tuple[tuple[StoreId, StateDigest], ...]]:
     """Returns a version and the digest of every store's state at it; writes nothing.
 
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
+        workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
@@ -254,11 +287,14 @@ def digest_stores(
     checkpoint = scan_checkpoint(reading)
     asked = committed_version(checkpoint, version)
     chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
-    engine = _engine(checkpoint)
-    return asked, tuple(
-        (store.id, _digest(Source.of(reading, store, checkpoint), engine, chain))
+    size = sum(chain.size for _, chain in chains)
+    engine = engine_for(size, checkpoint.provider)
+    digests = (
+        partial(_digest, Source.of(reading, store, checkpoint), engine, chain)
         for store, chain in chains
     )
+    found = in_order(digests, threads=workers or suited(storage.parallel, size))
+    return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 
 def _digest(source: Source, engine: Engine, chain: Chain) -> StateDigest:

@@ -6,7 +6,7 @@ import click
 
 from statemaint.cli import recovery
 from statemaint.cli.maintain import end_with_report, progress_bar
-from statemaint.cli.options import as_json
+from statemaint.cli.options import as_json, workers_flag
 from statemaint.maintain import apply, parse_plan
 from statemaint.recover import apply_recovery, parse_recovery
 from statemaint.storage import open_storage
@@ -17,8 +17,9 @@ from statemaint.storage import open_storage
 @click.option(
     "--at", metavar="URI", help="Address of the checkpoint; default: the one in the plan."
 )
+@workers_flag
 @as_json
-def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
+def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: int | None, as_json: bool) -> None:
     """Carry out exactly what `plan`, `repair` or `rollback --json` printed, or refuse.
 
     A plan whose files have changed since is refused with exit code 6.
@@ -29,5 +30,7 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, as_json: bool) -> None:
         recovery.end_with_result(apply_recovery(storage, recovery_plan), as_json=as_json)
     plan = parse_plan(plan_file.name, content)
     with progress_bar() as advance:
-        report = apply(open_storage(at or plan.checkpoint), plan, on_outcome=advance)
+        report = apply(
+            open_storage(at or plan.checkpoint), plan, workers=workers, on_outcome=advance
+        )
     end_with_report(report, as_json=as_json)

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from statemaint.audit import digest_stores
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, uri
+from statemaint.cli.options import as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
@@ -18,14 +18,15 @@ from statemaint.storage import open_storage
 @click.command("digest")
 @uri
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
+@workers_flag
 @as_json
-def digest_verb(uri: str, *, version: int | None, as_json: bool) -> None:
+def digest_verb(uri: str, *, version: int | None, workers: int | None, as_json: bool) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
     Digests are keyed with the query's id: compare them between copies of one checkpoint, not
     between queries.
     """
-    at, digests = digest_stores(open_storage(uri), version=version)
+    at, digests = digest_stores(open_storage(uri), version=version, workers=workers)
     shown = digest_json(at, digests)
     print_result(shown, as_json=as_json, table=lambda: _print_table(at, digests))
 

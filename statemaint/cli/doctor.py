@@ -9,7 +9,7 @@ import click
 from rich.filesize import decimal
 
 from statemaint.audit import Diagnosis, doctor
-from statemaint.cli.options import as_json, uri
+from statemaint.cli.options import as_json, uri, workers_flag
 from statemaint.cli.output import print_result
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import Finding
@@ -28,14 +28,18 @@ _SHOWN = 3
     type=click.IntRange(min=1),
     help="Total task slots of the executors.  [default: the cores of this machine]",
 )
+@workers_flag
 @as_json
-def doctor_verb(uri: str, *, deep: bool, slots: int | None, as_json: bool) -> None:
+def doctor_verb(
+    uri: str, *, deep: bool, slots: int | None, workers: int | None, as_json: bool
+) -> None:
     """Report in a dozen lines whether the query can restart, from which batch, and what to do.
 
     Decodes every file of each retained version. The exit code is 3 if anything is damaged, as for
     `verify`.
     """
-    found = doctor(open_storage(uri), deep=deep, slots=slots or os.cpu_count() or 1)
+    slots = slots or os.cpu_count() or 1
+    found = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
     text = "\n".join(lines(found))
     print_result(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
     sys.exit(CheckpointError.exit_code if found.counts else 0)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
+from statemaint.cli.options import as_json, policy_flags, scope_flags, uri, workers_flag
 from statemaint.cli.output import print_findings, print_result
 from statemaint.cli.plan import print_plan
 from statemaint.maintain import maintain
@@ -28,14 +28,17 @@ from statemaint.storage import open_storage
 @policy_flags
 @scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
+@workers_flag
 @as_json
 def maintain_verb(
-    uri: str, *, policy: Policy, request: Request, dry_run: bool, as_json: bool
+    uri: str, *, policy: Policy, request: Request, dry_run: bool, workers: int | None, as_json: bool
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
     storage = open_storage(uri)
     with progress_bar() as advance:
-        report = maintain(storage, policy, request=request, dry_run=dry_run, on_outcome=advance)
+        report = maintain(
+            storage, policy, request=request, dry_run=dry_run, workers=workers, on_outcome=advance
+        )
     end_with_report(report, as_json=as_json)
 
 

@@ -60,6 +60,12 @@ def as_json(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def workers_flag(command: Command) -> Command:
+    """Adds `--workers`."""
+    text = "Number of stores to work on at a time.  [default: what suits the storage and the size]"
+    return click.option("--workers", type=click.IntRange(min=1), help=text)(command)
+
+
 def policy_flags(command: Command) -> Command:
     """Adds the policy's flags and passes the verb one `policy`."""
 

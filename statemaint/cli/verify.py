@@ -4,7 +4,7 @@ import click
 
 from statemaint.audit import Verification, verify
 from statemaint.cli import tables
-from statemaint.cli.options import Share, as_json, uri
+from statemaint.cli.options import Share, as_json, uri, workers_flag
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
@@ -24,14 +24,22 @@ from statemaint.storage import open_storage
     metavar="N/T",
     help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )
+@workers_flag
 @as_json
-def verify_verb(uri: str, *, deep: bool, sample: tuple[int, int] | None, as_json: bool) -> None:
+def verify_verb(
+    uri: str,
+    *,
+    deep: bool,
+    sample: tuple[int, int] | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
     """Check every file that a retained version of any store needs.
 
     Reads only the beginning and the end of each file, and trusts snapshots that an attestation
     covers. A change inside a file is found by --deep only.
     """
-    found = verify(open_storage(uri), deep=deep, sample=sample)
+    found = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
     shown = verify_json(found.versions_checked, found.findings)
     print_result(shown, as_json=as_json, table=lambda: _print_table(found))
     end_with(found.findings)

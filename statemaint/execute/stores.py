@@ -18,21 +18,24 @@ from statemaint.errors import (
 )
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
+from statemaint.execute.memory import bytes_read, need_of
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
+from statemaint.plan import Plan, StorePlan
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
-from statemaint.workers import Job, as_they_come
+from statemaint.workers import Budget, Job, as_they_come, suited
 
 # How long a stale snapshot stays in the trash where other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
+# That the folds of all workers may take together.
+_MEMORY = 1024 * 1024 * 1024
 
 
-def execute(
+def execute(  # noqa: PLR0913 -- each is a choice of its own
     plan: Plan,
     storage: Storage,
     *,
@@ -40,7 +43,7 @@ def execute(
     fence: Fence | None = None,
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
-    workers: int = 1,
+    workers: int | None = None,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.
 
@@ -55,15 +58,20 @@ def execute(
         fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
         engine: the engine to fold with; by default the one that suits the amount of work.
-        workers: the number of stores that are worked on at a time, each in a thread.
+        workers: the number of stores that are worked on at a time, each in a thread; by default
+            what suits the storage and the bytes to read.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
     context = _context(plan, storage, run, fence or Fence(), engine)
-    stores = plan.stores if workers == 1 else sorted(plan.stores, key=_bytes_to_read, reverse=True)
-    jobs = [Job(partial(_of_plan, plan, store, context, elapsed)) for store in stores]
-    yield from as_they_come(jobs, threads=workers)
+    threads = workers or suited(storage.parallel, sum(map(bytes_read, plan.stores)))
+    stores = plan.stores if threads == 1 else sorted(plan.stores, key=bytes_read, reverse=True)
+    jobs = [
+        Job(partial(_of_plan, plan, store, context, elapsed), need_of(store, plan.provider))
+        for store in stores
+    ]
+    yield from as_they_come(jobs, threads=threads, budget=Budget(_MEMORY))
 
 
 def _of_plan(
@@ -84,7 +92,7 @@ def _context(
     trash_for = plan.policy.trash_for
     return RunContext(
         storage=storage,
-        engine=engine or engine_for(sum(map(_bytes_to_read, plan.stores)), plan.provider),
+        engine=engine or engine_for(sum(map(bytes_read, plan.stores)), plan.provider),
         ledger=Ledger(storage, run, fence),
         fence=fence,
         trash=Trash(storage, run, trash_for) if trash_for else None,
@@ -92,13 +100,6 @@ def _context(
         target=plan.target,
         commit=plan.commit,
     )
-
-
-def _bytes_to_read(plan: StorePlan) -> int:
-    chains = [one.chain for one in plan.actions if isinstance(one, WriteSnapshot)]
-    chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
-    chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
-    return sum(chain.size for chain in chains)
 
 
 def _out_of_time(plan: Plan, seconds: float) -> bool:

@@ -51,6 +51,7 @@ def apply(
     asked: PlanFile,
     *,
     run: str | None = None,
+    workers: int | None = None,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Carries out exactly the plan that was made, or nothing.
@@ -62,6 +63,7 @@ def apply(
         storage: where the checkpoint lives.
         asked: the plan.
         run: the run's id in the ledger; a new one by default.
+        workers: the number of stores that are maintained at a time, as for `maintain`.
         on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
@@ -71,7 +73,7 @@ def apply(
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
-    work = Work(storage, run or new_run_id(storage.now()))
+    work = Work(storage, run or new_run_id(storage.now()), workers=workers)
     with leased(storage, Holder(work.run)) as lease:
         report = work.carry_out(_same(storage, asked, skew=lease.skew), lease, on_outcome)
         tidy(storage, lease)

@@ -194,6 +194,11 @@ class Storage(Protocol):
         ...
 
     @property
+    def parallel(self) -> int:
+        """Returns the number of requests that are worth making at a time; 1 where all are fast."""
+        ...
+
+    @property
     def exclusive(self) -> bool:
         """Returns whether `write` without `overwrite` is atomic among writers.
 

@@ -2,7 +2,6 @@
 
 import io
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -10,6 +9,7 @@ from typing import BinaryIO
 from statemaint.errors import AlreadyExistsError, NotFoundError
 from statemaint.listing import Entry
 from statemaint.storage.base import must_be_small, nothing
+from statemaint.storage.tally import Tally
 
 
 class MemoryStorage:
@@ -26,13 +26,13 @@ class MemoryStorage:
         tagged: bool = True,
     ) -> None:
         self._clock, self._tagged = clock, tagged
-        self._requests: Counter[str] = Counter()
+        self._requests = Tally()
         self._files = {path: (content, clock()) for path, content in (files or {}).items()}
 
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns the number of calls of each kind."""
-        return dict(self._requests)
+        return self._requests.counts()
 
     @property
     def root(self) -> str:
@@ -46,19 +46,19 @@ class MemoryStorage:
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
-        self._requests["list"] += 1
+        self._requests.add("list")
         under = f"{prefix.rstrip('/')}/" if prefix else ""
         found = list(self._files.items())  # a copy in one step: other threads write meanwhile
         yield from [self._entry(path, file) for path, file in found if path.startswith(under)]
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
-        self._requests["stat"] += 1
+        self._requests.add("stat")
         return self._entry(path, self._file(path))
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
-        self._requests["read"] += 1
+        self._requests.add("read")
         found = self._file(path)[0]
         must_be_small(len(found), path)
         return found
@@ -77,7 +77,7 @@ class MemoryStorage:
         like: str | None = None,
     ) -> Entry:
         """Makes a file appear complete in one step, or not at all."""
-        self._requests["write"] += 1
+        self._requests.add("write")
         if like is not None:
             self._file(like)
         file = (b"".join(chunks), self._clock())
@@ -89,14 +89,14 @@ class MemoryStorage:
 
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file."""
-        self._requests["append"] += 1
+        self._requests.add("append")
         before = self._files[path][0] if path in self._files else b""
         cut = b"" if before.endswith(b"\n") or not before else b"\n"
         self._files[path] = (before + cut + lines, self._clock())
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting a missing file is not an error."""
-        self._requests["delete"] += 1
+        self._requests.add("delete")
         self._files.pop(path, None)
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
@@ -107,7 +107,7 @@ class MemoryStorage:
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file; it keeps its time, as on a disk."""
-        self._requests["move"] += 1
+        self._requests.add("move")
         if like is not None:
             self._file(like)
         file = self._file(path)
@@ -117,9 +117,14 @@ class MemoryStorage:
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that both files exist: every user may read every file."""
-        self._requests["stat"] += 2
+        self._requests.add("stat", 2)
         for one in (path, like):
             self._file(one)
+
+    @property
+    def parallel(self) -> int:
+        """Returns the number of requests that are worth making at a time."""
+        return 1
 
     @property
     def exclusive(self) -> bool:

@@ -78,6 +78,11 @@ class ReadOnly:
         return self._storage.requests
 
     @property
+    def parallel(self) -> int:
+        """Returns that of the wrapped storage."""
+        return self._storage.parallel
+
+    @property
     def exclusive(self) -> bool:
         """Returns false: to find out, a storage may have to write."""
         return False

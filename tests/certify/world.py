@@ -217,6 +217,10 @@ class Seat:
         return dict(self._requests)
 
     @property
+    def parallel(self) -> int:
+        return 1
+
+    @property
     def exclusive(self) -> bool:
         return True
 

@@ -7,7 +7,6 @@ one step. Where a file system has none (its plugin is older than `FileContext`),
 """
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -31,6 +30,7 @@ from statemaint.storage.hadoop.listing import (
     path_part,
     single_lister,
 )
+from statemaint.storage.tally import Tally
 
 _FS = "org.apache.hadoop.fs."
 _COPY_BYTES = 1 << 16
@@ -62,7 +62,7 @@ class HadoopNames(Protocol):
 class HadoopFiles:
     """The directory at an address. Paths are relative to it, except those of `list`."""
 
-    def __init__(self, jvm: Jvm, uri: str, requests: Counter[str]) -> None:
+    def __init__(self, jvm: Jvm, uri: str, requests: Tally) -> None:
         self.jvm = jvm
         self._requests = requests
         self._make_path = jvm.java(_FS + "Path")
@@ -93,7 +93,7 @@ class HadoopFiles:
         Raises:
             NotFoundError: when one of the directories does not exist.
         """
-        self._requests["list"] += len(directories)
+        self._requests.add("list", len(directories))
         return self._lister(directories)
 
     def exclusive(self) -> bool:
@@ -109,7 +109,7 @@ class HadoopFiles:
 
     def status(self, path: str) -> Status:
         """Returns a file's or a directory's status."""
-        self._requests["stat"] += 1
+        self._requests.add("stat")
         with translated(self.jvm, path):
             status = self._files.getFileStatus(self._path(path))
             modified = status.getModificationTime() / 1000
@@ -125,13 +125,13 @@ class HadoopFiles:
 
     def make_directory(self, path: str, mode: int) -> None:
         """Creates a directory with a mode in a directory that must exist."""
-        self._requests["mkdir"] += 1
+        self._requests.add("mkdir")
         with translated(self.jvm, path):
             self._names.make_directory(self._path(path), mode)
 
     def access(self, path: str) -> Access:
         """Returns the access to a file or a directory, including its ACL."""
-        self._requests["stat"] += 1
+        self._requests.add("stat")
         with translated(self.jvm, path):
             status = self._files.getFileStatus(self._path(path))
             mode = int(status.getPermission().toShort())
@@ -144,7 +144,7 @@ class HadoopFiles:
                 self._acls = bool(self._files.hasPathCapability(self._path(path), _RIGHTS))
         if not self._acls:
             return ""
-        self._requests["acl"] += 1
+        self._requests.add("acl")
         with translated(self.jvm, path):
             try:
                 found = self._files.getAclStatus(self._path(path))
@@ -207,7 +207,7 @@ class HadoopFiles:
 
     def _try(self, verb: str, path: str, step: Callable[[], object]) -> bool:
         """Takes a step that may be refused; the caller reads the result again."""
-        self._requests[verb] += 1
+        self._requests.add(verb)
         try:
             with translated(self.jvm, path):
                 step()
@@ -217,14 +217,14 @@ class HadoopFiles:
 
     def copy_out(self, path: str, local: str) -> None:
         """Copies a file's content to the end of a local file."""
-        self._requests["read"] += 1
+        self._requests.add("read")
         with translated(self.jvm, path):
             source = self._files.open(self._path(path))
             self._copy(source, local_stream(self.jvm, "Output", local, path))
 
     def copy_in(self, local: str, path: str, *, of: str, mode: int) -> None:
         """Copies a local file to a new temp file for a path; the directory must exist."""
-        self._requests["write"] += 1
+        self._requests.add("write")
         self._copy_in(local, lambda: self._names.create(self._path(path), mode), of)
 
     def append(self, local: str, path: str) -> None:
@@ -234,7 +234,7 @@ class HadoopFiles:
             AppendRefusedError: when the file system cannot append, or another writer holds the
                 file.
         """
-        self._requests["append"] += 1
+        self._requests.add("append")
         with translated(self.jvm, path):
             target = self._path(path)
             if not self._files.hasPathCapability(target, _APPEND):
@@ -258,7 +258,7 @@ class HadoopFiles:
 
     def last_byte(self, path: str, size: int) -> int:
         """Returns the last byte of a file of a given size."""
-        self._requests["read"] += 1
+        self._requests.add("read")
         with translated(self.jvm, path):
             stream = self._files.open(self._path(path))
             try:
@@ -269,7 +269,7 @@ class HadoopFiles:
 
     def rename(self, path: str, to: str, *, overwrite: bool = False) -> None:
         """Renames a file into a directory that must exist."""
-        self._requests["rename"] += 1
+        self._requests.add("rename")
         try:
             with self._turn, translated(self.jvm, to):
                 self._names.rename(self._path(path), self._path(to), overwrite=overwrite)
@@ -283,7 +283,7 @@ class HadoopFiles:
 
     def delete(self, path: str) -> None:
         """Deletes a file, which need not exist."""
-        self._requests["delete"] += 1
+        self._requests.add("delete")
         with translated(self.jvm, path):
             gone = self._files.delete(self._path(path), False)
         if not gone and self.exists(path):  # local disks report no more than that

@@ -4,7 +4,6 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,9 +17,12 @@ from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import walk
+from statemaint.storage.tally import Tally
 
 # Sends a scheme through Hadoop even where we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
 FORCED = "hadoop+"
+# Each takes a thread of the JVM.
+_REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.
 _PRIVATE = 0o600
 
@@ -38,7 +40,7 @@ class HadoopStorage:
         self._connected: HadoopFiles | None = None
         self._connecting = threading.Lock()
         self._root_access: Access | None = None
-        self._requests: Counter[str] = Counter()
+        self._requests = Tally()
 
     @property
     def root(self) -> str:
@@ -48,7 +50,12 @@ class HadoopStorage:
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns the number of requests of each kind."""
-        return dict(self._requests)
+        return self._requests.counts()
+
+    @property
+    def parallel(self) -> int:
+        """Returns the number of requests that are worth making at a time."""
+        return _REQUESTS_AT_A_TIME
 
     @property
     def exclusive(self) -> bool:

@@ -5,7 +5,6 @@ import os
 import stat
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -25,6 +24,7 @@ from statemaint.storage.access import USE, of_directory, of_file
 from statemaint.storage.base import NO_DIRECTORY, NO_FILE, file_time, nothing, read_small
 from statemaint.storage.local.access import access_of, give, must_serve, read_access
 from statemaint.storage.local.walk import Walk
+from statemaint.storage.tally import Tally
 
 _OURS = "_statemaint"
 # Only its creator may use a new file or directory until it has its final rights.
@@ -38,14 +38,14 @@ class LocalStorage:
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
-        self._requests: Counter[str] = Counter()
+        self._requests = Tally()
         self._links: bool | None = None
         self._access: dict[tuple[int, int, int], Access] = {}
 
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns the number of calls of each kind."""
-        return dict(self._requests)
+        return self._requests.counts()
 
     @property
     def root(self) -> str:
@@ -54,7 +54,7 @@ class LocalStorage:
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
-        self._requests["list"] += 1
+        self._requests.add("list")
         top = self._root / prefix
         with _translated(prefix):
             try:
@@ -70,7 +70,7 @@ class LocalStorage:
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
-        self._requests["stat"] += 1
+        self._requests.add("stat")
         with _translated(path):
             return self._entry(self._root / path)
 
@@ -92,14 +92,14 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
-        self._requests["read"] += 1
+        self._requests.add("read")
         with _opened(self._root, path) as stream:
             return read_small(stream, path)
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Opens a file for reading."""
-        self._requests["read"] += 1
+        self._requests.add("read")
         with _opened(self._root, path) as stream:
             yield stream
 
@@ -112,7 +112,7 @@ class LocalStorage:
         like: str | None = None,
     ) -> Entry:
         """Makes a file appear complete and durable in one step, or not at all."""
-        self._requests["write"] += 1
+        self._requests.add("write")
         final = self._root / path
         temp = final.with_name(f".{final.name}.{uuid.uuid4()}.tmp")
         settle = self._settling(path, like)
@@ -143,7 +143,7 @@ class LocalStorage:
 
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file, durable on return."""
-        self._requests["append"] += 1
+        self._requests.add("append")
         file = self._root / path
         with _translated(path):
             self._make_directory(file.parent)
@@ -166,7 +166,7 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting a missing file is not an error."""
-        self._requests["delete"] += 1
+        self._requests.add("delete")
         with _translated(path):
             (self._root / path).unlink(missing_ok=True)
 
@@ -178,7 +178,7 @@ class LocalStorage:
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
-        self._requests["move"] += 1
+        self._requests.add("move")
         source, final = self._root / path, self._root / to
         with _translated(path):
             source.stat()
@@ -204,11 +204,16 @@ class LocalStorage:
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that every reader of one file may read another."""
-        self._requests["stat"] += 2
+        self._requests.add("stat", 2)
         with _translated(like):
             wanted = read_access(str(self._root / like))
         with _translated(path):
             must_serve(str(self._root / path), path, wanted, like)
+
+    @property
+    def parallel(self) -> int:
+        """Returns the number of requests that are worth making at a time."""
+        return 1
 
     @property
     def exclusive(self) -> bool:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemaint.errors import ConfigError
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
+from statemaint.storage.tally import Tally
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
 # Several stores are maintained in parallel, and each reads parts ahead.
-_CONNECTIONS = 32
+CONNECTIONS = 32
 _NOT_FOUND = 404
 _VERBS = {
     "ListObjectsV2": "list",
@@ -44,8 +44,7 @@ class Bucket:
     def __init__(self, name: str, prefix: str, options: S3Options) -> None:
         self.name, self.prefix, self.options = name, prefix, options
         self.clock = ServerClock()
-        self._requests: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._requests = Tally()
         self._seen = False
         self._client = _client(options)
         events = self._client.meta.events
@@ -56,8 +55,7 @@ class Bucket:
     @property
     def requests(self) -> Mapping[str, int]:
         """Returns the number of HTTP requests sent, including retries."""
-        with self._lock:
-            return dict(self._requests)
+        return self._requests.counts()
 
     @property
     def address(self) -> str:
@@ -127,8 +125,7 @@ class Bucket:
     def _sent(self, event_name: str, **_: object) -> None:
         operation = event_name.rpartition(".")[2]
         self.clock.sent()
-        with self._lock:
-            self._requests[_VERBS.get(operation, "post")] += 1
+        self._requests.add(_VERBS.get(operation, "post"))
 
     def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
         about = (parsed_response or {}).get("ResponseMetadata", {})
@@ -205,7 +202,7 @@ def _client(options: S3Options) -> "S3Client":
         retries=retries,  # type: ignore[arg-type]
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
-        max_pool_connections=_CONNECTIONS,
+        max_pool_connections=CONNECTIONS,
         s3={"addressing_style": styles[options.path_style]},  # type: ignore[arg-type]
         # Uploads carry a Content-MD5, which every server compares; boto3's newer checksums are
         # unknown to many.

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from statemaint.errors import ConfigError, NotFoundError, StorageError
 from statemaint.listing import Entry
 from statemaint.storage.base import file_time, named_as_file, nothing
-from statemaint.storage.s3.bucket import Bucket
+from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
 from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error
@@ -58,6 +58,11 @@ class S3Storage:
     def requests(self) -> Mapping[str, int]:
         """Returns the number of HTTP requests sent, including retries: `list`, `get`, `put`, ..."""
         return self._bucket.requests
+
+    @property
+    def parallel(self) -> int:
+        """Returns the number of requests that are worth making at a time."""
+        return CONNECTIONS
 
     @property
     def exclusive(self) -> bool:
