@@ -1,0 +1,223 @@
+"""Several stores at a time: the result of one after another, and an end between two actions."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from threading import Barrier, Lock, active_count
+from typing import Any
+
+import pytest
+
+from statemaint.audit import digest_stores, doctor, verify
+from statemaint.errors import LeaseLostError
+from statemaint.execute import Fence, execute
+from statemaint.listing import Entry
+from statemaint.maintain import apply, maintain, parse_plan, undo
+from statemaint.model.findings import FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
+from statemaint.report import SnapshotWritten, StoreOutcome
+from statemaint.report.to_json import plan_json
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
+from tests.support.rocks import write_rocks_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+STORES = ("default", "second", "third")
+WAIT = 30
+WORKERS = [1, 2, 3, 16]
+
+
+def three_stores() -> MemoryStorage:
+    found = MemoryStorage(clock=Clock())
+    write_checkpoint(found, partitions=5, stores=STORES)
+    return found
+
+
+def rocks() -> MemoryStorage:
+    found = MemoryStorage(clock=Clock())
+    write_rocks_checkpoint(found, partitions=4)
+    return found
+
+
+def state(storage: MemoryStorage) -> dict[str, bytes]:
+    """Returns what a query would see of a checkpoint."""
+    return {path: one for path, one in storage.files.items() if not path.startswith("_statemaint")}
+
+
+def run_thrice(storage: MemoryStorage, workers: int) -> list[Any]:
+    """Runs until all is done, and returns what each run reports of each store."""
+    reports = [maintain(storage, TIGHT, workers=workers) for _ in range(3)]
+    return [
+        [(one.before.id, one.state, len(one.after.files), one.reclaimable) for one in report.stores]
+        for report in reports
+    ]
+
+
+def maintained() -> MemoryStorage:
+    found = three_stores()
+    run_thrice(found, 1)
+    return found
+
+
+@pytest.mark.parametrize("workers", WORKERS[1:])
+def test_many_workers_leave_what_one_leaves_and_report_it_in_the_same_order(workers: int) -> None:
+    alone, together = three_stores(), three_stores()
+    assert run_thrice(together, workers) == run_thrice(alone, 1)
+    assert state(together) == state(alone)
+    assert verify(together, deep=True).healthy
+
+
+@pytest.mark.parametrize("workers", WORKERS[1:])
+def test_so_they_do_with_rocksdb(workers: int) -> None:
+    alone, together = rocks(), rocks()
+    assert run_thrice(together, workers) == run_thrice(alone, 1)
+    assert digest_stores(together, workers=workers) == digest_stores(alone, workers=1)
+    assert len(state(together)) == len(state(alone))
+
+
+class Meeting(MemoryStorage):
+    """A storage in which two snapshots are written at the same time, or none is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.met, self._meet = 0, Barrier(2)
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        """Waits for the other writer of a snapshot."""
+        if path.endswith(".snapshot"):
+            self._meet.wait(WAIT)
+            self.met += 1
+        return super().write(path, chunks, overwrite=overwrite, like=like)
+
+
+def test_two_workers_work_at_the_same_time() -> None:
+    storage = Meeting()
+    write_checkpoint(storage, partitions=4)
+    report = maintain(storage, replace(TIGHT, rebase=False), workers=2)
+    assert report.snapshots_written == storage.met == 4
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_damaged_store_is_halted_and_the_others_are_maintained(workers: int) -> None:
+    storage = three_stores()
+    damaged = f"state/0/2/{STORES[1]}/9.delta"
+    storage.write(damaged, [storage.files[damaged][:-9]], overwrite=True)
+    report = maintain(storage, TIGHT, workers=workers)
+    halted = [one.before.id for one in report.stores if one.state is StoreOutcome.HALTED]
+    assert halted == [StoreId(0, 2, STORES[1])]
+    assert report.snapshots_written == 2 * (len(report.stores) - 1)
+    assert report.exit_code == 3
+
+
+class Shaky(Fence):
+    """A lease that is lost after some looks at it."""
+
+    def __init__(self, looks: int) -> None:
+        self._left, self._lock = looks, Lock()
+        self.lost = False
+
+    @property
+    def is_fresh(self) -> bool:
+        return False
+
+    def must_hold(self) -> None:
+        with self._lock:
+            self._left -= 1
+            self.lost = self.lost or self._left < 0
+        if self.lost:
+            raise LeaseLostError("memory:", 1)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("looks", [0, 1, 7, 40, 90])
+def test_a_lost_lease_stops_every_worker_and_the_next_run_goes_on(workers: int, looks: int) -> None:
+    storage, before = three_stores(), active_count()
+    maintain(storage, replace(TIGHT, max_deletes_per_run=0))
+    plan = plan_checkpoint(storage, TIGHT)[1]
+    with pytest.raises(LeaseLostError):
+        list(execute(plan, storage, run="r", fence=Shaky(looks), workers=workers))
+    assert active_count() == before
+    assert verify(storage, deep=True).healthy
+    run_thrice(storage, 1)
+    assert state(storage) == state(maintained())
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("taken", [1, 2, 20])
+def test_a_caller_that_stops_leaves_no_thread_and_no_half_done_action(
+    workers: int, taken: int
+) -> None:
+    storage, before = three_stores(), active_count()
+    plan = plan_checkpoint(storage, TIGHT)[1]
+    outcomes = execute(plan, storage, run="r", workers=workers)
+    found = [next(outcomes) for _ in range(taken)]
+    outcomes.close()  # type: ignore[attr-defined]
+    left = state(storage)
+    assert active_count() == before
+    assert {one.action.path for one in found if isinstance(one, SnapshotWritten)} <= left.keys()
+    assert verify(storage, deep=True).healthy
+    run_thrice(storage, 1)
+    assert state(storage) == state(maintained())
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_no_store_is_begun_once_the_time_is_over(workers: int) -> None:
+    storage, seconds = three_stores(), iter([0.0, 0.0, *[9.0] * 100])
+    plan = plan_checkpoint(storage, replace(TIGHT, max_seconds_per_run=5))[1]
+    lock = Lock()
+
+    def elapsed() -> float:
+        with lock:
+            return next(seconds)
+
+    found = list(execute(plan, storage, run="r", elapsed=elapsed, workers=workers))
+    begun = {one.store for one in found if isinstance(one, SnapshotWritten)}
+    assert len(begun) == 2
+    assert len({one.store for one in found}) == len(plan.stores)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_what_all_of_them_moved_to_the_trash_comes_back(workers: int) -> None:
+    storage = three_stores()
+    before = state(storage)
+    report = maintain(storage, replace(TIGHT, trash_for=3600.0), workers=workers)
+    assert report.files_deleted.total() > 100
+    assert undo(storage, report.run).files == report.files_deleted.total()
+    assert before.items() <= state(storage).items()
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_plan_is_applied_by_several(workers: int) -> None:
+    storage, alone = three_stores(), three_stores()
+    shown = json.dumps(plan_json(*plan_checkpoint(storage, TIGHT)))
+    report = apply(storage, parse_plan("plan.json", shown.encode()), workers=workers)
+    maintain(alone, TIGHT)
+    assert report.snapshots_written == 2 * 15
+    assert state(storage) == state(alone)
+
+
+@pytest.mark.parametrize("workers", WORKERS[1:])
+def test_verify_and_doctor_find_the_same_in_the_same_order(workers: int) -> None:
+    storage = three_stores()
+    for partition, name in ((4, STORES[0]), (0, STORES[2]), (2, STORES[1])):
+        path = f"{StoreId(0, partition, name).directory}/21.delta"
+        storage.write(path, [storage.files[path][:-9]], overwrite=True)
+    for deep in (False, True):
+        alone, together = (verify(storage, deep=deep, workers=one) for one in (1, workers))
+        assert together.findings == alone.findings
+        assert together.versions_checked == alone.versions_checked
+        codes = {one.code for one in alone.findings if one.damage}
+        assert FindingCode.CORRUPT_FILE in codes
+    found = [doctor(storage, workers=one) for one in (1, workers)]
+    assert found[0].findings == found[1].findings
+    assert not found[0].restarts
