@@ -28,7 +28,7 @@ _REPLACED = 412
 _NO_SUCH_RANGE = 416
 
 
-def open_object(bucket: Bucket, path: str) -> io.BufferedReader:
+def open_object(bucket: Bucket, path: str) -> io.BufferedReader | io.BytesIO:
     """Opens an object for reading; `read(n)` returns fewer bytes only at its end.
 
     Raises:
@@ -36,6 +36,8 @@ def open_object(bucket: Bucket, path: str) -> io.BufferedReader:
         S3Error: when it cannot be read; Superseded: when it is replaced while it is read.
     """
     opened, first = _open(bucket, path)
+    if len(first) == opened.size:  # all of it is here, wherever the caller seeks
+        return io.BytesIO(first)
     return io.BufferedReader(_Raw(opened, opened.parts(first)), _PIECE)
 
 
