@@ -11,7 +11,12 @@ from threading import Condition, Event
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
+MEMORY = 1024 * 1024 * 1024
+"""The bytes that all threads may take together."""
+BUFFERS = 64 * 1024 * 1024
+"""The bytes of one large file on its way: parts read ahead, windows, blocks."""
 _WORTH_A_CORE = 32 * 1024 * 1024
+_SMALL = 1024 * 1024
 
 
 def cores() -> int:
@@ -19,14 +24,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def suited(parallel: int, size: int) -> int:
+def suited(parallel: int, size: int, largest: int = 0) -> int:
     """Returns the number of threads that suits some work.
 
     Args:
         parallel: the number of requests that the storage is worth at a time.
         size: the bytes to read; few are folded in plain Python, on one core.
+        largest: the bytes of the largest file; threads that read large ones share the memory.
     """
-    return max(parallel, cores() if size >= _WORTH_A_CORE else 1)
+    threads = max(parallel, cores() if size >= _WORTH_A_CORE else 1)
+    return max(1, min(threads, MEMORY // (BUFFERS + 4 * largest))) if largest > _SMALL else threads
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:

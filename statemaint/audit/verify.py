@@ -105,13 +105,15 @@ def verify_at(
     """
     reading = ReadOnly(storage)
     checkpoint = scan_checkpoint(reading, only)
-    size = sum(file.entry.size for store in checkpoint.stores for file in store.files)
+    sizes = [file.entry.size for store in checkpoint.stores for file in store.files]
+    size, largest = sum(sizes), max(sizes, default=0)
+    threads = workers or suited(storage.parallel, size, largest)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     stores = _StoreCheck(reading, checkpoint, depth, lineages, engine)
     checks = (partial(stores.at, store) for store in checkpoint.stores)
     checked = 0
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
-    for rebuilt, found in in_order(checks, threads=workers or suited(storage.parallel, size)):
+    for rebuilt, found in in_order(checks, threads=threads):
         checked += rebuilt
         findings += found
     findings += check_rows(reading, checkpoint) if depth is Depth.ROWS else ()
@@ -287,13 +289,14 @@ def digest_stores(
     checkpoint = scan_checkpoint(reading)
     asked = committed_version(checkpoint, version)
     chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
-    size = sum(chain.size for _, chain in chains)
+    sizes = [chain.size for _, chain in chains]
+    size, largest = sum(sizes), max(sizes, default=0)
     engine = engine_for(size, checkpoint.provider)
     digests = (
         partial(_digest, Source.of(reading, store, checkpoint), engine, chain)
         for store, chain in chains
     )
-    found = in_order(digests, threads=workers or suited(storage.parallel, size))
+    found = in_order(digests, threads=workers or suited(storage.parallel, size, largest))
     return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 

@@ -3,9 +3,8 @@
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider
 from statemaint.plan import Attest, Delete, StorePlan, WriteSnapshot
+from statemaint.workers import BUFFERS
 
-# The buffers of one fold: windows of input and output, and blocks on their way.
-_BUFFERS = 64 * 1024 * 1024
 # The keys of the deltas are held, uncompressed.
 _KEYS = 4
 # In plain Python, which folds small states, every row is an object.
@@ -33,5 +32,5 @@ def need_of(plan: StorePlan, provider: Provider) -> int:
 
 def _need(chain: Chain, provider: Provider) -> int:
     deltas = sum(delta.entry.size for delta in chain.deltas)
-    folded = _BUFFERS + _KEYS * deltas
+    folded = BUFFERS + _KEYS * deltas
     return folded if provider is Provider.ROCKSDB else min(folded, _OBJECTS * chain.size)

@@ -27,12 +27,10 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Plan, StorePlan
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
-from statemaint.workers import Budget, Job, as_they_come, suited
+from statemaint.workers import MEMORY, Budget, Job, as_they_come, suited
 
 # How long a stale snapshot stays in the trash where other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
-# That the folds of all workers may take together.
-_MEMORY = 1024 * 1024 * 1024
 
 
 def execute(  # noqa: PLR0913 -- each is a choice of its own
@@ -71,7 +69,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         Job(partial(_of_plan, plan, store, context, elapsed), need_of(store, plan.provider))
         for store in stores
     ]
-    yield from as_they_come(jobs, threads=threads, budget=Budget(_MEMORY))
+    yield from as_they_come(jobs, threads=threads, budget=Budget(MEMORY))
 
 
 def _of_plan(

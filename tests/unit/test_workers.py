@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import pytest
 
-from statemaint.workers import Budget, Job, as_they_come, cores, in_order
+from statemaint.workers import Budget, Job, as_they_come, cores, in_order, suited
 
 WAIT = 30
 
@@ -30,6 +30,16 @@ class Crowd:
 
 def test_there_is_a_core() -> None:
     assert cores() >= 1
+
+
+def test_the_number_of_threads_goes_by_the_storage_the_size_and_the_largest_file() -> None:
+    mib = 1024 * 1024
+    assert suited(1, 31 * mib) == 1
+    assert suited(1, 32 * mib) == cores()
+    assert suited(32, 0) == 32
+    assert suited(32, 0, mib) == 32
+    assert suited(32, 0, 16 * mib) == 8
+    assert suited(32, 0, 100_000 * mib) == 1
 
 
 def test_results_come_in_the_order_of_their_jobs() -> None:
