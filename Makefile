@@ -14,7 +14,7 @@ SIDE_BY_SIDE = -n logical --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak trial certify hostile fuzz checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -74,6 +74,9 @@ hostile: setup ## run every verb on 10,000 checkpoints with strange things in th
 certify: setup ## play 100,000 schedules of crashes beside a live query, and count what is lost
 	$(BIN)/python -m tests.certify $(or $(ARGS),--schedules 100000 --processes 2)
 
+mutation: setup ## change plan, model, codec and execute a little, thousands of times: do the tests notice?
+	$(BIN)/python -m tests.mutation $(ARGS)
+
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo
 
@@ -97,4 +100,4 @@ generated: setup ## rebuild the files that are made from code: dashboard, schema
 	$(BIN)/python -m statemaint.queries > docs/queries.schema.json
 
 clean: down ## remove .venv and everything the demo made
-	rm -rf .venv .run
+	rm -rf .venv .run mutants

@@ -1,0 +1,157 @@
+"""`python -m tests.mutation`: changes the code a little, thousands of times; do the tests notice?
+
+mutmut makes the mutants and runs, for each, the tests that call its function; `[tool.mutmut]` in
+pyproject.toml says of which packages and with which tests. Here they are counted by package, and
+each survivor gets the reason that `reasons.toml` has for changes of its kind.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tests.support.documents import commit, of_commits, rewrite
+from tests.support.paths import ROOT
+
+_DOCUMENT = ROOT / "docs" / "safety.md"
+_REASONS = Path(__file__).with_name("reasons.toml")
+PACKAGES = ("plan", "model", "codec", "execute")
+ENOUGH = 0.9
+# A mutant that never ends is noticed as well.
+_KILLED = frozenset({"killed", "timeout", "caught by type check", "segfault"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change, and whether a test failed because of it.
+
+    Attributes:
+        name: mutmut's own.
+        status: mutmut's own.
+        before: the changed lines as they were; empty unless it survived.
+        after: the lines instead of them.
+    """
+
+    name: str
+    status: str
+    before: str = ""
+    after: str = ""
+
+    @property
+    def package(self) -> str:
+        """Returns the package that it is in."""
+        return self.name.split(".")[1]
+
+    @property
+    def survived(self) -> bool:
+        """Returns whether no test noticed it."""
+        return self.status not in _KILLED
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why mutants of a kind survive.
+
+    Attributes:
+        text: the reason.
+        name: matches their names.
+        change: matches `before -> after`.
+    """
+
+    text: str
+    name: re.Pattern[str]
+    change: re.Pattern[str]
+
+    def covers(self, mutant: Mutant) -> bool:
+        """Returns whether it is the reason of a mutant."""
+        change = f"{mutant.before} -> {mutant.after}"
+        return bool(self.name.search(mutant.name) and self.change.search(change))
+
+
+def reasons() -> tuple[Reason, ...]:
+    """Returns the reasons, the first of which that covers a mutant counts."""
+    found = tomllib.loads(_REASONS.read_text())["reason"]
+    return tuple(
+        Reason(one["text"], re.compile(one.get("name", "")), re.compile(one.get("change", "")))
+        for one in found
+    )
+
+
+def mutants() -> Iterator[Mutant]:
+    """Yields the mutants of the last run, survivors with their changes."""
+    from mutmut.__main__ import collect_source_file_mutation_data  # noqa: PLC0415
+    from mutmut.mutation.diff_apply import get_diff_for_mutant  # noqa: PLC0415
+    from mutmut.stats import status_by_exit_code  # noqa: PLC0415 -- reads pyproject.toml when imported
+
+    for data, name, code in collect_source_file_mutation_data(mutant_names=())[0]:
+        found = Mutant(name, status_by_exit_code[code])
+        if found.survived:
+            found = _changed(found, get_diff_for_mutant(name, path=data.path))
+        yield found
+
+
+def _changed(mutant: Mutant, diff: str) -> Mutant:
+    lines = diff.splitlines()[2:]
+    before, after = (
+        " ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
+    )
+    return Mutant(mutant.name, mutant.status, before, after)
+
+
+def tables(found: Iterable[Mutant], known: Iterable[Reason]) -> Iterator[str]:
+    """Yields the lines of both tables: by package, and the survivors by their reasons."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    survivors: dict[str, list[Mutant]] = defaultdict(list)
+    for one in found:
+        counts[one.package][one.survived] += 1
+        if one.survived:
+            text = next((why.text for why in known if why.covers(one)), "not explained")
+            survivors[text].append(one)
+    yield from ("| package | mutants | noticed | survived | noticed, % |", "|---|--:|--:|--:|--:|")
+    for name in PACKAGES:
+        killed, left = counts[name][False], counts[name][True]
+        share = 100 * killed / max(1, killed + left)
+        yield f"| `{name}` | {killed + left:,} | {killed:,} | {left:,} | {share:.1f} |"
+    yield from ("", "| survivors | why |", "|--:|---|")
+    for text, some in sorted(survivors.items(), key=lambda one: -len(one[1])):
+        yield f"| {len(some):,} | {text} |"
+
+
+def shares(found: Iterable[Mutant]) -> dict[str, float]:
+    """Returns the noticed part of the mutants of each package."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    for one in found:
+        counts[one.package][one.survived] += 1
+    return {name: some[False] / some.total() for name, some in counts.items()}
+
+
+@click.command()
+@click.option("--children", default=2, show_default=True, help="Processes at a time.")
+@click.option("--rerun/--no-rerun", default=True, help="Whether to run mutmut first.")
+@click.option("--write", is_flag=True, help="Write the tables to docs/safety.md.")
+@click.argument("names", nargs=-1)
+def main(names: tuple[str, ...], *, children: int, rerun: bool, write: bool) -> None:
+    """Runs the tests against mutants; NAMES are patterns of mutmut's, all by default."""
+    if rerun:
+        command = ["mutmut", "run", "--max-children", str(children), *names]
+        subprocess.run([str(Path(sys.executable).with_name(command[0])), *command[1:]], check=True)
+    found, known = list(mutants()), reasons()
+    lines = list(tables(found, known))
+    click.echo("\n".join(lines))
+    for one in found:
+        if one.survived and not any(why.covers(one) for why in known):
+            click.echo(f"{one.name} ({one.status}): {one.before} -> {one.after}")
+    if write:
+        lines = [f"{of_commits([commit()])}.", "", *lines]
+        rewrite(_DOCUMENT, "\n".join(lines), by="make mutation")
+    sys.exit(any(share < ENOUGH for share in shares(found).values()))
+
+
+if __name__ == "__main__":
+    main()
