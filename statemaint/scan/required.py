@@ -62,8 +62,8 @@ def expected_stores(known: Evidence) -> tuple[StoreId, ...]:
     required = (
         StoreId(operator, partition, name)
         for operator in operators
-        for partition in required_partitions(known, operator)
         for name in store_names(known, operator)
+        for partition in required_partitions(known, operator)
     )
     return tuple(sorted({*required, *left}))
 
