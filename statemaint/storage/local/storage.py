@@ -6,7 +6,7 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -34,10 +34,14 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class LocalStorage:
-    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory."""
+    """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory.
+
+    Names are joined as text where it is done for every file: a `Path` costs more than a request.
+    """
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
+        self._top = str(self._root)
         self._requests = Tally()
         self._links: bool | None = None
         self._access: dict[tuple[int, int, int], Access] = {}
@@ -55,7 +59,8 @@ class LocalStorage:
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
         self._requests.add("list")
-        top = self._root / prefix
+        prefix = prefix.strip("/")
+        top = self._at(prefix) if prefix else self._top
         with _translated(prefix):
             try:
                 found = os.scandir(top)
@@ -64,18 +69,20 @@ class LocalStorage:
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
-            place = top.relative_to(self._root).as_posix()
-            prefix = "" if place == "." else f"{place}/"
-            yield from Walk(self._listed).below(found, prefix, os.path.realpath(top))
+            below = f"{prefix}/" if prefix else ""
+            yield from Walk(self._listed).below(found, below, os.path.realpath(top))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         self._requests.add("stat")
         with _translated(path):
-            return self._entry(self._root / path)
+            return self._entry(path)
 
-    def _entry(self, file: Path) -> Entry:
-        return self._listed(file.relative_to(self._root).as_posix(), file.stat())
+    def _at(self, path: str) -> str:
+        return f"{self._top}/{path}"
+
+    def _entry(self, path: str) -> Entry:
+        return self._listed(path, os.stat(self._at(path)))
 
     def _listed(self, path: str, status: os.stat_result) -> Entry:
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device has neither size nor end
@@ -93,15 +100,13 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests.add("read")
-        with _opened(self._root, path) as stream:
+        with _opened(self._at(path), path) as stream:
             return read_small(stream, path)
 
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file for reading."""
         self._requests.add("read")
-        with _opened(self._root, path) as stream:
-            yield stream
+        return _opened(self._at(path), path)
 
     def write(
         self,
@@ -113,27 +118,29 @@ class LocalStorage:
     ) -> Entry:
         """Makes a file appear complete and durable in one step, or not at all."""
         self._requests.add("write")
-        final = self._root / path
-        temp = final.with_name(f".{final.name}.{uuid.uuid4()}.tmp")
+        final = self._at(path)
+        folder, _, name = final.rpartition("/")
+        temp = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         settle = self._settling(path, like)
         with _translated(path):
-            self._make_directory(final.parent, serve=like is not None)
+            self._make_directory(folder, serve=like is not None)
             try:
                 _fill(temp, chunks, settle)
                 _publish(temp, final, overwrite=overwrite)
             finally:
-                temp.unlink(missing_ok=True)
-            _sync_directory(final.parent)
-            return self._entry(final)
+                with suppress(FileNotFoundError):
+                    os.unlink(temp)
+            _sync_directory(folder)
+            return self._entry(path)
 
     def _settling(self, path: str, like: str | None) -> Callable[[int], None]:
         """Returns the step that gives a new file its owner, group, mode and ACL or raises (S22)."""
         if like is None:
             with _translated(path):
-                ours = of_file(read_access(str(self._root)))
+                ours = of_file(read_access(self._top))
             return lambda handle: give(handle, ours)
         with _translated(like):
-            wanted = read_access(str(self._root / like))
+            wanted = read_access(self._at(like))
 
         def settle(handle: int) -> None:
             give(handle, wanted, exact=True)
@@ -144,31 +151,32 @@ class LocalStorage:
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file, durable on return."""
         self._requests.add("append")
-        file = self._root / path
+        file = self._at(path)
+        folder = file.rpartition("/")[0]
         with _translated(path):
-            self._make_directory(file.parent)
+            self._make_directory(folder)
             with self._for_appending(file) as stream:
                 if stream.tell() and _last_byte(stream) != b"\n":
                     stream.write(b"\n")
                 stream.write(lines)
                 stream.flush()
                 os.fsync(stream.fileno())
-            _sync_directory(file.parent)
+            _sync_directory(folder)
 
-    def _for_appending(self, file: Path) -> BinaryIO:
+    def _for_appending(self, file: str) -> BinaryIO:
         flags = os.O_RDWR | os.O_APPEND
         try:
             handle = os.open(file, flags | os.O_CREAT | os.O_EXCL, _PRIVATE)
         except FileExistsError:
             return os.fdopen(os.open(file, flags), "a+b")
-        give(handle, of_file(read_access(str(self._root))))
+        give(handle, of_file(read_access(self._top)))
         return os.fdopen(handle, "a+b")
 
     def delete(self, path: str) -> None:
         """Deletes a file; deleting a missing file is not an error."""
         self._requests.add("delete")
-        with _translated(path):
-            (self._root / path).unlink(missing_ok=True)
+        with _translated(path), suppress(FileNotFoundError):
+            os.unlink(self._at(path))
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
         """Deletes files one by one, in the order given; the first refusal ends the work."""
@@ -179,23 +187,25 @@ class LocalStorage:
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Renames a file in one durable step."""
         self._requests.add("move")
-        source, final = self._root / path, self._root / to
+        source, final = self._at(path), self._at(to)
         with _translated(path):
-            source.stat()
+            os.stat(source)
         if like is not None:
             self._serve(path, to, like)
         with _translated(to):
-            self._make_directory(final.parent, serve=like is not None)
+            folder = final.rpartition("/")[0]
+            self._make_directory(folder, serve=like is not None)
             _publish(source, final, overwrite=False)
-            _sync_directory(final.parent)
-            source.unlink(missing_ok=True)
-            _sync_directory(source.parent)
+            _sync_directory(folder)
+            with suppress(FileNotFoundError):
+                os.unlink(source)
+            _sync_directory(source.rpartition("/")[0])
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""
         with _translated(like):
-            wanted = read_access(str(self._root / like))
-        with _translated(path), _opened(self._root, path) as stream:
+            wanted = read_access(self._at(like))
+        with _opened(self._at(path), path) as stream:
             try:
                 must_serve(stream.fileno(), to, wanted, like)
             except UnreadableError:
@@ -206,9 +216,9 @@ class LocalStorage:
         """Checks that every reader of one file may read another."""
         self._requests.add("stat", 2)
         with _translated(like):
-            wanted = read_access(str(self._root / like))
+            wanted = read_access(self._at(like))
         with _translated(path):
-            must_serve(str(self._root / path), path, wanted, like)
+            must_serve(self._at(path), path, wanted, like)
 
     @property
     def parallel(self) -> int:
@@ -226,7 +236,7 @@ class LocalStorage:
         folder = self._root / _OURS
         temp, link = (folder / f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
         with _translated(_OURS):
-            self._make_directory(folder)
+            self._make_directory(str(folder))
             try:
                 temp.touch(exist_ok=False)
                 os.link(temp, link)
@@ -243,7 +253,11 @@ class LocalStorage:
         """Returns the time by the machine's clock, which stamps the files of a local disk."""
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
-    def _make_directory(self, directory: Path, *, serve: bool = False) -> None:
+    def _make_directory(self, folder: str, *, serve: bool = False) -> None:
+        if not os.path.isdir(folder):
+            self._create_directory(Path(folder), serve=serve)
+
+    def _create_directory(self, directory: Path, *, serve: bool) -> None:
         """Creates a directory where there is none, for the users of its parent.
 
         Args:
@@ -254,13 +268,13 @@ class LocalStorage:
             return
         if directory == self._root:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        self._make_directory(directory.parent, serve=serve)
+        self._create_directory(directory.parent, serve=serve)
         try:
             directory.mkdir(_PRIVATE_DIRECTORY)
         except FileExistsError:  # another thread's
             return
         self._open_up(directory, serve=serve)
-        _sync_directory(directory.parent)
+        _sync_directory(str(directory.parent))
 
     def _open_up(self, directory: Path, *, serve: bool) -> None:
         parent = of_directory(read_access(str(directory.parent)))
@@ -292,10 +306,10 @@ def _translated(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
+def _opened(place: str, path: str) -> Iterator[BinaryIO]:
     """Opens a regular file; a pipe in its place counts as a damaged file."""
     opener = partial(_regular, path)
-    with _translated(path), open(root / path, "rb", opener=opener) as stream:
+    with _translated(path), open(place, "rb", opener=opener) as stream:
         yield stream
 
 
@@ -311,7 +325,7 @@ def _regular(path: str, place: str, flags: int) -> int:
     raise CodecError("it is not a regular file", offset=0, path=path)
 
 
-def _fill(temp: Path, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
+def _fill(temp: str, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:
     # Private until it is settled, whatever the umask and the directory set: the final file must
     # never have been open to more users.
     with open(temp, "xb", opener=partial(os.open, mode=_PRIVATE)) as stream:
@@ -321,9 +335,9 @@ def _fill(temp: Path, chunks: Iterable[bytes], settle: Callable[[int], None]) ->
         os.fsync(stream.fileno())
 
 
-def _publish(temp: Path, final: Path, *, overwrite: bool) -> None:
+def _publish(temp: str, final: str, *, overwrite: bool) -> None:
     if overwrite:
-        temp.replace(final)
+        os.replace(temp, final)
         return
     try:
         os.link(temp, final)  # unlike a rename, it refuses an existing name
@@ -333,12 +347,12 @@ def _publish(temp: Path, final: Path, *, overwrite: bool) -> None:
         _rename_if_absent(temp, final)
 
 
-def _rename_if_absent(temp: Path, final: Path) -> None:
+def _rename_if_absent(temp: str, final: str) -> None:
     # Where the file system has no links, a file that appears between the two lines is replaced:
     # the same as when Spark writes one name twice, and the read-back checks the resulting file.
     if os.path.lexists(final):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    temp.rename(final)
+    os.rename(temp, final)
 
 
 def _last_byte(stream: BinaryIO) -> bytes:
@@ -346,7 +360,7 @@ def _last_byte(stream: BinaryIO) -> bytes:
     return stream.read(1)
 
 
-def _sync_directory(directory: Path) -> None:
+def _sync_directory(directory: str) -> None:
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
