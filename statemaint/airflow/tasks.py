@@ -24,6 +24,8 @@ from statemaint.report import Halted, Report, summarize
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
+# Of one task: the other tasks of a run make requests as well.
+_STORES_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,13 @@ def _maintain(settings: QuerySettings, bundle: Bundle, options: Options, run: st
     storage = _storage(settings)
     policy = options.change(settings.policy)
     return maintain(
-        storage, policy, request=request, dry_run=options.dry_run, run=run, holder=bundle.holder
+        storage,
+        policy,
+        request=request,
+        dry_run=options.dry_run,
+        run=run,
+        holder=bundle.holder,
+        workers=min(storage.parallel, _STORES_AT_A_TIME),
     )
 
 
