@@ -39,9 +39,13 @@ def suited(parallel: int, size: int, largest: int = 0) -> int:
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:
     """Yields the results of jobs in their order; up to `threads` of them run at a time.
 
-    When a job or the iterable fails, or the caller stops, the running jobs are waited for and no
-    other one starts.
+    With one thread they run in the caller's own, where a signal reaches them. With more, when a job
+    or the iterable fails, or the caller stops, the running jobs are waited for and no other starts.
     """
+    if threads == 1:
+        for job in jobs:
+            yield job()
+        return
     pool = ThreadPoolExecutor(threads)
     running: deque[Future[_T]] = deque()
     try:

@@ -1,7 +1,7 @@
 """Threads side by side: what they yield, how many there are, and that they stop when told."""
 
 from collections.abc import Iterator
-from threading import Barrier, Event, Lock
+from threading import Barrier, Event, Lock, current_thread
 from typing import Any, Self
 
 import pytest
@@ -51,6 +51,14 @@ def test_results_come_in_the_order_of_their_jobs() -> None:
 
     jobs = [lambda: first.wait(WAIT) and 1, last]
     assert list(in_order(jobs, threads=2)) == [1, 2]
+
+
+def test_one_thread_is_the_callers_own_where_an_interrupt_ends_a_job_at_once() -> None:
+    assert set(in_order([current_thread] * 3, threads=1)) == {current_thread()}
+    assert current_thread() not in set(in_order([current_thread] * 3, threads=2))
+    assert list(as_they_come([Job(lambda: iter([current_thread()]))], threads=1)) == [
+        current_thread()
+    ]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
