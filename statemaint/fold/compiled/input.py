@@ -97,15 +97,14 @@ class _Stretches:
         """Yields each time the window may have enough; ends at the end of the file."""
         rest = np.empty(0, np.uint8)
         with source.opened(path) as stream:
-            while True:
-                piece, end = _joined(rest, stream)
-                if end == len(rest):
-                    break
+            while content := stream.read(max(_STEP, len(rest))):
+                piece, end = _joined(rest, content)
                 yield from self._unpack(piece, end)
                 rest = piece[self._state[FROM] : end]
                 if self._state[STATUS] == ODD:
                     break
-            yield from self._clearly(_Rest(rest.tobytes(), stream))
+            if len(rest):
+                yield from self._clearly(_Rest(rest.tobytes(), stream))
 
     def _unpack(self, piece: Bytes, end: int) -> Generator[int]:
         """Takes the whole blocks in a piece of the file."""
@@ -141,11 +140,10 @@ class _Rest:
         return self._rest.read(size) or self._stream.read(size)
 
 
-def _joined(rest: Bytes, stream: BinaryIO) -> tuple[Bytes, int]:
+def _joined(rest: Bytes, content: bytes) -> tuple[Bytes, int]:
     """Returns the rest and the next part of a file in one buffer, and their end."""
-    found = np.frombuffer(stream.read(max(_STEP, len(rest))), np.uint8)
-    end = len(rest) + len(found)
+    end = len(rest) + len(content)
     piece = np.empty(end + SLACK, np.uint8)
     piece[: len(rest)] = rest
-    piece[len(rest) : end] = found
+    piece[len(rest) : end] = np.frombuffer(content, np.uint8)
     return piece, end

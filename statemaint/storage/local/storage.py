@@ -11,18 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from statemaint.errors import (
-    AlreadyExistsError,
-    CodecError,
-    NotFoundError,
-    StorageError,
-    UnreadableError,
-    WrongKindError,
-)
+from statemaint.errors import UnreadableError, WrongKindError
 from statemaint.listing import Access, Entry
 from statemaint.storage.access import USE, of_directory, of_file
-from statemaint.storage.base import NO_DIRECTORY, NO_FILE, file_time, nothing, read_small
+from statemaint.storage.base import NO_DIRECTORY, file_time, nothing, read_small
 from statemaint.storage.local.access import access_of, give, must_serve, read_access
+from statemaint.storage.local.opened import Opened, Translated, open_regular
 from statemaint.storage.local.walk import Walk
 from statemaint.storage.tally import Tally
 
@@ -61,7 +55,7 @@ class LocalStorage:
         self._requests.add("list")
         prefix = prefix.strip("/")
         top = self._at(prefix) if prefix else self._top
-        with _translated(prefix):
+        with Translated(prefix):
             try:
                 found = os.scandir(top)
             except FileNotFoundError:  # only this error means that the directory does not exist
@@ -75,7 +69,7 @@ class LocalStorage:
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
         self._requests.add("stat")
-        with _translated(path):
+        with Translated(path):
             return self._entry(path)
 
     def _at(self, path: str) -> str:
@@ -100,13 +94,13 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests.add("read")
-        with _opened(self._at(path), path) as stream:
+        with Opened(self._at(path), path) as stream:
             return read_small(stream, path)
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file for reading."""
         self._requests.add("read")
-        return _opened(self._at(path), path)
+        return Opened(self._at(path), path)
 
     def write(
         self,
@@ -122,7 +116,7 @@ class LocalStorage:
         folder, _, name = final.rpartition("/")
         temp = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         settle = self._settling(path, like)
-        with _translated(path):
+        with Translated(path):
             self._make_directory(folder, serve=like is not None)
             try:
                 _fill(temp, chunks, settle)
@@ -136,10 +130,10 @@ class LocalStorage:
     def _settling(self, path: str, like: str | None) -> Callable[[int], None]:
         """Returns the step that gives a new file its owner, group, mode and ACL or raises (S22)."""
         if like is None:
-            with _translated(path):
+            with Translated(path):
                 ours = of_file(read_access(self._top))
             return lambda handle: give(handle, ours)
-        with _translated(like):
+        with Translated(like):
             wanted = read_access(self._at(like))
 
         def settle(handle: int) -> None:
@@ -153,7 +147,7 @@ class LocalStorage:
         self._requests.add("append")
         file = self._at(path)
         folder = file.rpartition("/")[0]
-        with _translated(path):
+        with Translated(path):
             self._make_directory(folder)
             with self._for_appending(file) as stream:
                 if stream.tell() and _last_byte(stream) != b"\n":
@@ -175,7 +169,7 @@ class LocalStorage:
     def delete(self, path: str) -> None:
         """Deletes a file; deleting a missing file is not an error."""
         self._requests.add("delete")
-        with _translated(path), suppress(FileNotFoundError):
+        with Translated(path), suppress(FileNotFoundError):
             os.unlink(self._at(path))
 
     def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
@@ -188,11 +182,11 @@ class LocalStorage:
         """Renames a file in one durable step."""
         self._requests.add("move")
         source, final = self._at(path), self._at(to)
-        with _translated(path):
+        with Translated(path):
             os.stat(source)
         if like is not None:
             self._serve(path, to, like)
-        with _translated(to):
+        with Translated(to):
             folder = final.rpartition("/")[0]
             self._make_directory(folder, serve=like is not None)
             _publish(source, final, overwrite=False)
@@ -203,21 +197,21 @@ class LocalStorage:
 
     def _serve(self, path: str, to: str, like: str) -> None:
         """Lets every reader of one file read another, whose rights change only if they must."""
-        with _translated(like):
+        with Translated(like):
             wanted = read_access(self._at(like))
-        with _opened(self._at(path), path) as stream:
+        with Translated(path), _handle(self._at(path), path) as handle:
             try:
-                must_serve(stream.fileno(), to, wanted, like)
+                must_serve(handle, to, wanted, like)
             except UnreadableError:
-                give(stream.fileno(), wanted, exact=True)
-                must_serve(stream.fileno(), to, wanted, like)
+                give(handle, wanted, exact=True)
+                must_serve(handle, to, wanted, like)
 
     def check_readable(self, path: str, *, like: str) -> None:
         """Checks that every reader of one file may read another."""
         self._requests.add("stat", 2)
-        with _translated(like):
+        with Translated(like):
             wanted = read_access(self._at(like))
-        with _translated(path):
+        with Translated(path):
             must_serve(self._at(path), path, wanted, like)
 
     @property
@@ -233,10 +227,10 @@ class LocalStorage:
         return self._links
 
     def _try_links(self) -> bool:
-        folder = self._root / _OURS
-        temp, link = (folder / f".probe.{uuid.uuid4()}.tmp" for _ in range(2))
-        with _translated(_OURS):
-            self._make_directory(str(folder))
+        folder = self._at(_OURS)
+        temp, link = (Path(folder, f".probe.{uuid.uuid4()}.tmp") for _ in range(2))
+        with Translated(_OURS):
+            self._make_directory(folder)
             try:
                 temp.touch(exist_ok=False)
                 os.link(temp, link)
@@ -254,75 +248,48 @@ class LocalStorage:
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
     def _make_directory(self, folder: str, *, serve: bool = False) -> None:
-        if not os.path.isdir(folder):
-            self._create_directory(Path(folder), serve=serve)
-
-    def _create_directory(self, directory: Path, *, serve: bool) -> None:
         """Creates a directory where there is none, for the users of its parent.
 
         Args:
-            directory: the directory; the root is never created.
+            folder: the directory; the root is never created.
             serve: whether to fail rather than leave out any user of the parent.
         """
-        if directory.is_dir():
+        if os.path.isdir(folder):
             return
-        if directory == self._root:
+        if not folder.startswith(f"{self._top}/"):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        self._create_directory(directory.parent, serve=serve)
+        parent = folder.rpartition("/")[0]
+        self._make_directory(parent, serve=serve)
         try:
-            directory.mkdir(_PRIVATE_DIRECTORY)
+            os.mkdir(folder, _PRIVATE_DIRECTORY)
         except FileExistsError:  # another thread's
             return
-        self._open_up(directory, serve=serve)
-        _sync_directory(str(directory.parent))
+        self._open_up(folder, parent, serve=serve)
+        _sync_directory(parent)
 
-    def _open_up(self, directory: Path, *, serve: bool) -> None:
-        parent = of_directory(read_access(str(directory.parent)))
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    def _open_up(self, folder: str, parent: str, *, serve: bool) -> None:
+        wanted = of_directory(read_access(parent))
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            give(handle, parent)
+            give(handle, wanted)
             if serve:
-                names = (one.relative_to(self._root) for one in (directory, directory.parent))
-                path, like = (one.as_posix() for one in names)
-                must_serve(handle, path, parent, like, bits=USE)
+                path, like = (os.path.relpath(one, self._top) for one in (folder, parent))
+                must_serve(handle, path, wanted, like, bits=USE)
         except BaseException:
             with suppress(OSError):  # another thread has put a file into it
-                directory.rmdir()
+                os.rmdir(folder)
             raise
         finally:
             os.close(handle)
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _handle(place: str, path: str) -> Iterator[int]:
+    handle, _ = open_regular(place, path)
     try:
-        yield
-    except FileNotFoundError as error:
-        raise NotFoundError(path, "no such file") from error
-    except FileExistsError as error:
-        raise AlreadyExistsError(path, "a file of that name is already there") from error
-    except OSError as error:
-        raise StorageError(path, error.strerror or str(error)) from error
-
-
-@contextmanager
-def _opened(place: str, path: str) -> Iterator[BinaryIO]:
-    """Opens a regular file; a pipe in its place counts as a damaged file."""
-    opener = partial(_regular, path)
-    with _translated(path), open(place, "rb", opener=opener) as stream:
-        yield stream
-
-
-def _regular(path: str, place: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a pipe waits for a writer; for a regular file it has no effect.
-    handle = os.open(place, flags | os.O_NONBLOCK)
-    mode = os.fstat(handle).st_mode
-    if stat.S_ISREG(mode):
-        return handle
-    os.close(handle)
-    if stat.S_ISDIR(mode):
-        raise WrongKindError(NO_FILE, path=path)
-    raise CodecError("it is not a regular file", offset=0, path=path)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _fill(temp: str, chunks: Iterable[bytes], settle: Callable[[int], None]) -> None:

@@ -1,0 +1,122 @@
+"""Opening of files on a local disk, and the storage errors for those of the operating system."""
+
+import os
+import stat
+from contextlib import AbstractContextManager
+from io import BytesIO
+from types import TracebackType
+from typing import BinaryIO
+
+from statemaint.errors import (
+    AlreadyExistsError,
+    CodecError,
+    NotFoundError,
+    StorageError,
+    WrongKindError,
+)
+from statemaint.storage.base import NO_FILE
+
+# A file of up to this size is read when it is opened, in one call and without a buffer of its own.
+_SMALL = 64 * 1024
+
+
+class Translated:
+    """A block in which an error of the operating system becomes a storage error.
+
+    It is a class because every request runs in such a block, and a generator takes three times as
+    long.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        """Prepares the block; the errors will name this path."""
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Begins the block."""
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Raises the storage error for an error of the operating system."""
+        if isinstance(error, OSError):
+            raise _translation(self._path, error) from error
+
+
+def _translation(path: str, error: OSError) -> StorageError:
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError(path, "no such file")
+    if isinstance(error, FileExistsError):
+        return AlreadyExistsError(path, "a file of that name is already there")
+    return StorageError(path, error.strerror or str(error))
+
+
+class Opened(AbstractContextManager[BinaryIO]):
+    """An open regular file; a pipe in its place counts as a damaged file."""
+
+    __slots__ = ("_path", "_place", "_stream")
+
+    def __init__(self, place: str, path: str) -> None:
+        """Prepares to open a file.
+
+        Args:
+            place: the file.
+            path: its name in errors.
+        """
+        self._place, self._path = place, path
+
+    def __enter__(self) -> BinaryIO:
+        """Opens the file."""
+        with Translated(self._path):
+            self._stream = _stream(*open_regular(self._place, self._path))
+        return self._stream
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes the file, and raises the storage error for an error while it was read."""
+        with Translated(self._path):
+            self._stream.close()
+        Translated(self._path).__exit__(kind, error, trace)
+
+
+def open_regular(place: str, path: str) -> tuple[int, int]:
+    """Opens a regular file for reading; returns its handle and its size.
+
+    Raises:
+        WrongKindError: when it is a directory.
+        CodecError: when it is anything else that is not a regular file.
+        OSError: when it cannot be opened.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for a writer; for a regular file it has no effect.
+    handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode):
+        return handle, status.st_size
+    os.close(handle)
+    if stat.S_ISDIR(status.st_mode):
+        raise WrongKindError(NO_FILE, path=path)
+    raise CodecError("it is not a regular file", offset=0, path=path)
+
+
+def _stream(handle: int, size: int) -> BinaryIO:
+    """Returns the content of an open file as a stream, which owns the handle."""
+    if size > _SMALL:
+        return os.fdopen(handle, "rb")
+    try:
+        content = os.read(handle, size + 1)
+    except OSError:
+        os.close(handle)
+        raise
+    if len(content) != size:  # it has just grown or shrunk
+        os.lseek(handle, 0, os.SEEK_SET)
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    return BytesIO(content)
