@@ -144,7 +144,7 @@ class _Rebuild:
             try:
                 read(file)
             except (CheckpointError, UnsupportedError) as error:
-                self.read[path] = error
+                self.read[path] = _without_frames(error)
         return self.read[path]
 
     def _delta(self, delta: Delta) -> None:
@@ -230,6 +230,12 @@ class _Rebuild:
         if isinstance(chain, Gap):  # pragma: no cover -- only loadable versions are asked for
             raise TypeError(chain)
         return chain
+
+
+def _without_frames(error: _Bad) -> _Bad:
+    """Returns an error that can be kept: its frames, and its cause's, hold parts of the file."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def finding_of(

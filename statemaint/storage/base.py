@@ -39,21 +39,30 @@ def file_time(seconds: float) -> float | None:
     return seconds if seconds >= _FIRST else None
 
 
-def must_be_small(size: int, path: str) -> None:
-    """Raises `CodecError` for a file that is too large to be read whole."""
-    if size > MOST_READ:
-        detail = f"it has more than {MOST_READ >> 20} MiB, as no such file has; it is not read"
-        raise CodecError(detail, offset=MOST_READ, path=path)
+def must_be_small(size: int, path: str, most: int = MOST_READ) -> None:
+    """Raises `CodecError` for a file that is too large to be read whole.
+
+    Args:
+        size: of the file, or of what was read of it, in bytes.
+        path: its name in the error.
+        most: the size of the largest file of its kind.
+    """
+    if size > most:
+        shown = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
+        detail = f"it has more than {shown}, as no such file has; it is not read"
+        raise CodecError(detail, offset=most, path=path)
 
 
-def read_small(stream: BinaryIO, path: str) -> bytes:
+def read_small(stream: BinaryIO, path: str, most: int = MOST_READ) -> bytes:
     """Returns the rest of a stream.
 
     Raises:
-        CodecError: when the rest is longer than any file that is read whole.
+        CodecError: when the rest is longer than any file that is read whole, or than `most`.
     """
-    content = stream.read(MOST_READ + 1)
-    must_be_small(len(content), path)
+    content = stream.read(most + 1)
+    if len(content) > most:
+        content = b""  # an error that is kept keeps this frame
+        must_be_small(most + 1, path, most)
     return content
 
 

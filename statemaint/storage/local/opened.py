@@ -14,7 +14,7 @@ from statemaint.errors import (
     StorageError,
     WrongKindError,
 )
-from statemaint.storage.base import NO_FILE
+from statemaint.storage.base import MOST_READ, NO_FILE, must_be_small
 
 # A file of up to this size is read when it is opened, in one call and without a buffer of its own.
 _SMALL = 64 * 1024
@@ -58,21 +58,26 @@ def _translation(path: str, error: OSError) -> StorageError:
 class Opened(AbstractContextManager[BinaryIO]):
     """An open regular file; a pipe in its place counts as a damaged file."""
 
-    __slots__ = ("_path", "_place", "_stream")
+    __slots__ = ("_path", "_place", "_small", "_stream")
 
-    def __init__(self, place: str, path: str) -> None:
+    def __init__(self, place: str, path: str, *, small: bool = False) -> None:
         """Prepares to open a file.
 
         Args:
             place: the file.
             path: its name in errors.
+            small: whether a large one counts as damaged, of which nothing is read.
         """
-        self._place, self._path = place, path
+        self._place, self._path, self._small = place, path, small
 
     def __enter__(self) -> BinaryIO:
         """Opens the file."""
         with Translated(self._path):
-            self._stream = _stream(*open_regular(self._place, self._path))
+            handle, size = open_regular(self._place, self._path)
+            self._stream = _stream(handle, size)
+            if self._small and size > MOST_READ:
+                self._stream.close()
+                must_be_small(size, self._path)
         return self._stream
 
     def __exit__(

@@ -94,7 +94,7 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests.add("read")
-        with Opened(self._at(path), path) as stream:
+        with Opened(self._at(path), path, small=True) as stream:
             return read_small(stream, path)
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
