@@ -33,6 +33,7 @@ class Tally:
         seconds: the most that each verb took of a processor.
         memory: the most bytes that each took.
         total: seconds of a processor of all runs of each verb.
+        commits: of the code that ran.
     """
 
     trees: int = 0
@@ -41,11 +42,13 @@ class Tally:
     seconds: Counter[str] = field(default_factory=Counter)
     memory: Counter[str] = field(default_factory=Counter)
     total: Counter[str] = field(default_factory=Counter)
+    commits: Counter[str] = field(default_factory=Counter)
 
     def add(self, played: Played) -> None:
         """Counts a tree."""
         self.trees += 1
         self.broken += len(played.broken)
+        self.commits[played.commit] += 1
         for one in played.runs:
             self._add(one)
 
@@ -93,23 +96,28 @@ def main(*, trees: int, seed: int, processes: int, log: Path | None, write: bool
     text = (
         f"{tally.trees:,} trees, {tally.codes.total():,} runs of verbs, {tally.broken} broken rules"
     )
+    if len(tally.commits) > 1:
+        text += f" ({', '.join(f'{one}: {count:,} trees' for one, count in tally.commits.items())})"
     click.echo(f"{text}\n\n{tally.table()}")
     if write:
-        said = f"{of_commits([commit()])}, seeds {seeds[0]} to {seeds[-1]}: {text}."
+        said = f"{of_commits(tally.commits)}, seeds {seeds[0]} to {seeds[-1]}: {text}."
         rewrite(ROOT / "docs/safety.md", f"{said}\n\n{tally.table()}", by="make hostile")
     sys.exit(bool(tally.broken))
 
 
 def _played(seeds: range, processes: int, log: Path | None) -> Iterator[Played]:
-    """Yields trees: those that a log already has, and then the others, which are added to it."""
+    """Yields trees: those that a log has, unless they broke a rule, and then the others.
+
+    The others are added to the log.
+    """
     with ProcessPoolExecutor(1) as pool:
         healthy = pool.submit(prepare).result()
     before = log.read_text().splitlines() if log and log.exists() else []
-    known = [one for line in before if (one := Played.of(json.loads(line))).seed in seeds]
-    yield from known
-    left = sorted({*seeds} - {one.seed for one in known})
+    known = {one.seed: one for line in before if not (one := Played.of(json.loads(line))).broken}
+    yield from (one for seed, one in known.items() if seed in seeds)
+    left = sorted({*seeds} - {*known})
     with ProcessPoolExecutor(processes, initializer=gc.freeze) as pool:
-        for played in pool.map(partial(play, healthy), left):
+        for played in pool.map(partial(play, healthy, commit=commit()), left):
             if log:
                 with log.open("a") as stream:
                     stream.write(f"{json.dumps(asdict(played))}\n")

@@ -83,12 +83,14 @@ class Played:
         tree: what is strange in it.
         runs: the verbs.
         lost: why not all of them are there; nothing where they are.
+        commit: of the code that ran, where that is known.
     """
 
     seed: int
     tree: tuple[str, ...]
     runs: tuple[Ran, ...]
     lost: str = ""
+    commit: str = ""
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -100,14 +102,15 @@ class Played:
     def of(cls, shown: Mapping[str, Any]) -> "Played":
         """Returns what `asdict` gave, and JSON has carried."""
         runs = tuple(Ran(**one) for one in shown["runs"])
-        return cls(shown["seed"], tuple(shown["tree"]), runs, shown["lost"])
+        tree, others = tuple(shown["tree"]), (shown["lost"], shown.get("commit", ""))
+        return cls(shown["seed"], tree, runs, *others)
 
 
 class _TooLongError(BaseException):
     """Not to be caught by whoever guards against all errors."""
 
 
-def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int) -> Played:
+def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int, *, commit: str = "") -> Played:
     """Grows a tree, and runs every verb on it in a process of its own.
 
     Must be called in a process that has never run RocksDB, since it forks.
@@ -123,7 +126,8 @@ def play(healthy: Mapping[str, Mapping[str, bytes]], seed: int) -> Played:
             _child(root, said)
         status = _ended(child)
         runs = tuple(Ran(**json.loads(line)) for line in said.read_text().splitlines())
-        return Played(seed, tree, runs, f"the process ended with {status}" if status else "")
+        lost = f"the process ended with {status}" if status else ""
+        return Played(seed, tree, runs, lost, commit)
 
 
 def _ended(child: int) -> int:
