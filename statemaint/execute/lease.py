@@ -304,9 +304,19 @@ class Lease(Fence):
     def must_hold(self) -> None:
         """Makes sure, by asking the storage, that the lease is still held (S8)."""
         with self._lock:
-            self._must_be_newest()
-            while self._overdue:  # again if the process was paused meanwhile
-                self._renew()
+            self._must_still_hold()
+
+    def check(self) -> None:
+        """Makes sure that the lease is held; threads that wait for each other share one answer."""
+        if not self.is_fresh:
+            with self._lock:
+                if not self.is_fresh:
+                    self._must_still_hold()
+
+    def _must_still_hold(self) -> None:
+        self._must_be_newest()
+        while self._overdue:  # again if the process was paused meanwhile
+            self._renew()
 
     @property
     def is_fresh(self) -> bool:

@@ -120,7 +120,7 @@ class Ledger:
         proofs = {**known.former, **known.proofs}.values()
         content = render_attestations(proofs, known.written, known.since, known.uploads)
         chunks = and_then([content], self.fence.check)
-        self.storage.write(attestation_path(store), chunks, overwrite=True)
+        self.storage.replace(attestation_path(store), chunks)
 
     def _line(self, fields: dict[str, Any]) -> bytes:
         stamped = {

@@ -99,7 +99,7 @@ def write_merged(storage: Storage, ledger: str, lines: Iterable[Line]) -> str:
     """
     content = b"".join(line.content + b"\n" for line in lines)
     path = _segment(ledger, _MERGED, content)
-    storage.write(path, [content], overwrite=True)
+    storage.replace(path, [content])
     return path
 
 

@@ -99,7 +99,7 @@ class SnapshotWriter:
             found = read_back(engine, source, action.path, published.digest, fence)
             ours = published.written > 0
             proof = self._proof(action, entry, found, action.chain, ours=ours)
-        self.context.fence.must_hold()
+        self.context.fence.check()
         beside, parts = published.checksum, published.parts
         self.context.ledger.proved(action, entry, proof, record.known, checksum=beside, parts=parts)
         record.placed.append(entry)
@@ -130,7 +130,7 @@ class SnapshotWriter:
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
             record.known.proofs[entry.path] = proof
-        self.context.fence.must_hold()
+        self.context.fence.check()
         self.context.ledger.proved(action, entry, proof, record.known)
         return Attested(action, proof)
 

@@ -195,7 +195,7 @@ def has_ended(storage: Storage, run: str) -> bool:
 def _write(storage: Storage, run: str, task: str, note: _Note) -> None:
     path = f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
     try:
-        storage.write(path, [note.model_dump_json().encode() + b"\n"], overwrite=True)
+        storage.replace(path, [note.model_dump_json().encode() + b"\n"])
     except StorageError as error:
         _log.warning("the run is not noted: %s", error)
 

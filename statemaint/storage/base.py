@@ -145,6 +145,13 @@ class Storage(Protocol):
         """
         ...
 
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Makes a record of ours appear as `write` does, whatever had its name.
+
+        One request where the storage is S3, because nobody needs the new file's entry.
+        """
+        ...
+
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file, durable on return; creates the file if it is missing.
 

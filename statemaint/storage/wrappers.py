@@ -48,6 +48,10 @@ class ReadOnly:
         del chunks, overwrite, like
         raise StorageError(path, "this run is read-only, the file is not written")
 
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Refuses."""
+        self.write(path, chunks)
+
     def append(self, path: str, lines: bytes) -> None:
         """Refuses."""
         del lines

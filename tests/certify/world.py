@@ -318,6 +318,9 @@ class Seat:
         self._world.garble = None
         return garbled
 
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        self.write(path, chunks, overwrite=True)
+
     def append(self, path: str, lines: bytes) -> None:
         self._point("append", path)
         try:

@@ -104,10 +104,19 @@ class HadoopStorage:
         like: str | None = None,
     ) -> Entry:
         """Makes a file appear complete and durable in one step, or not at all."""
+        self._write(path, chunks, overwrite=overwrite, like=like)
+        return self.stat(path)
+
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Makes a record of ours appear, whatever had its name."""
+        self._write(path, chunks, overwrite=True, like=None)
+
+    def _write(
+        self, path: str, chunks: Iterable[bytes], *, overwrite: bool, like: str | None
+    ) -> None:
         with _temp_file(path) as local:
             _fill(local, chunks, path)
             self._publish(local.name, path, overwrite=overwrite, like=like)
-        return self.stat(path)
 
     def _publish(self, local: str, path: str, *, overwrite: bool, like: str | None) -> None:
         parent, _, name = path.rpartition("/")

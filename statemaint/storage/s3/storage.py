@@ -19,7 +19,7 @@ from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.put import append, head, put, put_new, taken
 from statemaint.storage.s3.read import open_object, read_object
-from statemaint.storage.s3.settings import Likeness
+from statemaint.storage.s3.settings import Likeness, Params
 from statemaint.storage.s3.upload import in_parts, upload
 
 SCHEMES = ("s3", "s3a", "s3n")
@@ -120,16 +120,7 @@ class S3Storage:
         params = {} if like is None else self._likeness.params(path, like)
         sizes: list[int] = []
         parts = _measured(in_parts(chunks, self._options.part_size), sizes)
-        first, second = next(parts, b""), next(parts, None)
-        if several := second is not None:
-            exclusive = not overwrite and self.exclusive
-            whole = chain((first, second), parts)
-            del first, second
-            upload(self._bucket, path, whole, params, new=not overwrite, exclusive=exclusive)
-        elif overwrite:
-            put(self._bucket, path, first, **params)
-        else:
-            put_new(self._bucket, self._probe, path, first, **params)
+        several = self._upload(path, parts, params, overwrite=overwrite)
         found = head(self._bucket, path)
         entry = _entry(path, found["ContentLength"], found)
         if not overwrite and entry.size != sum(sizes):  # Ceph: see `upload._complete`
@@ -137,6 +128,27 @@ class S3Storage:
         if like is not None:
             self._likeness.ensure(path, like, found, in_parts=several)
         return entry
+
+    def _upload(
+        self, path: str, parts: Iterator[bytes], params: Params, *, overwrite: bool
+    ) -> bool:
+        """Writes an object and returns whether it has several parts."""
+        first, second = next(parts, b""), next(parts, None)
+        if second is not None:
+            exclusive = not overwrite and self.exclusive
+            whole = chain((first, second), parts)
+            del first, second
+            upload(self._bucket, path, whole, params, new=not overwrite, exclusive=exclusive)
+            return True
+        if overwrite:
+            put(self._bucket, path, first, **params)
+        else:
+            put_new(self._bucket, self._probe, path, first, **params)
+        return False
+
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Makes a record of ours appear, whatever had its name."""
+        self._upload(path, in_parts(chunks, self._options.part_size), {}, overwrite=True)
 
     def append(self, path: str, lines: bytes) -> None:
         """Appends whole lines to a file by replacing it, if no other writer did meanwhile."""
