@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from statemaint.errors import ConfigError
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.times import parse_times_quickly
 from statemaint.storage.tally import Tally
 
 if TYPE_CHECKING:
@@ -152,11 +154,10 @@ class ServerClock:
 
     def answered(self, date: str) -> None:
         """Corrects the clock by an answer's `Date`, which this thread received now."""
-        try:
-            dated = parsedate_to_datetime(date).timestamp()
-        except ValueError:
-            return
         received = time.monotonic()
+        dated = _dated(date)
+        if dated is None:
+            return
         earliest = dated - received
         latest = dated + 1 - getattr(self._thread, "sent", received)
         with self._lock:
@@ -167,6 +168,15 @@ class ServerClock:
         """Returns the time, at most a second behind the server's; `None` before any answer."""
         with self._lock:
             return None if self._ahead is None else self._ahead + time.monotonic()
+
+
+@lru_cache(maxsize=4)
+def _dated(date: str) -> float | None:
+    """Returns the seconds of a `Date` header; every answer of one second has the same."""
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return None
 
 
 def md5(content: bytes) -> "hashlib._Hash":
@@ -211,6 +221,7 @@ def _client(options: S3Options) -> "S3Client":
     )
     try:
         session = options.session or boto3.Session()
+        parse_times_quickly(session)
         return session.client(
             "s3", endpoint_url=options.endpoint, region_name=options.region, config=config
         )
