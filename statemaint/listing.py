@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+LATEST = 253_402_300_799.0
+"""The last second of the year 9999: nothing can show a later time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:

@@ -10,8 +10,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from statemaint.errors import (
     CheckpointError,
@@ -21,7 +22,7 @@ from statemaint.errors import (
     StorageError,
 )
 from statemaint.execute import Fence, RememberedRuns, Restored, trashed_runs
-from statemaint.listing import Entry
+from statemaint.listing import LATEST, Entry
 from statemaint.model.ids import run_folder
 from statemaint.plan import Remove, Request
 from statemaint.report import Halted, Report, Skipped, SnapshotWritten
@@ -35,14 +36,17 @@ MOST_RUNS = 100
 _log = logging.getLogger(__name__)
 
 
+_Time = Annotated[float, Field(ge=0, le=LATEST)]
+
+
 class _Note(BaseModel):
     """The note of one task of a run; times are by the storage's clock.
 
     Notes of earlier builds lack `undo_of` and the fields after it: they are not of an undo.
     """
 
-    started: float
-    ended: float
+    started: _Time
+    ended: _Time
     fence: int
     snapshots_written: int
     files_deleted: int

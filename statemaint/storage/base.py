@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
 from statemaint.errors import CodecError
-from statemaint.listing import Entry
+from statemaint.listing import LATEST, Entry
 
 # Files that are read whole are small: logs, metadata, RocksDB's zips. State is read as a stream.
 MOST_READ = 128 * 1024 * 1024
@@ -34,9 +34,9 @@ def file_time(seconds: float) -> float | None:
 
     Hadoop's file systems report 0 for an unknown time, and tools that copy files without their
     times leave 0, 1 or the year 1980. Read as an age, any of these would be old enough for every
-    deletion.
+    deletion. Damaged metadata shows years beyond 9999.
     """
-    return seconds if seconds >= _FIRST else None
+    return seconds if _FIRST <= seconds <= LATEST else None
 
 
 def must_be_small(size: int, path: str, most: int = MOST_READ) -> None:

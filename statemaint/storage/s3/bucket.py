@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from statemaint.errors import ConfigError
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.quick import QuickReads
 from statemaint.storage.s3.times import parse_times_quickly
 from statemaint.storage.tally import Tally
 
 if TYPE_CHECKING:
+    from botocore.credentials import Credentials
     from types_boto3_s3 import S3Client
 
 _CONNECT_SECONDS = 10
@@ -48,7 +50,11 @@ class Bucket:
         self.clock = ServerClock()
         self._requests = Tally()
         self._seen = False
-        self._client = _client(options)
+        self._client, credentials = _client(options)
+        self._asking = threading.local()
+        self.quick = QuickReads(
+            self._client, credentials, sent=self._sent_quickly, received=self.clock.answered
+        )
         events = self._client.meta.events
         events.register("before-send.s3", self._sent)
         events.register("response-received.s3", self._received)
@@ -91,7 +97,8 @@ class Bucket:
 
     def call_object(self, operation: str, path: str, **params: object) -> dict[str, Any]:
         """Returns the answer to one request about the object of a path; raises as `call`."""
-        return self.call(operation, path, Key=self.key(path), **params)
+        self._asking.key = self.key(path)
+        return self.call(operation, path, Key=self._asking.key, **params)
 
     def must_exist(self) -> None:
         """Checks, once, that the bucket exists: a HEAD's 404 does not name what is missing.
@@ -124,10 +131,16 @@ class Bucket:
                 extras["SSEKMSKeyId"] = options.sse_kms_key_id
         return extras
 
-    def _sent(self, event_name: str, **_: object) -> None:
+    def _sent(self, event_name: str, request: Any = None, **_: object) -> None:
         operation = event_name.rpartition(".")[2]
         self.clock.sent()
         self._requests.add(_VERBS.get(operation, "post"))
+        if operation == "GetObject":
+            self.quick.learn(request, self._asking.key)
+
+    def _sent_quickly(self) -> None:
+        self.clock.sent()
+        self._requests.add("get")
 
     def _received(self, parsed_response: Mapping[str, Any] | None = None, **_: object) -> None:
         about = (parsed_response or {}).get("ResponseMetadata", {})
@@ -194,8 +207,8 @@ def _add_md5(params: dict[str, Any], **_: object) -> None:
     params["headers"]["Content-MD5"] = content_md5(params["body"])
 
 
-def _client(options: S3Options) -> "S3Client":
-    """Returns a client of its own session, since the default session is shared by threads.
+def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
+    """Returns a client of its own session, since threads share the default one; its credentials.
 
     Raises:
         ConfigError: when boto3's own settings are not valid, such as an unknown profile.
@@ -222,9 +235,10 @@ def _client(options: S3Options) -> "S3Client":
     try:
         session = options.session or boto3.Session()
         parse_times_quickly(session)
-        return session.client(
+        client = session.client(
             "s3", endpoint_url=options.endpoint, region_name=options.region, config=config
         )
+        return client, session.get_credentials()
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(f"S3 cannot be set up: {_first_line(error)}") from error
 

@@ -95,13 +95,30 @@ class _Object:
             if error.status == _REPLACED:
                 raise Superseded(self.path, "was replaced while it was read") from error
             raise
-        if _span(answer) != (start, stop, self.size):
+        if _span(answer.get("ContentRange", "")) != (start, stop, self.size):
             answer["Body"].close()
             raise StorageError(self.path, f"the server did not answer with the range {wanted}")
         return answer["Body"]
 
 
 def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
+    return _quickly(bucket, path) or _surely(bucket, path)
+
+
+def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
+    """Returns an object's first part, where it can be read without boto3's layers."""
+    most = bucket.options.part_size
+    answer = bucket.quick.get(path, bucket.key(path), most)
+    if answer is None or "etag" not in answer.headers:
+        return None
+    found, length = answer.headers, len(answer.content)
+    start, stop, size = _span(found.get("content-range", "")) or (0, length, length)
+    if start or stop != length or stop != min(size, most):
+        return None
+    return _Object(bucket, path, size, found["etag"]), answer.content
+
+
+def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
     wanted = f"bytes=0-{bucket.options.part_size - 1}"
     try:
         answer = bucket.call_object("get_object", path, Range=wanted)
@@ -109,7 +126,8 @@ def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
         if error.status == _NO_SUCH_RANGE:
             return _empty(bucket, path), b""
         raise
-    start, stop, size = _span(answer) or (0, answer["ContentLength"], answer["ContentLength"])
+    part = _span(answer.get("ContentRange", ""))
+    start, stop, size = part or (0, answer["ContentLength"], answer["ContentLength"])
     if start or not 0 <= stop <= min(size, bucket.options.part_size):
         answer["Body"].close()
         raise StorageError(path, f"the server did not answer with the range {wanted}")
@@ -125,9 +143,9 @@ def _empty(bucket: Bucket, path: str) -> _Object:
     return _Object(bucket, path, 0, answer["ETag"])
 
 
-def _span(answer: dict[str, Any]) -> tuple[int, int, int] | None:
+def _span(content_range: str) -> tuple[int, int, int] | None:
     """Returns the first byte of the answer, the byte after its last, and the object's size."""
-    found = _RANGE.fullmatch(answer.get("ContentRange", ""))
+    found = _RANGE.fullmatch(content_range)
     return (int(found[1]), int(found[2]) + 1, int(found[3])) if found else None
 
 

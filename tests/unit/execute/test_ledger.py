@@ -100,6 +100,19 @@ def test_every_run_that_is_listed_is_explained(storage: MemoryStorage, clock: Cl
     assert done[0] not in noted | listed
 
 
+@pytest.mark.parametrize("time", ["1e30", "253402300800", "-1", "1e999", "NaN", '"x"'])
+@pytest.mark.parametrize("field", ["started", "ended"])
+def test_a_note_with_a_time_that_nothing_can_show_is_left_out(
+    storage: MemoryStorage, field: str, time: str
+) -> None:
+    done = maintain(storage, TIGHT).run
+    path = f"{RUNS}/{done}/all.json"
+    note = json.loads(storage.read(path))
+    spoiled = json.dumps({**note, field: 0.5}).replace("0.5", time)
+    storage.write(f"{RUNS}/other/all.json", [spoiled.encode()])
+    assert [one.run for one in list_runs(storage)] == [done]
+
+
 def test_the_tasks_of_a_run_leave_it_to_the_runs_end(storage: MemoryStorage, clock: Clock) -> None:
     for hour in range(20):
         two_batches(storage, hour)

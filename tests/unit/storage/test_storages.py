@@ -151,7 +151,7 @@ class TestLocal(StorageContract):
             LocalStorage(tmp_path / "typo").write("state/0/0/1.snapshot", [b""])
         assert not (tmp_path / "typo").exists()
 
-    @pytest.mark.parametrize("seconds", [-1, 0, 1, 315_532_800])
+    @pytest.mark.parametrize("seconds", [-1, 0, 1, 315_532_800, 253_402_300_800, 1 << 55])
     def test_a_time_that_no_write_left_is_unknown(self, tmp_path: Path, seconds: int) -> None:
         storage = LocalStorage(tmp_path)
         storage.write("1.delta", [b"x"])

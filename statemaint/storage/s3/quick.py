@@ -1,0 +1,178 @@
+"""Reads of small objects without boto3's layers, which take more time than the network does.
+
+The request is the one that boto3 makes: of the last read that boto3 made, it takes the address and
+the headers; botocore signs it and sends it through boto3's own connections (with their proxies,
+certificates and time limits). Whatever is not the answer to a read (no such key, a refusal, a
+server that is too busy, a broken connection) is left to boto3, which asks again.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from statemaint.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from botocore.awsrequest import AWSPreparedRequest
+    from botocore.credentials import Credentials
+
+# A session of S3 Express has a signature of its own kind.
+_OTHER_KINDS = frozenset(["x-amz-s3session-token"])
+# Made anew for each request, by whoever signs or sends it.
+_OF_ONE_REQUEST = frozenset(
+    ["authorization", "host", "range", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"]
+)
+_OF_BOTO3 = ("amz-sdk-", "traceparent", "tracestate", "x-amzn-trace-id")
+_SIGNED = "AWS4-HMAC-SHA256 Credential="
+_WHOLE, _PART, _MISSING, _EMPTY = 200, 206, 404, 416
+# After a failure boto3 makes all requests for a while: it knows how to wait for a busy server.
+_PAUSE_SECONDS = 30.0
+_MOST_OF_AN_ERROR = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The part of a request that is the same for all reads.
+
+    Attributes:
+        base: the address of the bucket, up to the keys.
+        headers: the headers.
+        region: the region that it is signed for.
+    """
+
+    base: str
+    headers: Mapping[str, str]
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a read.
+
+    Attributes:
+        content: the bytes that the server sent.
+        headers: by their names in lower case.
+    """
+
+    content: bytes
+    headers: Mapping[str, str]
+
+
+class QuickReads:
+    """Reads of one bucket; threads may share it."""
+
+    def __init__(
+        self,
+        client: Any,
+        credentials: "Credentials | None",
+        *,
+        sent: Callable[[], None],
+        received: Callable[[str], None],
+    ) -> None:
+        """Prepares reads; boto3 makes the first.
+
+        Args:
+            client: boto3's client.
+            credentials: those of the client; `None` where there are none.
+            sent: called when a request is sent.
+            received: called with the `Date` header of each answer.
+        """
+        self._credentials, self._sent, self._received = credentials, sent, received
+        endpoint = getattr(client, "_endpoint", None)  # boto3 has no public name for it
+        self._session = getattr(endpoint, "http_session", None)
+        self._form: _Form | None = None
+        self._paused_until = float("-inf")
+
+    def learn(self, request: "AWSPreparedRequest", key: str) -> None:
+        """Learns from a read of a key that boto3 sends."""
+        if self._session is None or self._credentials is None:
+            return
+        self._form = _form_of(request, key)
+
+    def get(self, path: str, key: str, size: int) -> Answer | None:
+        """Returns the answer to a read of an object's first bytes; `None` where boto3 must ask.
+
+        Args:
+            path: the object's name in errors.
+            key: its key.
+            size: the number of bytes, at most.
+
+        Raises:
+            NotFoundError: when the server reported for certain that there is no such key.
+        """
+        form = self._form
+        if form is None or time.monotonic() < self._paused_until:
+            return None
+        found = self._ask(form, key, size)
+        status, answer = found or (0, None)
+        if answer is None or status not in (_WHOLE, _PART, _MISSING, _EMPTY):
+            self._paused_until = time.monotonic() + _PAUSE_SECONDS
+            return None
+        if status == _MISSING and b"<Code>NoSuchKey</Code>" in answer.content:
+            raise NotFoundError(path, "no such file")
+        return answer if status in (_WHOLE, _PART) and _is_whole(answer) else None
+
+    def _ask(self, form: _Form, key: str, size: int) -> tuple[int, Answer] | None:
+        from botocore.exceptions import BotoCoreError
+        from urllib3.exceptions import HTTPError
+
+        try:
+            request = self._signed(form, key, size)
+            self._sent()
+            answer = self._session.send(request)  # type: ignore[union-attr]
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            self._received(headers.get("date", ""))
+            if not _is_bounded(answer.status_code, headers, size):
+                answer.raw.close()
+                return None
+            return answer.status_code, Answer(answer.content, headers)
+        except (BotoCoreError, HTTPError, OSError):
+            return None
+
+    def _signed(self, form: _Form, key: str, size: int) -> "AWSPreparedRequest":
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        headers = {**form.headers, "Range": f"bytes=0-{size - 1}"}
+        request = AWSRequest("GET", form.base + _quoted(key), headers=headers, stream_output=True)
+        frozen = self._credentials.get_frozen_credentials()  # type: ignore[union-attr]
+        S3SigV4Auth(frozen, "s3", form.region).add_auth(request)
+        return request.prepare()
+
+
+def _form_of(request: "AWSPreparedRequest", key: str) -> _Form | None:
+    """Returns the form of boto3's request; `None` where it is signed in any other way."""
+    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+    signed, quoted = headers.get("authorization", ""), _quoted(key)
+    if not signed.startswith(_SIGNED) or not request.url.endswith(f"/{quoted}"):
+        return None
+    if _OTHER_KINDS & headers.keys():
+        return None
+    region, service = signed.partition(",")[0].split("/")[-3:-1]
+    kept = {
+        name: value
+        for name, value in headers.items()
+        if name not in _OF_ONE_REQUEST and not name.startswith(_OF_BOTO3)
+    }
+    return _Form(request.url.removesuffix(quoted), kept, region) if service == "s3" else None
+
+
+def _quoted(key: str) -> str:
+    return quote(key, safe="/~")
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _is_bounded(status: int, headers: Mapping[str, str], size: int) -> bool:
+    """Returns whether an answer says how long it is, and is no longer than requested."""
+    most = size if status in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
+    length = headers.get("content-length", "")
+    return length.isdecimal() and int(length) <= most
+
+
+def _is_whole(answer: Answer) -> bool:
+    return len(answer.content) == int(answer.headers["content-length"])
