@@ -48,7 +48,7 @@ class _Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuickAnswer:
     """The answer to a read.
 
     Attributes:
@@ -91,7 +91,7 @@ class QuickReads:
             return
         self._form = _form_of(request, key)
 
-    def get(self, path: str, key: str, size: int) -> Answer | None:
+    def get(self, path: str, key: str, size: int) -> QuickAnswer | None:
         """Returns the answer to a read of an object's first bytes; `None` where boto3 must ask.
 
         Args:
@@ -114,7 +114,7 @@ class QuickReads:
             raise NotFoundError(path, "no such file")
         return answer if status in (_WHOLE, _PART) and _is_whole(answer) else None
 
-    def _ask(self, form: _Form, key: str, size: int) -> tuple[int, Answer] | None:
+    def _ask(self, form: _Form, key: str, size: int) -> tuple[int, QuickAnswer] | None:
         from botocore.exceptions import BotoCoreError
         from urllib3.exceptions import HTTPError
 
@@ -127,7 +127,7 @@ class QuickReads:
             if not _is_bounded(answer.status_code, headers, size):
                 answer.raw.close()
                 return None
-            return answer.status_code, Answer(answer.content, headers)
+            return answer.status_code, QuickAnswer(answer.content, headers)
         except (BotoCoreError, HTTPError, OSError):
             return None
 
@@ -174,5 +174,5 @@ def _is_bounded(status: int, headers: Mapping[str, str], size: int) -> bool:
     return length.isdecimal() and int(length) <= most
 
 
-def _is_whole(answer: Answer) -> bool:
+def _is_whole(answer: QuickAnswer) -> bool:
     return len(answer.content) == int(answer.headers["content-length"])
