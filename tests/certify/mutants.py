@@ -10,7 +10,7 @@ from typing import Any
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.execute import deleter, ledger, snapshot_writer
 from statemaint.execute.deleter import Deleter
-from statemaint.execute.lease import Fence, Lease
+from statemaint.execute.lease import Lease
 from statemaint.execute.store_folds import StoreFolds
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, Versions
@@ -260,7 +260,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("stale checksum stays", "S7", "writes a snapshot beside another one's checksum",
            ((deciding, "clearances", _no_clearing),)),
     Mutant("no fence", "S8", "never asks whether it still holds the lease",
-           ((Lease, "must_hold", _unnoted), (Fence, "check", _unnoted))),
+           ((Lease, "must_hold", _unnoted), (Lease, "check", _unnoted))),
     Mutant("unseen end", "S8", "ends a run without a word to those of its tasks that live",
            ((Lease, "_end", Lease._release),), SHARED),
     Mutant("no ledger", "S18", "deletes what the ledger does not name",
