@@ -12,11 +12,15 @@ Mirrors `SymmetricHashJoinStateManager`.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
+from statemaint.audit.results import NO_RESULTS, Results, UnitResult
 from statemaint.audit.shuffle_key import ShuffleKey, shuffle_key
 from statemaint.codec.metadata import logs
-from statemaint.codec.rows.state_row import Wrapping, key_reader, value_reader
+from statemaint.codec.rows.state_read import key_reader, value_reader
+from statemaint.codec.rows.state_row import Wrapping
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CheckpointError, CodecError, ConfigError, NotFoundError, Superseded
 from statemaint.fold import Source
@@ -73,21 +77,42 @@ def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
     Raises:
         StorageError: when anything could not be listed or read.
     """
+    return row_findings(storage, checkpoint, check_units(storage, checkpoint))
+
+
+def check_units(
+    storage: Storage, checkpoint: Checkpoint, known: Results = NO_RESULTS
+) -> Iterator[UnitResult]:
+    """Yields the result for the rows of each partition, ascending; reads what is not known.
+
+    Raises:
+        StorageError: when anything could not be listed or read.
+    """
     if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
         return
-    strict = _is_strict(storage, checkpoint)
-    sides: dict[tuple[int, int, str], _Side] = defaultdict(_Side)
-    broken: set[UnitId] = set()
-    for store in checkpoint.stores:
-        if not checkpoint.asks(store.id, checkpoint.target):
-            continue  # of batches before a repartition
-        try:
-            for one in _check(storage, checkpoint, store, sides):
-                if strict or one.code is not FindingCode.WRONG_PARTITION:
-                    yield one
-        except (CheckpointError, ConfigError, NotFoundError, Superseded):
-            broken.add(store.id.unit)
-    yield from _joins(checkpoint, sides, broken)
+    # Other stores are of batches before a repartition.
+    asked = (one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target))
+    for _, group in groupby(asked, key=lambda one: one.id.unit):
+        stores = tuple(group)
+        yield known.unit(stores) or _check_unit(storage, checkpoint, stores)
+
+
+def row_findings(
+    storage: Storage, checkpoint: Checkpoint, units: Iterable[UnitResult]
+) -> Iterator[Finding]:
+    """Yields the findings of some partitions: first those of stores, then those of joins.
+
+    Raises:
+        StorageError: when the offset log cannot be read.
+    """
+    strict = cache(partial(_is_strict, storage, checkpoint))
+    joint: list[Finding] = []
+    for unit in units:
+        for one in unit.own:
+            if one.code is not FindingCode.WRONG_PARTITION or strict():
+                yield one
+        joint += unit.joint
+    yield from joint
 
 
 def newest_right(storage: Storage, checkpoint: Checkpoint, batches: Iterable[int]) -> int | None:
@@ -117,11 +142,28 @@ def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
     return conf.get(_STRICT, "").strip().lower() == "true"
 
 
+def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...]) -> UnitResult:
+    sides: dict[str, _Side] = defaultdict(_Side)
+    own: list[Finding] = []
+    whole = read = True
+    for store in stores:
+        try:
+            for one in _check(storage, checkpoint, store, sides):
+                own.append(one)  # noqa: PERF402 -- it counts even if an error follows
+        except (NotFoundError, Superseded):
+            whole = read = False
+        except (CheckpointError, ConfigError):
+            whole = False
+    # Rows that were not read do not count as missing.
+    joint = tuple(_joins(checkpoint, stores[0].id.unit, sides)) if whole else ()
+    return UnitResult(stores, tuple(own), joint, read)
+
+
 def _check(
     storage: Storage,
     checkpoint: Checkpoint,
     store: Store,
-    sides: dict[tuple[int, int, str], _Side],
+    sides: dict[str, _Side],
 ) -> Iterator[Finding]:
     version = checkpoint.target or 0
     chain = store.versions.chain(version)
@@ -159,7 +201,7 @@ class _Looking:
         store: Store,
         schemas: Mapping[str | None, Stored],
         state: State,
-        sides: dict[tuple[int, int, str], _Side],
+        sides: dict[str, _Side],
         astray: dict[int, int],
     ) -> None:
         self._store, self._sides, self._astray = store, sides, astray
@@ -186,8 +228,7 @@ class _Looking:
         if place != self._store.id.partition:
             self._astray[place] += 1
         if known.note:
-            one = self._store.id
-            known.note(self._sides[one.operator, one.partition, known.side], key, value)
+            known.note(self._sides[known.side], key, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +245,18 @@ class _Known:
         columns, values = key_reader(stored.layout, wrapping), value_reader(stored.layout, wrapping)
 
         def count(side: _Side, raw: bytes, value: bytes) -> None:
-            side.counts[key.bytes_of(raw)] = _long(values(raw, value)[0])
+            side.counts[key.bytes_of(raw)] = _long(values.read(raw, value)[0])
 
         def entry(side: _Side, raw: bytes, _: bytes) -> None:
             at = key.bytes_of(raw)
             number, most = side.entries.get(at, (0, -1))
-            side.entries[at] = number + 1, max(most, _long(columns(raw)))
+            side.entries[at] = number + 1, max(most, _long(columns.read(raw)))
 
         def by_key(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_key.add((key.bytes_of(raw), columns(raw)[-1]))
+            side.by_key.add((key.bytes_of(raw), columns.read(raw)[-1]))
 
         def by_time(side: _Side, raw: bytes, _: bytes) -> None:
-            side.by_time.add((key.bytes_of(raw), columns(raw)[-1]))
+            side.by_time.add((key.bytes_of(raw), columns.read(raw)[-1]))
 
         notes = {_COUNTS: count, _ENTRIES: entry, _BY_KEY: by_key, _BY_TIME: by_time}
         return cls(key, side, notes.get(kind))
@@ -228,21 +269,15 @@ def _long(row: Row) -> int:
     return row[-1]
 
 
-def _joins(
-    checkpoint: Checkpoint,
-    sides: Mapping[tuple[int, int, str], _Side],
-    broken: set[UnitId],
-) -> Iterator[Finding]:
+def _joins(checkpoint: Checkpoint, unit: UnitId, sides: Mapping[str, _Side]) -> Iterator[Finding]:
     version = checkpoint.target or 0
-    for (operator, partition, name), side in sorted(sides.items()):
-        if UnitId(operator, partition) in broken:
-            continue  # rows that were not read do not count as missing
+    for name, side in sorted(sides.items()):
         for fault in side.faults():
-            place = f"state/{operator}/{partition}"
+            place = f"state/{unit.operator}/{unit.partition}"
             detail = (
                 f"{place}, {name} side of the join at version {version}: {fault}. Old faults of "
                 "Spark did this, and so do files of another version; nothing is repaired here, "
                 "see the runbook"
             )
-            store = StoreId(operator, partition)
+            store = StoreId(unit.operator, unit.partition)
             yield Finding(FindingCode.JOIN_MISMATCH, detail, store, version, path=place)

@@ -1,12 +1,13 @@
 """Reads everything that a restart could need, and reports what does not rebuild."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 from statemaint.audit.rebuild import Depth, finding_of, rebuild, spoiled
 from statemaint.audit.restart_logs import restart_logs
-from statemaint.audit.row_rules import check_rows
+from statemaint.audit.results import NO_RESULTS, Results, StoreResult
+from statemaint.audit.row_rules import check_units, row_findings
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.integrity import checksum_file
 from statemaint.codec.integrity.digest import StateDigest
@@ -39,11 +40,13 @@ class Verification:
         checkpoint: the checkpoint that was read.
         versions_checked: retained versions of which every file passed, counted per store.
         findings: damage and notices.
+        results: what another verification of the same checkpoint can take over.
     """
 
     checkpoint: Checkpoint
     versions_checked: int
     findings: tuple[Finding, ...]
+    results: Results = field(repr=False, compare=False)
 
     @property
     def healthy(self) -> bool:
@@ -90,6 +93,7 @@ def verify_at(
     *,
     lineages: bool = True,
     workers: int | None = None,
+    known: Results = NO_RESULTS,
 ) -> Verification:
     """Verifies a checkpoint to any depth.
 
@@ -99,6 +103,7 @@ def verify_at(
         only: returns whether to read a store; all by default.
         lineages: whether the zips that the lineages of changelogs name must be there.
         workers: the number of stores that are read at a time; by default what suits the storage.
+        known: the results of an earlier verification; what they cover is not read again.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
@@ -109,15 +114,17 @@ def verify_at(
     size, largest = sum(sizes), max(sizes, default=0)
     threads = workers or suited(storage.parallel, size, largest)
     engine = cache(partial(engine_for, size, checkpoint.provider))
-    stores = _StoreCheck(reading, checkpoint, depth, lineages, engine)
-    checks = (partial(stores.at, store) for store in checkpoint.stores)
-    checked = 0
+    known = known.valid(checkpoint, depth)
+    check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
-    for rebuilt, found in in_order(checks, threads=threads):
-        checked += rebuilt
-        findings += found
-    findings += check_rows(reading, checkpoint) if depth is Depth.ROWS else ()
-    return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)))
+    checks = (partial(check.at, store) for store in checkpoint.stores)
+    stores = tuple(in_order(checks, threads=threads))
+    findings += (one for store in stores for one in store.findings)
+    units = tuple(check_units(reading, checkpoint, known)) if depth is Depth.ROWS else ()
+    findings += row_findings(reading, checkpoint, units)
+    results = Results.of(checkpoint, depth, stores, units)
+    checked = sum(one.versions_checked for one in stores)
+    return Verification(checkpoint, checked, tuple(dict.fromkeys(findings)), results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,7 @@ class _StoreCheck:
         depth: how deep.
         lineages: whether the zips are there that the lineages of changelogs name.
         engine: loads the engine when it is first needed.
+        known: the results that are not computed again.
     """
 
     storage: Storage
@@ -137,9 +145,13 @@ class _StoreCheck:
     depth: Depth
     lineages: bool
     engine: Callable[[], Engine]
+    known: Results
 
-    def at(self, store: Store) -> tuple[int, list[Finding]]:
-        """Returns the number of healthy retained versions of a store, and its findings."""
+    def at(self, store: Store) -> StoreResult:
+        """Returns the result for a store."""
+        return self.known.store(store, lineages=self.lineages) or self._read(store)
+
+    def _read(self, store: Store) -> StoreResult:
         checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
@@ -151,7 +163,7 @@ class _StoreCheck:
             findings += _sides(self.storage, store, checkpoint)
         if self.depth is Depth.ROWS:
             findings += _deep(source, self.engine(), store, checkpoint)
-        return rebuilt, findings
+        return StoreResult(store, self.lineages, rebuilt, tuple(findings))
 
 
 def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:

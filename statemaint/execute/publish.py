@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
-import google_crc32c
-
 from statemaint.codec.integrity import checksum_file
+from statemaint.codec.integrity.crc32c import ChecksummedChunks
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import (
     AlreadyExistsError,
@@ -110,28 +109,15 @@ class _Split:
         return self._folding.digests[version]
 
 
-class Summed:
-    """Chunks on their way to a file, and the checksum of the file."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = chunks
-        self.value = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
-            self.value = google_crc32c.extend(self.value, chunk)
-            yield chunk
-
-
 def _published(
     storage: Storage, action: WriteSnapshot, chunks: Iterable[bytes], fold: _Split
 ) -> Published:
-    summed = Summed(chunks)
+    summed = ChecksummedChunks(chunks)
     try:
         entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
-    beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
+    beside = write_checksum(storage, action, summed.crc32c, entry) if action.checksum else None
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemaint.codec.integrity.crc32c import ChecksummedChunks
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError, Superseded
-from statemaint.execute.publish import Published, Summed, and_then, write_checksum, write_like
+from statemaint.execute.publish import Published, and_then, write_checksum, write_like
 from statemaint.fold import Source
 from statemaint.plan import WriteSnapshot
 from statemaint.scan.rocks import shared_paths
@@ -75,13 +76,13 @@ def publish_zip(
     )
     refers = shared_paths(directory, made.metadata)
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
-    summed = Summed(and_then([content], before))
+    summed = ChecksummedChunks(and_then([content], before))
     try:
         entry = write_like(storage, action, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)
-    beside = write_checksum(storage, action, summed.value, entry) if action.checksum else None
+    beside = write_checksum(storage, action, summed.crc32c, entry) if action.checksum else None
     written = entry.size + sum(part.size for part in parts)
     return Published(entry, written, made.digest, beside, parts, refers)
 

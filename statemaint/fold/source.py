@@ -6,21 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol, cast
 
-import google_crc32c
-
 from statemaint.codec.compression.base import Block, Compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity.checksum_file import MOST_BYTES, parse_spark
+from statemaint.codec.integrity.crc32c import ChecksummedStream
 from statemaint.codec.integrity.digest import StateDigest, digest_key
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, spark_checksums
 from statemaint.storage import Storage, read_small
-
-_PIECE = 64 * 1024
 
 Pieces = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
 """The pieces of some files, each with its version, and in the end the digest of each version."""
@@ -136,15 +133,15 @@ class Source:
             if path not in self.checksums and self.sums is None:
                 yield stream
                 return
-            summed = _Summed(stream)
+            summed = ChecksummedStream(stream)
             yield cast("BinaryIO", summed)  # callers use only `read`
             summed.drain()
         if path in self.checksums:
             self._compare(path, summed)
         if self.sums is not None:
-            self.sums[path] = summed.value
+            self.sums[path] = summed.crc32c
 
-    def _compare(self, path: str, summed: "_Summed") -> None:
+    def _compare(self, path: str, summed: ChecksummedStream) -> None:
         beside = self.checksums[path]
         try:
             with self.storage.open(beside) as stream:
@@ -154,7 +151,7 @@ class Source:
         except CodecError as error:
             why = f"cannot be read ({error.detail}) beside"
             raise StaleChecksumError(beside, path, why) from error
-        if not expected.fits(summed.value, summed.size):
+        if not expected.fits(summed.crc32c, summed.size):
             raise StaleChecksumError(beside, path)
 
     def records(self, path: str) -> Iterator[Record]:
@@ -179,31 +176,6 @@ class Source:
             yield from records.snapshot_rows(self.records(path))
         except CodecError as error:
             raise error.at(path) from error
-
-
-class _Summed:
-    """A stream that sums up the bytes read from it."""
-
-    __slots__ = ("_ended", "_stream", "size", "value")
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._ended = stream, False
-        self.value = self.size = 0
-
-    def read(self, size: int = -1) -> bytes:
-        if self._ended:  # a decoder reads twice at the end of each file, and most files are small
-            return b""
-        if content := self._stream.read(size):
-            self.value = google_crc32c.extend(self.value, content)
-            self.size += len(content)
-        else:
-            self._ended = size != 0
-        return content
-
-    def drain(self) -> None:
-        """Reads the rest of the file that a decoder has left after the end of its format."""
-        while self.read(_PIECE):
-            pass
 
 
 class Engine(Protocol):

@@ -12,9 +12,9 @@ from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
 from statemaint.codec.integrity.checksum_file import spark
+from statemaint.codec.integrity.crc32c import ChecksummedChunks
 from statemaint.errors import CheckpointError, CodecError, NotFoundError, StaleChecksumError
 from statemaint.execute import Neighbours
-from statemaint.execute.publish import Summed
 from statemaint.fold import Source
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify, disables_spark
@@ -143,11 +143,11 @@ class StoreFiles:
         path = self.path(version, kind)
         self._forget_checksums(path)  # first: Spark refuses a file with an older file's checksum
         payload = records.encode(changes, row_checksums=self.conf.row_checksum_enabled)
-        summed = Summed(encode(COMPRESSIONS[self.conf.compression_codec], payload))
+        summed = ChecksummedChunks(encode(COMPRESSIONS[self.conf.compression_codec], payload))
         like = self.neighbours.of(path)
         entry = self.storage.write(path, summed, overwrite=True, like=like)
         if self.conf.file_checksum_enabled:
-            content = spark(summed.value, entry.size, self.storage.now())
+            content = spark(summed.crc32c, entry.size, self.storage.now())
             self.storage.write(f"{path}.crc", [content], overwrite=True, like=like)
         self.neighbours.note(path)
         return entry

@@ -49,8 +49,9 @@ def plan_repair(storage: Storage) -> RecoveryPlan:
     snapshot above the commit log and an unreadable schema file. Nothing else is repaired: lost or
     damaged changes, rows in the wrong partition and joins that disagree are left to the operator.
 
-    Each step is proved on the checkpoint as it would be without the files: everything is verified
-    as `verify --deep` does; the step's finding must have ended, and no other may have appeared.
+    Each step is proved on the checkpoint as it would be without the files: everything that they may
+    affect is verified again as `verify --deep` does; the step's finding must have ended, and no
+    other may have appeared.
 
     Args:
         storage: where the checkpoint lives.
@@ -122,7 +123,7 @@ class _Search:
         step = replace(step, removes=left)
         view = Without(self._storage, hidden | step.paths)
         # A removed zip may be rebuilt, so a lineage that names it is not broken for good.
-        without = verify_at(view, Depth.ROWS, lineages=False)
+        without = verify_at(view, Depth.ROWS, lineages=False, known=self.after.results)
         try:
             must = next(self._against(step, without), None)
             proof = None if must else _proof(view, without.checkpoint, step)

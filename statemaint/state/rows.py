@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemaint.codec.rows.display import shower
-from statemaint.codec.rows.state_row import RowLayout, Wrapping, key_reader, value_reader
+from statemaint.codec.rows.state_read import key_reader, value_reader
+from statemaint.codec.rows.state_row import RowLayout, Wrapping
 from statemaint.codec.rows.unsafe_read import Row
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
@@ -312,7 +313,7 @@ def _must_be_empty(_key: bytes, _value: bytes) -> DecodedRow:
 
 def _family(part: Part, name: str | None, wrapping: Wrapping) -> Family:
     layout, store = part.layouts[name], part.store.id
-    of_key, of_value = key_reader(layout, wrapping), value_reader(layout, wrapping)
+    of_key, of_value = key_reader(layout, wrapping).read, value_reader(layout, wrapping).read
     return Family(
         name,
         lambda key, value: DecodedRow(store, name, layout, of_key(key), of_value(key, value)),

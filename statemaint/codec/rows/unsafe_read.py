@@ -19,9 +19,9 @@ the row or array. So the work is bounded by the bytes, however contradictory the
 """
 
 import struct
-from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from statemaint.codec.rows.types import (
     ArrayType,
@@ -42,22 +42,10 @@ and a map as a tuple of pairs."""
 Row = tuple[Value, ...]
 """The fields of a struct, in its order."""
 
-_Word = Callable[[bytes, int], Value]
-_Part = Callable[[bytes, int, int], Value]
-
 _LONG, _POINTER, _CALENDAR = struct.Struct("<q"), struct.Struct("<II"), struct.Struct("<iiq")
 _MOST_DECIMAL_BYTES = 16
 _EXACT = Context(prec=60)
 _WIDTH = 8
-
-
-def row_reader(kind: StructType) -> Callable[[bytes, int], Row]:
-    """Returns a function that reads a row of a struct from some byte to the end.
-
-    It raises `CodecError` when the bytes are not such a row; `offset` counts in them.
-    """
-    read = _row_reader(kind)
-    return lambda data, at: read(data, at, len(data) - at)
 
 
 def decode(kind: StructType, row: bytes) -> Row:
@@ -66,27 +54,7 @@ def decode(kind: StructType, row: bytes) -> Row:
     Raises:
         CodecError: when the bytes are not such a row; `offset` counts in them.
     """
-    return row_reader(kind)(row, 0)
-
-
-def _row_reader(kind: StructType) -> _Part:
-    count = len(kind.fields)
-    nulls = (count + 63) // 64 * 8
-    readers = tuple(_field_reader(field.type) for field in kind.fields)
-
-    def read(data: bytes, base: int, size: int) -> Value:
-        if size < nulls + _WIDTH * count:
-            text = f"row of {max(size, 0)} bytes is too short for {count} fields"
-            raise CodecError(text, offset=min(base, len(data)))
-        bits = int.from_bytes(data[base : base + nulls], "little")
-        parts = _Parts(data, base, size)
-        at = base + nulls
-        return tuple(
-            None if bits >> number & 1 else reader(parts, at + _WIDTH * number)
-            for number, reader in enumerate(readers)
-        )
-
-    return read
+    return RowReader.of(kind).read(row, 0, len(row))
 
 
 class _Parts:
@@ -108,106 +76,256 @@ class _Parts:
         return self.base + offset, size
 
 
-_Reader = Callable[[_Parts, int], Value]
+class _WordReader(Protocol):
+    """Reads the values of one type, each from its word or from the part that the word points to."""
+
+    def read(self, parts: _Parts, at: int) -> Value:
+        """Returns the value whose word begins at a byte."""
+        ...
 
 
-def _field_reader(kind: DataType) -> _Reader:
-    """Returns a function that reads a value of a type, given the place of its word."""
-    if (word := _word_reader(kind)) is not None:
-        return lambda parts, at: word(parts.data, at)
-    part = _part_reader(kind)
-    return lambda parts, at: part(parts.data, *parts.locate(at))
+class _PartReader(Protocol):
+    """Reads the parts of one type."""
+
+    def read(self, data: bytes, at: int, size: int) -> Value:
+        """Returns the value of the `size` bytes from a byte on."""
+        ...
 
 
-def _word_reader(kind: DataType) -> _Word | None:
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads the rows of a struct.
+
+    Attributes:
+        fields: the readers of the fields, in their order.
+        nulls: the size of the null bits.
+        least: the size of a row whose fields have no parts.
+    """
+
+    fields: tuple[_WordReader, ...]
+    nulls: int
+    least: int
+
+    @classmethod
+    def of(cls, kind: StructType) -> "RowReader":
+        """Returns the reader of a struct's rows."""
+        count = len(kind.fields)
+        nulls = (count + 63) // 64 * 8
+        fields = tuple(_word_reader(field.type) for field in kind.fields)
+        return cls(fields, nulls, nulls + _WIDTH * count)
+
+    def read(self, data: bytes, at: int, size: int) -> Row:
+        """Returns the fields of the row in the `size` bytes from a byte on.
+
+        Raises:
+            CodecError: when the bytes are not such a row; `offset` counts in `data`.
+        """
+        if size < self.least:
+            text = f"row of {max(size, 0)} bytes is too short for {len(self.fields)} fields"
+            raise CodecError(text, offset=min(at, len(data)))
+        words = at + self.nulls
+        bits = int.from_bytes(data[at:words], "little")
+        parts = _Parts(data, at, size)
+        return tuple(
+            None if bits >> number & 1 else field.read(parts, words + _WIDTH * number)
+            for number, field in enumerate(self.fields)
+        )
+
+
+def _word_reader(kind: DataType) -> _WordReader:
     match kind:
         case AtomicType("void"):
-            return lambda _data, _at: None
-        case AtomicType() if kind.layout:
-            unpack = kind.layout.unpack_from
-            return lambda data, at: unpack(data, at)[0]
+            return _Void()
+        case AtomicType(name) if kind.layout:
+            return _Fixed(name, kind.layout)
         case DecimalType(_, scale) if kind.long:
-            return lambda data, at: _scaled(_LONG.unpack_from(data, at)[0], scale)
+            return _LongDecimal(scale)
         case _:
-            return None
+            return _Pointed(_part_reader(kind))
 
 
-def _part_reader(kind: DataType) -> _Part:
+def _part_reader(kind: DataType) -> _PartReader:
     match kind:
         case StructType():
-            return _row_reader(kind)
+            return RowReader.of(kind)
         case ArrayType(element):
-            return _array_reader(element)
+            return _Array.of(element)
         case MapType(key, value):
-            return _map_reader(_array_reader(key), _array_reader(value))
+            return _Map(_Array.of(key), _Array.of(value))
         case DecimalType(_, scale):
-            return lambda data, at, size: _digits(data, at, size, scale)
+            return _Digits(scale)
         case AtomicType(name):
-            return {"string": _text, "binary": _bytes, "interval": _calendar}[name]
+            return _ATOMIC_PARTS[name]
         case _:
             assert_never(kind)
 
 
-def _text(data: bytes, at: int, size: int) -> str:
-    return data[at : at + size].decode("utf-8", "replace")
+# -- values in words
 
 
-def _bytes(data: bytes, at: int, size: int) -> bytes:
-    return bytes(data[at : at + size])
+@dataclass(frozen=True, slots=True)
+class _Void:
+    """Reads the type whose only value is null."""
+
+    def read(self, _parts: _Parts, _at: int) -> None:
+        return None
 
 
-def _digits(data: bytes, at: int, size: int, scale: int) -> Decimal:
-    if size > _MOST_DECIMAL_BYTES:
-        raise CodecError(f"decimal of {size} bytes", offset=at)
-    return _scaled(int.from_bytes(data[at : at + size], "big", signed=True), scale)
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """Reads numbers of a fixed size.
+
+    Attributes:
+        name: the type's name.
+        layout: the layout of a number in its word.
+    """
+
+    name: str
+    layout: struct.Struct
+
+    def read(self, parts: _Parts, at: int) -> Value:
+        return self.layout.unpack_from(parts.data, at)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _LongDecimal:
+    """Reads decimals that are stored as a long.
+
+    Attributes:
+        scale: the number of digits after the point.
+    """
+
+    scale: int
+
+    def read(self, parts: _Parts, at: int) -> Decimal:
+        return _scaled(_LONG.unpack_from(parts.data, at)[0], self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointed:
+    """Reads values whose word points to a part.
+
+    Attributes:
+        part: the reader of the part.
+    """
+
+    part: _PartReader
+
+    def read(self, parts: _Parts, at: int) -> Value:
+        start, size = parts.locate(at)
+        return self.part.read(parts.data, start, size)
+
+
+# -- values in parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Reads strings; bytes that are not UTF-8 become replacement characters."""
+
+    def read(self, data: bytes, at: int, size: int) -> str:
+        return data[at : at + size].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Binary:
+    """Reads bytes."""
+
+    def read(self, data: bytes, at: int, size: int) -> bytes:
+        return bytes(data[at : at + size])
+
+
+@dataclass(frozen=True, slots=True)
+class _Calendar:
+    """Reads calendar intervals: months, days and microseconds."""
+
+    def read(self, data: bytes, at: int, size: int) -> tuple[int, int, int]:
+        if size != _CALENDAR.size:
+            raise CodecError(f"calendar interval of {size} bytes", offset=at)
+        found: tuple[int, int, int] = _CALENDAR.unpack_from(data, at)
+        return found
+
+
+_ATOMIC_PARTS: dict[str, _PartReader] = {
+    "string": _Text(),
+    "binary": _Binary(),
+    "interval": _Calendar(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Digits:
+    """Reads decimals that are too large for a long.
+
+    Attributes:
+        scale: the number of digits after the point.
+    """
+
+    scale: int
+
+    def read(self, data: bytes, at: int, size: int) -> Decimal:
+        if size > _MOST_DECIMAL_BYTES:
+            raise CodecError(f"decimal of {size} bytes", offset=at)
+        return _scaled(int.from_bytes(data[at : at + size], "big", signed=True), self.scale)
 
 
 def _scaled(unscaled: int, scale: int) -> Decimal:
     return Decimal(unscaled).scaleb(-scale, context=_EXACT)
 
 
-def _calendar(data: bytes, at: int, size: int) -> tuple[int, int, int]:
-    if size != _CALENDAR.size:
-        raise CodecError(f"calendar interval of {size} bytes", offset=at)
-    found: tuple[int, int, int] = _CALENDAR.unpack_from(data, at)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """Reads arrays.
 
+    Attributes:
+        element: the reader of the elements.
+        width: the size of an element, without the part that it may point to.
+    """
 
-def _array_reader(element: DataType) -> _Part:
-    reader = _field_reader(element)
-    width = element_width(element)
+    element: _WordReader
+    width: int
 
-    def read(data: bytes, base: int, size: int) -> Value:
-        count = _long(data, base, size)
-        nulls = (count + 63) // 64 * 8
-        begin = _LONG.size + nulls
+    @classmethod
+    def of(cls, element: DataType) -> "_Array":
+        return cls(_word_reader(element), element_width(element))
+
+    def read(self, data: bytes, at: int, size: int) -> Row:
+        count = _long(data, at, size)
+        begin = _LONG.size + (count + 63) // 64 * 8
+        element, width = self.element, self.width
         if count < 0 or begin + width * count > size:
-            raise CodecError(f"array of {size} bytes cannot have {count} elements", offset=base)
-        bits = int.from_bytes(data[base + _LONG.size : base + begin], "little")
-        parts = _Parts(data, base, size)
+            raise CodecError(f"array of {size} bytes cannot have {count} elements", offset=at)
+        bits = int.from_bytes(data[at + _LONG.size : at + begin], "little")
+        parts, first = _Parts(data, at, size), at + begin
         return tuple(
-            None if bits >> number & 1 else reader(parts, base + begin + width * number)
+            None if bits >> number & 1 else element.read(parts, first + width * number)
             for number in range(count)
         )
 
-    return read
 
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """Reads maps, as pairs in their order.
 
-def _map_reader(keys: _Part, values: _Part) -> _Part:
-    def read(data: bytes, base: int, size: int) -> Value:
-        width = _long(data, base, size)
+    Attributes:
+        keys: the reader of the array of keys.
+        values: the reader of the array of values.
+    """
+
+    keys: _Array
+    values: _Array
+
+    def read(self, data: bytes, at: int, size: int) -> Row:
+        width = _long(data, at, size)
         rest = size - _LONG.size - width
         if width < 0 or rest < 0:
-            text = f"map of {size} bytes cannot have keys of {width}"
-            raise CodecError(text, offset=base)
-        at = base + _LONG.size
-        found = keys(data, at, width), values(data, at + width, rest)
-        if len(found[0]) != len(found[1]):
-            text = f"map of {len(found[0])} keys and {len(found[1])} values"
-            raise CodecError(text, offset=base)
-        return tuple(zip(*found, strict=True))
-
-    return read
+            raise CodecError(f"map of {size} bytes cannot have keys of {width}", offset=at)
+        begin = at + _LONG.size
+        keys = self.keys.read(data, begin, width)
+        values = self.values.read(data, begin + width, rest)
+        if len(keys) != len(values):
+            raise CodecError(f"map of {len(keys)} keys and {len(values)} values", offset=at)
+        return tuple(zip(keys, values, strict=True))
 
 
 def _long(data: bytes, at: int, size: int) -> int:

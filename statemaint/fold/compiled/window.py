@@ -15,7 +15,7 @@ SLACK = 64
 
 
 class PayloadWindow:
-    """Holds payload from `settled` on; grows only as bytes really arrive.
+    """Holds payload from the byte that the last `shift` left first; grows only as bytes arrive.
 
     Attributes:
         buffer: the bytes, with some slack after `end`.

@@ -34,7 +34,8 @@ def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[R
             for step in _steps_of(stores[finding.store], finding):
                 found.setdefault(step.paths, step)
         for store, entry in checkpoint.schemas.items():
-            if finding.code is FindingCode.UNREADABLE_METADATA and finding.path == entry.path:
+            unreadable = finding.code is FindingCode.UNREADABLE_METADATA
+            if unreadable and finding.path == entry.path and store in stores:
                 remove = Remove(entry, RemoveReason.UNREADABLE_SCHEMA, store)
                 found[frozenset({entry.path})] = RepairStep(finding, (remove,), 0)
     return tuple(sorted(found.values(), key=_order))

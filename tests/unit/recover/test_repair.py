@@ -1,9 +1,12 @@
 """What can be repaired, on what proof; and what is left alone."""
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
+from typing import BinaryIO
 
 import google_crc32c
 import pytest
@@ -364,6 +367,45 @@ def test_which_operators_may_have_column_families() -> None:
     assert not of("symmetricHashJoin", "left-keyToNumValues", "right-keyToNumValues")
     assert not of("stateStoreSave", "default")
     assert not has_families(None)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_step_is_proved_without_reading_other_partitions_again(steps: int) -> None:
+    storage = CountingStorage()
+    write_checkpoint(storage)
+    other = Counter(opened_by(storage, verified, partition=1))
+    for version in range(18, 18 + steps):
+        spoil(storage, snapshot(storage, version))
+    own = Counter(opened_by(storage, verified, partition=0))
+    assert len(plan_repair(storage).repairs) == steps
+    assert Counter(opened_by(storage, plan_repair, partition=1)) == other
+    assert Counter(opened_by(storage, plan_repair, partition=0)) > own
+
+
+class CountingStorage(MemoryStorage):
+    """Notes each file that is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        self.opened.append(path)
+        with super().open(path) as stream:
+            yield stream
+
+
+def verified(storage: MemoryStorage) -> object:
+    return verify(storage, deep=True)
+
+
+def opened_by(
+    storage: CountingStorage, read: Callable[[MemoryStorage], object], *, partition: int
+) -> list[str]:
+    storage.opened.clear()
+    read(storage)
+    return [path for path in storage.opened if path.startswith(f"state/0/{partition}/")]
 
 
 # -- checksums

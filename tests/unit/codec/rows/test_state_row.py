@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemaint.codec.rows.state_read import key_reader, value_reader
 from statemaint.codec.rows.state_row import (
     Bare,
     KeyEncoder,
@@ -19,9 +20,7 @@ from statemaint.codec.rows.state_row import (
     TimestampFirst,
     TimestampLast,
     Wrapping,
-    key_reader,
     parse_encoder,
-    value_reader,
 )
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from statemaint.errors import CodecError
@@ -79,8 +78,8 @@ SPARK_S_KEYS: list[tuple[StructType, KeyEncoder, Wrapping, str, tuple[Any, ...]]
 def test_keys_that_spark_wrote(
     kind: StructType, encoder: KeyEncoder, wrapping: Wrapping, key: str, expected: tuple[Any, ...]
 ) -> None:
-    read = key_reader(RowLayout(kind, COUNT, encoder), wrapping)
-    assert read(bytes.fromhex(key)) == expected
+    reader = key_reader(RowLayout(kind, COUNT, encoder), wrapping)
+    assert reader.read(bytes.fromhex(key)) == expected
 
 
 NUMBERS = [
@@ -115,8 +114,8 @@ def test_other_bytes_are_no_number(column: bytes) -> None:
 
 def ordered(name: str, column: bytes | None) -> tuple[Any, ...]:
     row = b"\0" + unsafe_rows.row(of(a="binary"), [column])
-    read = key_reader(RowLayout(of(a=name), COUNT, RangeScan((0,))), PLAIN)
-    return read(struct.pack("<i", len(row)) + row)
+    reader = key_reader(RowLayout(of(a=name), COUNT, RangeScan((0,))), PLAIN)
+    return reader.read(struct.pack("<i", len(row)) + row)
 
 
 def test_columns_in_order_come_back_to_their_places() -> None:
@@ -124,32 +123,32 @@ def test_columns_in_order_come_back_to_their_places() -> None:
     ordered = unsafe_rows.row(of(d="binary", b="binary"), [b"\1\0\0\0\x07", b"\2" + bytes(8)])
     others = unsafe_rows.row(of(a="string", c="string"), ["first", None])
     key = struct.pack("<i", 1 + len(ordered)) + b"\0" + ordered + b"\0" + others
-    read = key_reader(RowLayout(kind, COUNT, RangeScan((3, 1))), PLAIN)
-    assert read(key) == ("first", None, None, 7)
+    reader = key_reader(RowLayout(kind, COUNT, RangeScan((3, 1))), PLAIN)
+    assert reader.read(key) == ("first", None, None, 7)
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_timestamps_sort_as_their_bytes(moment: int) -> None:
     key = struct.pack(">Q", moment + (1 << 63)) + bytes.fromhex(f"00{K0}")
-    read = key_reader(RowLayout(JOIN, COUNT, TimestampFirst()), PLAIN)
-    assert read(key) == ("k0", moment)
+    reader = key_reader(RowLayout(JOIN, COUNT, TimestampFirst()), PLAIN)
+    assert reader.read(key) == ("k0", moment)
 
 
 def test_a_value_alone_is_one_row() -> None:
     row = unsafe_rows.row(COUNT, [3])
-    assert value_reader(RowLayout(TEXT, COUNT, Bare()), PLAIN)(b"", row) == ((3,),)
-    assert value_reader(RowLayout(TEXT, COUNT, NoPrefix()), PLAIN)(b"", b"\0" + row) == ((3,),)
+    assert value_reader(RowLayout(TEXT, COUNT, Bare()), PLAIN).read(b"", row) == ((3,),)
+    assert value_reader(RowLayout(TEXT, COUNT, NoPrefix()), PLAIN).read(b"", b"\0" + row) == ((3,),)
 
 
 def test_a_value_alone_behind_its_checksum() -> None:
     row, sealed = unsafe_rows.row(COUNT, [3]), Wrapping(checksums=True)
     # Whoever reads the file has compared it by then.
     bare = value_reader(RowLayout(TEXT, COUNT, Bare()), sealed)
-    assert bare(b"key", b"sum!" + row) == ((3,),)
+    assert bare.read(b"key", b"sum!" + row) == ((3,),)
     in_rocks = value_reader(RowLayout(TEXT, COUNT, NoPrefix()), sealed)
-    assert in_rocks(b"key", entry(b"\0" + row, b"key")) == ((3,),)
+    assert in_rocks.read(b"key", entry(b"\0" + row, b"key")) == ((3,),)
     with pytest.raises(CodecError, match="row checksum"):
-        in_rocks(b"kez", entry(b"\0" + row, b"key"))
+        in_rocks.read(b"kez", entry(b"\0" + row, b"key"))
 
 
 @pytest.mark.parametrize("delimiter", [b"", b","])
@@ -164,11 +163,11 @@ def test_a_list_has_an_entry_each(
         return
     rows = (b"\0" + unsafe_rows.row(COUNT, [number]) for number in numbers)
     value = delimiter.join(entry(row, b"key" if checksums else None) for row in rows)
-    read = value_reader(
+    reader = value_reader(
         RowLayout(TEXT, COUNT, NoPrefix(), many=True),
         Wrapping(checksums=checksums, delimiter=delimiter),
     )
-    assert read(b"key", value) == tuple((number,) for number in numbers)
+    assert reader.read(b"key", value) == tuple((number,) for number in numbers)
 
 
 def entry(row: bytes, key: bytes | None) -> bytes:
@@ -196,7 +195,7 @@ LIST = RowLayout(TEXT, COUNT, NoPrefix(), many=True)
 )
 def test_a_list_that_cannot_be_says_why(value: bytes, text: str) -> None:
     with pytest.raises(CodecError, match=text):
-        value_reader(LIST, Wrapping(delimiter=b","))(b"key", value)
+        value_reader(LIST, Wrapping(delimiter=b",")).read(b"key", value)
 
 
 ENCODERS: list[KeyEncoder] = [
@@ -208,7 +207,7 @@ ENCODERS: list[KeyEncoder] = [
 @given(key=st.binary(max_size=80))
 def test_garbage_is_an_error_or_a_key(encoder: KeyEncoder, key: bytes) -> None:
     try:
-        found = key_reader(RowLayout(JOIN, COUNT, encoder), FAMILIES)(key)
+        found = key_reader(RowLayout(JOIN, COUNT, encoder), FAMILIES).read(key)
     except CodecError as error:
         assert error.offset <= len(key)  # noqa: PT017 -- either is fine
     else:
@@ -220,7 +219,7 @@ def test_garbage_is_an_error_or_a_value(value: bytes, checksums: bool) -> None: 
     for encoder in (Bare(), NoPrefix()):
         layout = RowLayout(TEXT, COUNT, encoder, many=encoder == NoPrefix())
         try:
-            value_reader(layout, Wrapping(checksums=checksums))(b"key", value)
+            value_reader(layout, Wrapping(checksums=checksums)).read(b"key", value)
         except CodecError as error:
             assert error.offset <= len(value)  # noqa: PT017 -- either is fine
 

@@ -1,0 +1,123 @@
+"""The results of a verification that another one of the same checkpoint can take over.
+
+What is found in a store follows from its listing, from the facts of the checkpoint, and from the
+content of files that have not changed while their entries have not. Rows follow from all stores of
+a partition, as the stores of a join must agree. So hiding a file affects its own partition, and
+everything where it changes the facts.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from statemaint.audit.rebuild import Depth
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId, UnitId
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """The result for one store by itself.
+
+    Attributes:
+        store: the store as it was listed.
+        lineages: whether the zips that the lineages of changelogs name had to be there.
+        versions_checked: the number of healthy retained versions.
+        findings: its findings.
+    """
+
+    store: Store
+    lineages: bool
+    versions_checked: int
+    findings: tuple[Finding, ...]
+
+    def holds(self, store: Store, *, lineages: bool) -> bool:
+        """Returns whether a check of a store would have this result again."""
+        codes = {one.code for one in self.findings}
+        # Without the demand for zips, lineages that led somewhere still do.
+        like = self.lineages == lineages or (
+            self.lineages and FindingCode.LINEAGE_BROKEN not in codes
+        )
+        return like and FindingCode.SUPERSEDED not in codes and _is_same(self.store, store)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitResult:
+    """The result for the rows of one partition with all of its stores.
+
+    Attributes:
+        stores: the stores as they were listed.
+        own: the findings of each store by itself.
+        joint: the findings of stores that disagree.
+        read: whether no file was deleted or replaced while it was read.
+    """
+
+    stores: tuple[Store, ...]
+    own: tuple[Finding, ...]
+    joint: tuple[Finding, ...]
+    read: bool
+
+    @property
+    def id(self) -> UnitId:
+        """Returns the id of the partition."""
+        return self.stores[0].id.unit
+
+    def holds(self, stores: tuple[Store, ...]) -> bool:
+        """Returns whether a check of a partition would have this result again."""
+        alike = len(self.stores) == len(stores) and all(map(_is_same, self.stores, stores))
+        return alike and self.read
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results for all stores and partitions of a checkpoint.
+
+    Attributes:
+        facts: the checkpoint without its stores; `None` where nothing was verified.
+        depth: the depth of the check.
+        stores: the result for each store.
+        units: the result for the rows of each partition, as far as they were read.
+    """
+
+    facts: Checkpoint | None = None
+    depth: Depth = Depth.HEADERS
+    stores: Mapping[StoreId, StoreResult] = field(default_factory=dict)
+    units: Mapping[UnitId, UnitResult] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        checkpoint: Checkpoint,
+        depth: Depth,
+        stores: Iterable[StoreResult],
+        units: Iterable[UnitResult],
+    ) -> "Results":
+        """Returns the results of one verification."""
+        by_store = {one.store.id: one for one in stores}
+        return cls(_facts(checkpoint), depth, by_store, {one.id: one for one in units})
+
+    def valid(self, checkpoint: Checkpoint, depth: Depth) -> "Results":
+        """Returns these results, or none at all for other facts or another depth."""
+        return self if (self.facts, self.depth) == (_facts(checkpoint), depth) else NO_RESULTS
+
+    def store(self, store: Store, *, lineages: bool) -> StoreResult | None:
+        """Returns the result for a store, if a check would have it again."""
+        found = self.stores.get(store.id)
+        return found if found and found.holds(store, lineages=lineages) else None
+
+    def unit(self, stores: tuple[Store, ...]) -> UnitResult | None:
+        """Returns the result for the rows of a partition, if a check would have it again."""
+        found = self.units.get(stores[0].id.unit)
+        return found if found and found.holds(stores) else None
+
+
+NO_RESULTS = Results()
+
+
+def _facts(checkpoint: Checkpoint) -> Checkpoint:
+    return replace(checkpoint, stores=())
+
+
+def _is_same(one: Store, other: Store) -> bool:
+    """Returns whether two listings of a store are equal but for their times."""
+    return replace(one, listed=0.0) == replace(other, listed=0.0)

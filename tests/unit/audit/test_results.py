@@ -1,0 +1,124 @@
+"""What one verification takes over from another, and what it reads again."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import BinaryIO
+
+from statemaint.audit.rebuild import Depth
+from statemaint.audit.results import Results, StoreResult, UnitResult
+from statemaint.audit.verify import Verification, verify_at
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.storage import MemoryStorage, Without
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+
+FIRST, SECOND = Store(StoreId(0, 0)), Store(StoreId(0, 1))
+
+
+class CountingStorage(MemoryStorage):
+    """Counts how often each file is opened; its clock moves with each question."""
+
+    def __init__(self) -> None:
+        self.now_is, self.opened = 0.0, Counter[str]()
+        super().__init__(clock=self._ticks)
+
+    def _ticks(self) -> float:
+        self.now_is += 1.0
+        return self.now_is
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        self.opened[path] += 1
+        with super().open(path) as stream:
+            yield stream
+
+
+def example() -> tuple[CountingStorage, str]:
+    """Two partitions, and a snapshot in the first of them."""
+    storage, path = CountingStorage(), "state/0/0/20.snapshot"
+    write_checkpoint(storage)
+    storage.write(path, [snapshot_bytes(state_at(20))])
+    return storage, path
+
+
+def look(storage: MemoryStorage, known: Results | None = None, *hidden: str) -> Verification:
+    view = Without(storage, hidden)
+    return verify_at(view, Depth.ROWS, known=known) if known else verify_at(view, Depth.ROWS)
+
+
+def opened_by(storage: CountingStorage, known: Results, *hidden: str) -> set[str]:
+    """Returns the partitions whose files are read, with the same findings as without `known`."""
+    afresh = look(storage, None, *hidden)
+    expected = afresh.versions_checked, afresh.findings
+    storage.opened.clear()
+    found = look(storage, known, *hidden)
+    assert (found.versions_checked, found.findings) == expected
+    return {path.rpartition("/")[0] for path in storage.opened}
+
+
+def test_an_unchanged_checkpoint_is_not_read_again() -> None:
+    storage, _ = example()
+    assert opened_by(storage, look(storage).results) == set()
+
+
+def test_without_a_file_only_its_partition_is_read_again() -> None:
+    storage, path = example()
+    assert opened_by(storage, look(storage).results, path) == {"state/0/0"}
+
+
+def test_results_that_were_taken_over_are_handed_on() -> None:
+    storage, path = example()
+    without = look(storage, look(storage).results, path)
+    assert opened_by(storage, without.results, path) == set()
+    assert opened_by(storage, without.results) == {"state/0/0"}
+
+
+def test_a_file_that_was_written_again_is_read_again() -> None:
+    storage, path = example()
+    known = look(storage).results
+    storage.write(path, [snapshot_bytes(state_at(19))], overwrite=True)
+    assert opened_by(storage, known) == {"state/0/0"}
+
+
+def test_another_commit_makes_everything_read_again() -> None:
+    storage, _ = example()
+    known = look(storage).results
+    storage.delete("commits/16")
+    storage.delete("offsets/16")
+    assert opened_by(storage, known) == {"state/0/0", "state/0/1"}
+
+
+def test_another_depth_takes_nothing_over() -> None:
+    results = Results.of(Checkpoint("memory:"), Depth.CHAINS, [StoreResult(FIRST, True, 1, ())], ())
+    assert results.valid(Checkpoint("memory:"), Depth.CHAINS) is results
+    assert results.valid(Checkpoint("memory:"), Depth.ROWS).store(FIRST, lineages=True) is None
+
+
+def of_code(code: FindingCode, *, lineages: bool = True) -> StoreResult:
+    return StoreResult(FIRST, lineages, 1, (Finding(code, "", FIRST.id),))
+
+
+def test_a_lineage_that_holds_with_zips_holds_without() -> None:
+    whole, broken = of_code(FindingCode.CORRUPT_FILE), of_code(FindingCode.LINEAGE_BROKEN)
+    assert whole.holds(FIRST, lineages=False)
+    assert broken.holds(FIRST, lineages=True)
+    assert not broken.holds(FIRST, lineages=False)
+    assert not of_code(FindingCode.CORRUPT_FILE, lineages=False).holds(FIRST, lineages=True)
+
+
+def test_what_was_replaced_while_it_was_read_is_read_again() -> None:
+    assert not of_code(FindingCode.SUPERSEDED).holds(FIRST, lineages=True)
+    assert UnitResult((FIRST,), (), (), read=True).holds((FIRST,))
+    assert not UnitResult((FIRST,), (), (), read=False).holds((FIRST,))
+
+
+def test_rows_are_read_again_for_any_store_of_their_partition() -> None:
+    left, right = Store(StoreId(0, 0, "left")), Store(StoreId(0, 0, "right"))
+    unit = UnitResult((left, right), (), (), read=True)
+    assert unit.holds((replace(left, listed=2.0), right))
+    assert not unit.holds((left, replace(right, since=2)))
+    assert not unit.holds((left,))
+    assert Results(units={unit.id: unit}).unit((SECOND,)) is None
