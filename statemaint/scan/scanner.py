@@ -128,7 +128,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         running=offsets.get(max(commits, default=-1) + 1),
         counts=counts,
         findings=(
-            *notes.findings,
+            *_needed(notes.findings, layout, expected),
             *_unknown(layout),
             *_unused(unused),
             *_foreign(foreign_operators(known)),
@@ -286,6 +286,20 @@ def _keyed(
             notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
             found.add(store.operator)
     return frozenset(found)
+
+
+def _needed(
+    findings: Iterable[Finding], layout: Layout, expected: Iterable[StoreId]
+) -> Iterator[Finding]:
+    """Yields findings; a schema of a store that the query does not have is no damage to it."""
+    stores = frozenset(expected)
+    others = {entry.path for store, entry in layout.schemas.items() if store not in stores}
+    for one in findings:
+        if one.code is FindingCode.UNREADABLE_METADATA and one.path in others:
+            detail = f"{one.detail}; the query has no such store, so the file is kept"
+            yield Finding(FindingCode.UNKNOWN_FILE, detail, path=one.path)
+        else:
+            yield one
 
 
 def _attested(storage: Storage) -> dict[StoreId, str]:

@@ -12,6 +12,7 @@ from statemaint.model.files import UnknownFile
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
+from statemaint.recover import plan_repair
 from statemaint.scan import attestation_path, parse_attestations, render_attestations, scan
 from statemaint.scan.attestations import StoreNotes
 from statemaint.storage import MemoryStorage
@@ -159,6 +160,19 @@ def test_commits_without_offsets_leave_codec_and_provider_unknown(storage: Memor
 def test_metadata_that_cannot_be_read_is_a_finding(storage: MemoryStorage, path: str) -> None:
     storage.write(path, [b"v1\n{"])
     assert codes(storage) == [FindingCode.UNREADABLE_METADATA]
+
+
+def test_a_schema_of_a_store_that_the_query_does_not_have_is_no_damage() -> None:
+    """A real Spark 4.3 restarts such a join with right rows, HDFS-backed and with RocksDB."""
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=5, batches=(3, 4), stores=JOIN)
+    before = scan(storage)
+    storage.write(path := "state/0/0/_metadata/schema", [b"left by somebody"])
+    found = scan(storage)
+    assert {one.id for one in found.stores} == {one.id for one in before.stores}
+    assert [(one.code, one.path) for one in found.findings] == [(FindingCode.UNKNOWN_FILE, path)]
+    assert not any(one.damage for one in found.findings)
+    assert plan_repair(storage).repairs == ()
 
 
 def test_a_query_id_that_cannot_be_read_is_a_finding(storage: MemoryStorage) -> None:
