@@ -92,6 +92,15 @@ class StateSelection:
     version: int
     parts: tuple[Part, ...]
 
+    @property
+    def kinds(self) -> dict[tuple[str, str], RowLayout]:
+        """Returns the layout of each kind of row, by the names of its store and family, if any."""
+        return {
+            (part.store.id.store, family or ""): layout
+            for part in self.parts
+            for family, layout in part.layouts.items()
+        }
+
     def decoded(self) -> Iterator[DecodedRow]:
         """Yields the rows as Python values, store by store; raises as `read_state` does."""
         for part in self.parts:
