@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Any, NoReturn
 
 import click
@@ -56,12 +57,16 @@ def json_text(value: Any, newline: str = "\n") -> str:
     """Returns `json.dumps(value, indent=2)`, sooner; further lines begin with `newline`."""
     within = newline + _INDENT
     if isinstance(value, dict) and value:
-        lines = [f"{json.dumps(name)}: {json_text(one, within)}" for name, one in value.items()]
+        lines = [f"{_scalar(name)}: {json_text(one, within)}" for name, one in value.items()]
         return "{" + within + f",{within}".join(lines) + newline + "}"
     if isinstance(value, list) and value:
         lines = [json_text(one, within) for one in value]
         return "[" + within + f",{within}".join(lines) + newline + "]"
-    return json.dumps(value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return encode_basestring_ascii(value) if isinstance(value, str) else json.dumps(value)
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:

@@ -1,6 +1,7 @@
 """`scan`: the contents of a checkpoint."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import click
 from rich.filesize import decimal
@@ -22,20 +23,22 @@ from statemaint.storage import open_storage
 def scan_verb(uri: str, *, as_json: bool) -> None:
     """Show the operators, partitions, stores, chains and sizes of a checkpoint."""
     checkpoint = scan_checkpoint(open_storage(uri))
+    found = tuple(diagnose(store, checkpoint) for store in checkpoint.stores)
     print_result(
-        lambda: scan_json(checkpoint), as_json=as_json, table=lambda: _print_table(checkpoint)
+        lambda: scan_json(checkpoint, found),
+        as_json=as_json,
+        table=lambda: _print_table(checkpoint, found),
     )
-    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    end_with((*checkpoint.findings, *stores))
+    end_with((*checkpoint.findings, *chain.from_iterable(found)))
 
 
-def _print_table(checkpoint: Checkpoint) -> None:
+def _print_table(checkpoint: Checkpoint, found: Iterable[tuple[Finding, ...]]) -> None:
     for line in _heading(checkpoint):
         tables.print_line(line)
     columns = ("store", "versions", "snapshots", "chain", "files", "bytes", "findings")
-    target = checkpoint.target
-    found = (_store_cells(one, target, diagnose(one, checkpoint)) for one in checkpoint.stores)
-    tables.print_table(columns, found)
+    stores = zip(checkpoint.stores, found, strict=True)
+    cells = (_store_cells(store, checkpoint.target, some) for store, some in stores)
+    tables.print_table(columns, cells)
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:
