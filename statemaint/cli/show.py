@@ -15,6 +15,7 @@ from statemaint.cli.output import Json, json_with_rows, print_pieces
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
+from statemaint.state.key_partition import holding
 
 
 @click.command("show")
@@ -41,6 +42,8 @@ def show_verb(
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
     found = select_state(uri, **where)
+    if key is not None:
+        found = holding(found, key)
     selected = islice(_with_key(found.rows(), key), limit)
     if as_csv:
         print_pieces(_csv(found, selected))
