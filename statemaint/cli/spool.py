@@ -21,6 +21,10 @@ class Spool:
         self._file = SpooledTemporaryFile(_HELD, "w+", encoding="utf-8", newline="\n")  # noqa: SIM115
         self.lines = 0
 
+    def __del__(self) -> None:
+        """Closes the file of lines that were never printed."""
+        self._file.close()
+
     def append(self, line: str) -> None:
         """Adds a line, which has no line break in it.
 

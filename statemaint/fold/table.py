@@ -8,10 +8,8 @@ dictionary.
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from heapq import merge
 from tempfile import TemporaryFile
-from typing import IO
 
 from statemaint.codec.hdfs import records
 from statemaint.codec.hdfs.records import Record
@@ -66,7 +64,7 @@ class SortedTable:
         if self._size <= self._held // 2:
             return
         merged = self._runs if len(self._runs) >= _MOST_RUNS else ()
-        run = _Run.of(_merged((*merged, self._newest)))
+        run = _Run(_merged((*merged, self._newest)))
         self._runs = (run,) if merged else (*self._runs, run)
         self._newest, self._size = {}, 0
 
@@ -75,29 +73,31 @@ def _size(key: bytes, value: bytes | None) -> int:
     return len(key) + len(value or b"") + _PER_KEY
 
 
-@dataclass(frozen=True, slots=True)
 class _Run:
-    """Records in the order of their keys, in a file that no directory names."""
+    """Records in the order of their keys, in a file that no directory names.
 
-    file: IO[bytes]
-    size: int
+    Forks share it, so it is closed with the last table that has it.
+    """
 
-    @classmethod
-    def of(cls, found: Iterable[Record]) -> "_Run":
+    def __init__(self, found: Iterable[Record]) -> None:
         with temporary_directory():
-            file = TemporaryFile()  # noqa: SIM115 -- closed with the last table that reads it
-            file.writelines(records.encode(found))
-            file.flush()
-            return cls(file, file.tell())
+            self._file = TemporaryFile()  # noqa: SIM115
+            self._file.writelines(records.encode(found))
+            self._file.flush()
+            self._size = self._file.tell()
+
+    def __del__(self) -> None:
+        if file := getattr(self, "_file", None):
+            file.close()
 
     def records(self) -> Iterator[Record]:
         return records.decode(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
         """Yields the content; forks read one file side by side, so nothing moves its position."""
-        for at in range(0, self.size, _PIECE):
+        for at in range(0, self._size, _PIECE):
             with temporary_directory():
-                piece = os.pread(self.file.fileno(), _PIECE, at)
+                piece = os.pread(self._file.fileno(), _PIECE, at)
             yield piece
 
 
@@ -112,7 +112,7 @@ def _merged(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Reco
 
 
 def _numbered(
-    table: "_Run | dict[bytes, bytes | None]", number: int
+    table: _Run | dict[bytes, bytes | None], number: int
 ) -> Iterator[tuple[bytes, int, bytes | None]]:
     if isinstance(table, _Run):
         return ((key, number, value) for key, value in table.records())
