@@ -38,6 +38,8 @@ def show_verb(
     """Print the rows of state at a version, decoded with the schema that the query wrote.
 
     Keys and values are printed as separate columns under their stored names. Times are in UTC.
+    Memory does not grow with the state; what does not fit is sorted in the temporary directory.
+    With --key, only the partition that the key hashes to is read, where the checkpoint shows it.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")

@@ -228,7 +228,8 @@ class DiffSelection:
     ) -> StateDiff:
         """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
 
-        It holds in memory the rows that it returns, and what `opened_state` needs for two states.
+        It holds in memory the rows that it returns and, of one store at a time, the keys that the
+        log between puts and what `opened_state` needs for two states.
 
         Args:
             keep: returns whether a row is requested; counts are of all rows.
