@@ -17,7 +17,7 @@ from statemaint.errors import (
     Superseded,
     UnsupportedError,
 )
-from statemaint.fold import Engine, Source, must_equal
+from statemaint.fold import ClearEngine, Engine, Source, must_equal
 from statemaint.model.chain import Chain, Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot
@@ -27,6 +27,9 @@ from statemaint.plan import Suspect, batches_through, judge
 
 _Bad = CheckpointError | UnsupportedError
 _File = TypeVar("_File", Delta, Snapshot)
+
+# A delta of fewer stored bytes is decoded by plain loops before compiled ones would have begun.
+_SMALL = 1024
 
 
 class Depth(IntEnum):
@@ -153,9 +156,13 @@ class _Rebuild:
         if self.depth is Depth.HEADERS or by_id:
             whole = seems_whole(self.source, delta, header.append)
         if self.depth is not Depth.HEADERS or not whole:
-            self.engine().check(self.source, delta.entry.path)
+            self._engine_of(delta).check(self.source, delta.entry.path)
         if by_id and header and delta.version not in self.zips:
             self._must_lead(delta, header[0].lineage)
+
+    def _engine_of(self, delta: Delta) -> Engine:
+        small = self.store.rocks is None and delta.entry.size < _SMALL
+        return ClearEngine() if small else self.engine()
 
     def _must_lead(self, delta: Delta, lineage: Lineage) -> None:
         ids = self.store.rocks.ids if self.store.rocks else {}

@@ -17,7 +17,6 @@ from itertools import groupby
 from typing import Any
 
 from statemaint.audit.results import NO_RESULTS, Results, UnitResult
-from statemaint.audit.shuffle_key import ShuffleKey, shuffle_key
 from statemaint.codec.metadata import logs
 from statemaint.codec.rows.state_read import key_reader, value_reader
 from statemaint.codec.rows.state_row import Wrapping
@@ -30,9 +29,9 @@ from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId, batch_of
 from statemaint.state.layouts import Stored, schemas_of
+from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
 from statemaint.storage import Storage
 
-_STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _COUNTS, _ENTRIES = "keyToNumValues", "keyWithIndexToValue"
 _BY_KEY, _BY_TIME = "keyWithTsToValues", "tsWithKey"
@@ -131,15 +130,12 @@ def newest_right(storage: Storage, checkpoint: Checkpoint, batches: Iterable[int
 
 
 def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
-    """Returns whether the query certainly shuffled its rows by all of its keys.
-
-    A query that began before Spark 3.3 may keep a partitioning by some of them.
-    """
+    """Returns whether the query certainly shuffled its rows by all of its keys."""
     try:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
         return False
-    return conf.get(_STRICT, "").strip().lower() == "true"
+    return shuffles_by_all_keys(conf)
 
 
 def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...]) -> UnitResult:
@@ -213,7 +209,9 @@ class _Looking:
         self._known: dict[str | None, _Known | None] = {}
         for name, stored in schemas.items():
             called = name or store.id.store
-            key = shuffle_key(operators.get(store.id.operator), called, stored, self._numbers)
+            key = shuffle_key(
+                operators.get(store.id.operator), called, stored.layout, self._numbers
+            )
             self._known[name] = _Known.of(called, key, stored, wrapping) if key else None
         self._families = state.families
 

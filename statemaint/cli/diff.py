@@ -1,15 +1,19 @@
 """`diff`: compares the rows of state at two versions."""
 
+import json
+from collections.abc import Callable
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 import click
 
 from statemaint.cli import rows, tables
 from statemaint.cli.options import NUMBER, as_json, family_flags, key_flag, uri
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.output import Json, json_with_rows, print_pieces
+from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
-from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
+from statemaint.state.diff import ChangedRow, Counts, DiffSelection, StateDiff, diff_state
 
 
 @click.command("diff")
@@ -41,12 +45,26 @@ def diff_verb(
     def selected(row: ChangedRow) -> bool:
         return key is None or rows.reads(row.key, key)
 
-    diff = diff_state(uri, (older, newer), **where).compare(selected, limit)
-    print_result(diff_json(diff), as_json=as_json, table=lambda: _print_table(diff))
+    requested = diff_state(uri, (older, newer), **where)
+    if as_json:
+        _print_json(requested, selected, limit)
+    else:
+        _print_table(requested, selected, limit)
+
+
+_Selected = Callable[[ChangedRow], bool]
+
+
+def _print_json(requested: DiffSelection, selected: _Selected, limit: int | None) -> None:
+    found = Spool()
+    diff = requested.compare(
+        selected, limit, into=lambda row: found.append(json.dumps(_changed_json(row)))
+    )
+    print_pieces(json_with_rows(diff_json(diff), map(json.loads, found)))
 
 
 def diff_json(diff: StateDiff) -> Json:
-    """Returns the output of `diff --json`."""
+    """Returns the output of `diff --json` without its rows."""
     stores = [
         {**id_json(one.store), "family": one.family, **asdict(one.counts)} for one in diff.stores
     ]
@@ -55,7 +73,6 @@ def diff_json(diff: StateDiff) -> Json:
         "to": diff.newer,
         "total": asdict(diff.total),
         "stores": stores,
-        "rows": [_changed_json(one) for one in diff.rows],
     }
 
 
@@ -70,17 +87,16 @@ def _changed_json(row: ChangedRow) -> Json:
     }
 
 
-def _print_table(diff: StateDiff) -> None:
+def _print_table(requested: DiffSelection, selected: _Selected, limit: int | None) -> None:
     """Prints the changes of rows: first the counts, then each row."""
-    console = tables.new_console()
-    console.print(f"from version {diff.older} to version {diff.newer}")
-    table = tables.new_table("store", "added", "changed", "removed", "rewritten")
-    for one in diff.stores:
-        table.add_row(tables.place(one.store, one.family), *_counted(one.counts))
-    table.add_row("total", *_counted(diff.total))
-    console.print(table)
-    when = f"between versions {diff.older} and {diff.newer}"
-    rows.print_rows(((row, _columns(row)) for row in diff.rows), when)
+    when = f"between versions {requested.older} and {requested.newer}"
+    shown = rows.RowTables(when)
+    diff = requested.compare(selected, limit, into=lambda row: shown.add(row, _columns(row)))
+    tables.print_line(f"from version {diff.older} to version {diff.newer}")
+    counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in diff.stores)
+    columns = ("store", "added", "changed", "removed", "rewritten")
+    tables.print_table(columns, chain(counts, (("total", *_counted(diff.total)),)))
+    shown.print()
 
 
 def _counted(counts: Counts) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import click
-from rich.markup import escape
 
 from statemaint.audit import digest_stores
 from statemaint.cli import tables
@@ -27,8 +26,9 @@ def digest_verb(uri: str, *, version: int | None, workers: int | None, as_json: 
     between queries.
     """
     at, digests = digest_stores(open_storage(uri), version=version, workers=workers)
-    shown = digest_json(at, digests)
-    print_result(shown, as_json=as_json, table=lambda: _print_table(at, digests))
+    print_result(
+        lambda: digest_json(at, digests), as_json=as_json, table=lambda: _print_table(at, digests)
+    )
 
 
 def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> Json:
@@ -38,7 +38,5 @@ def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) ->
 
 
 def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
-    table = tables.new_table("store", "version", "rows", "digest")
-    for store, one in digests:
-        table.add_row(escape(str(store)), str(version), str(one.rows), one.digest)
-    tables.new_console().print(table)
+    rows = ((str(store), str(version), str(one.rows), one.digest) for store, one in digests)
+    tables.print_table(("store", "version", "rows", "digest"), rows)

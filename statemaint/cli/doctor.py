@@ -41,7 +41,7 @@ def doctor_verb(
     slots = slots or os.cpu_count() or 1
     found = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
     text = "\n".join(lines(found))
-    print_result(doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
+    print_result(lambda: doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
     sys.exit(CheckpointError.exit_code if found.counts else 0)
 
 

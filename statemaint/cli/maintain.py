@@ -8,7 +8,6 @@ from typing import NoReturn
 import click
 from rich.console import Console
 from rich.filesize import decimal
-from rich.markup import escape
 from rich.progress import Progress
 
 from statemaint.cli import tables
@@ -58,33 +57,30 @@ def progress_bar() -> Iterator[Callable[[Outcome, Plan], None]]:
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
     """Prints a run's report and its findings, then exits with the report's exit code."""
-    print_result(report_json(report), as_json=as_json, table=lambda: _print_table(report))
+    print_result(lambda: report_json(report), as_json=as_json, table=lambda: _print_table(report))
     print_findings(report.findings)
     sys.exit(report.exit_code)
 
 
 def _print_table(report: Report) -> None:
     if report.dry_run:
-        tables.new_console().print(f"dry run, nothing was done: {escape(report.plan.root)}")
+        tables.print_line(f"dry run, nothing was done: {report.plan.root}")
         print_plan(report.plan)
     else:
-        tables.new_console().print(f"run {report.run}: {escape(report.plan.root)}")
+        tables.print_line(f"run {report.run}: {report.plan.root}")
         _print_run(report)
 
 
 def _print_run(report: Report) -> None:
-    console = tables.new_console()
-    table = tables.new_table("store", "outcome", "chain", "files", "bytes", "reclaimable", "digest")
-    for store in report.stores:
-        table.add_row(*_report_cells(store))
-    console.print(table)
-    console.print(
+    columns = ("store", "outcome", "chain", "files", "bytes", "reclaimable", "digest")
+    tables.print_table(columns, map(_report_cells, report.stores))
+    tables.print_line(
         f"{report.snapshots_written} snapshots written ({decimal(report.bytes_written)}), "
         f"{report.files_deleted.total()} files deleted ({decimal(report.bytes_deleted)}) "
         f"in {report.seconds:.1f} s"
     )
     requests = ", ".join(f"{verb} {count}" for verb, count in sorted(report.requests.items()))
-    console.print(f"storage requests: {requests}")
+    tables.print_line(f"storage requests: {requests}")
 
 
 def _report_cells(store: StoreReport) -> tuple[str, ...]:
@@ -93,7 +89,7 @@ def _report_cells(store: StoreReport) -> tuple[str, ...]:
     sizes = [sum(file.entry.size for file in one.files) for one in (store.before, store.after)]
     proof = store.attestation
     return (
-        escape(str(store.before.id)),
+        str(store.before.id),
         store.state.value,
         chain,
         files,

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Any, NoReturn
 
 import click
@@ -14,13 +15,58 @@ Json = dict[str, Any]
 
 MOST_LINES = 20
 
+# An error within the first mebibyte leaves stdout empty.
+_HELD = 1024 * 1024
+_CHUNK = 64 * 1024
+_INDENT = "  "
+_IN_LIST = "\n    "
 
-def print_result(document: Json, *, as_json: bool, table: Callable[[], None]) -> None:
+
+def print_result(document: Callable[[], Json], *, as_json: bool, table: Callable[[], None]) -> None:
     """Prints a result, as one JSON document or as a table."""
     if as_json:
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(document(), indent=2))
     else:
         table()
+
+
+def print_pieces(pieces: Iterable[str]) -> None:
+    """Prints a text as its pieces come; nothing before there is a mebibyte, or all of it."""
+    held: list[str] = []
+    size, most = 0, _HELD
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= most:
+            click.echo("".join(held), nl=False)
+            held, size, most = [], 0, _CHUNK
+    click.echo("".join(held), nl=False)
+
+
+def json_with_rows(document: Json, rows: Iterable[Json]) -> Iterator[str]:
+    """Yields a document as `print_result` prints it, with `rows` as its last field."""
+    yield json.dumps(document, indent=2).removesuffix("\n}") + ',\n  "rows": ['
+    comma, end = "", "]\n}\n"
+    for row in rows:
+        yield comma + _IN_LIST + json_text(row, _IN_LIST)
+        comma, end = ",", "\n  ]\n}\n"
+    yield end
+
+
+def json_text(value: Any, newline: str = "\n") -> str:
+    """Returns `json.dumps(value, indent=2)`, sooner; further lines begin with `newline`."""
+    within = newline + _INDENT
+    if isinstance(value, dict) and value:
+        lines = [f"{_scalar(name)}: {json_text(one, within)}" for name, one in value.items()]
+        return "{" + within + f",{within}".join(lines) + newline + "}"
+    if isinstance(value, list) and value:
+        lines = [json_text(one, within) for one in value]
+        return "[" + within + f",{within}".join(lines) + newline + "]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return encode_basestring_ascii(value) if isinstance(value, str) else json.dumps(value)
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 import click
 from rich.filesize import decimal
-from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
@@ -25,23 +24,22 @@ from statemaint.storage import open_storage
 def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
     """Show which files a run would write, keep and delete, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request)
-    print_result(plan_json(checkpoint, plan), as_json=as_json, table=lambda: print_plan(plan))
+    print_result(
+        lambda: plan_json(checkpoint, plan), as_json=as_json, table=lambda: print_plan(plan)
+    )
     end_with(plan.all_findings)
 
 
 def print_plan(plan: Plan) -> None:
     """Prints a plan: the actions in each store, then the reasons for keeping files."""
-    console = tables.new_console()
-    console.print(f"checkpoint  {escape(plan.root)}")
-    console.print(f"committed   {tables.committed(plan.committed, plan.target)}")
+    tables.print_line(f"checkpoint  {plan.root}")
+    tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
-        console.print(f"floor       version {plan.floor}: it and all above stay loadable")
-    table = tables.new_table("store", "chain", "write", "attest", "delete", "reclaims")
-    for store in plan.stores:
-        table.add_row(*_plan_cells(store, plan.target))
-    console.print(table)
+        tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable")
+    columns = ("store", "chain", "write", "attest", "delete", "reclaims")
+    tables.print_table(columns, (_plan_cells(one, plan.target) for one in plan.stores))
     for reason, count in _counts(plan).items():
-        console.print(f"{count:>8} {'file' if count == 1 else 'files'} {reason}")
+        tables.print_line(f"{count:>8} {'file' if count == 1 else 'files'} {reason}")
 
 
 def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:
@@ -50,7 +48,7 @@ def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:
     deleted = [one for one in store.actions if isinstance(one, Delete)]
     attested = [one for one in store.actions if not isinstance(one, WriteSnapshot | Delete)]
     return (
-        escape(str(store.store.id)),
+        str(store.store.id),
         "broken" if length is None else str(length),
         "halted" if store.halted else _named(written),
         _named(attested),

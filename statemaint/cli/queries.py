@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import click
-from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json
@@ -19,19 +18,16 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries."""
     queries = load_queries(config).queries
     listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
-    shown = {"valid": True, "queries": listed}
     print_result(
-        shown, as_json=as_json, table=lambda: _print_table(config, listed, full=what == "list")
+        lambda: {"valid": True, "queries": listed},
+        as_json=as_json,
+        table=lambda: _print_table(config, listed, full=what == "list"),
     )
 
 
 def _print_table(config: str, listed: Mapping[str, str], *, full: bool) -> None:
     """Prints the number of queries in a valid file, or each query."""
-    console = tables.new_console()
-    if not full:
-        console.print(f"{escape(config)}: valid, {len(listed)} queries")
-        return
-    table = tables.new_table("query", "checkpoint")
-    for name, checkpoint in listed.items():
-        table.add_row(escape(name), escape(checkpoint))
-    console.print(table)
+    if full:
+        tables.print_table(("query", "checkpoint"), listed.items())
+    else:
+        tables.print_line(f"{config}: valid, {len(listed)} queries")

@@ -1,13 +1,12 @@
 """Rows of state, as `show` and `diff` select and print them."""
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
-from rich.markup import escape
-
 from statemaint.cli import tables
+from statemaint.cli.spool import Spool
 from statemaint.state import StateRow
 from statemaint.state.diff import ChangedRow
 
@@ -31,21 +30,30 @@ def _texts(value: Any) -> Iterator[str]:
             yield json.dumps(value)
 
 
-def print_rows(rows: Iterable[tuple[StateRow | ChangedRow, dict[str, Any]]], when: str) -> None:
-    """Prints rows, each with its cells by column, in one table for each kind of row."""
-    console = tables.new_console()
-    by_group = sorted(rows, key=lambda row: _kind(row[0]))
-    for (operator, store, family), some in groupby(by_group, key=lambda row: _kind(row[0])):
-        title = " / ".join(one for one in (f"op {operator}", store, family) if one)
-        found = [cells for _, cells in some]
-        table = tables.new_table(*(escape(tables.printable(name)) for name in found[0]))
-        for row in found:
-            table.add_row(*(escape(tables.cell(value)) for value in row.values()))
-        noun = "row" if len(found) == 1 else "rows"
-        console.print(f"{escape(title)}: {len(found)} {noun} {when}")
-        console.print(table)
+_Kind = tuple[int, str, str]
+"""The operator, store and family of a row: rows that share them share their columns."""
 
 
-def _kind(row: StateRow | ChangedRow) -> tuple[int, str, str]:
-    """Returns the operator, store and family of a row: rows that share them share their columns."""
-    return row.store.operator, row.store.store, row.family or ""
+class RowTables:
+    """Tables of rows, one for each kind of row; they are printed once all rows are known."""
+
+    def __init__(self, when: str) -> None:
+        """Begins without rows; `when` ends the title of each table."""
+        self._when = when
+        self._columns: dict[_Kind, list[str]] = {}
+        self._cells: dict[_Kind, Spool] = defaultdict(Spool)
+
+    def add(self, row: StateRow | ChangedRow, cells: dict[str, Any]) -> None:
+        """Adds a row, given its cells by column."""
+        kind = row.store.operator, row.store.store, row.family or ""
+        self._columns.setdefault(kind, [tables.printable(name) for name in cells])
+        self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
+
+    def print(self) -> None:
+        """Prints each table under its title."""
+        for kind, cells in sorted(self._cells.items()):
+            operator, store, family = kind
+            title = " / ".join(one for one in (f"op {operator}", store, family) if one)
+            noun = "row" if cells.lines == 1 else "rows"
+            tables.print_line(f"{title}: {cells.lines} {noun} {self._when}")
+            tables.print_table(self._columns[kind], map(json.loads, cells))

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import click
 from rich.filesize import decimal
-from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
@@ -26,7 +25,7 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     the table show when each run was undone, and by which run.
     """
     runs = list_runs(open_storage(uri))
-    print_result(runs_json(runs), as_json=as_json, table=lambda: _print_table(runs))
+    print_result(lambda: runs_json(runs), as_json=as_json, table=lambda: _print_table(runs))
 
 
 def runs_json(runs: Iterable[Run]) -> Json:
@@ -36,16 +35,11 @@ def runs_json(runs: Iterable[Run]) -> Json:
 
 def _print_table(runs: Sequence[Run]) -> None:
     """Prints runs, one line each; below them, when each was undone and by which run."""
-    console = tables.new_console()
-    table = tables.new_table(
-        "run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo"
-    )
-    for run in runs:
-        table.add_row(*_run_cells(run))
-    console.print(table)
+    columns = ("run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo")
+    tables.print_table(columns, map(_run_cells, runs))
     for run in runs:
         for line in _undone_lines(run):
-            console.print(escape(line), soft_wrap=True)
+            tables.print_line(line, wrap=False)
 
 
 def _undone_lines(run: Run) -> Iterator[str]:
@@ -56,7 +50,7 @@ def _undone_lines(run: Run) -> Iterator[str]:
 
 def _run_cells(run: Run) -> tuple[str, ...]:
     return (
-        escape(run.run),
+        run.run,
         _time(run.started),
         f"{run.seconds:.1f}",
         str(run.snapshots_written),

@@ -1,10 +1,10 @@
 """`scan`: the contents of a checkpoint."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import click
 from rich.filesize import decimal
-from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
@@ -23,37 +23,39 @@ from statemaint.storage import open_storage
 def scan_verb(uri: str, *, as_json: bool) -> None:
     """Show the operators, partitions, stores, chains and sizes of a checkpoint."""
     checkpoint = scan_checkpoint(open_storage(uri))
-    print_result(scan_json(checkpoint), as_json=as_json, table=lambda: _print_table(checkpoint))
-    stores = (one for store in checkpoint.stores for one in diagnose(store, checkpoint))
-    end_with((*checkpoint.findings, *stores))
+    found = tuple(diagnose(store, checkpoint) for store in checkpoint.stores)
+    print_result(
+        lambda: scan_json(checkpoint, found),
+        as_json=as_json,
+        table=lambda: _print_table(checkpoint, found),
+    )
+    end_with((*checkpoint.findings, *chain.from_iterable(found)))
 
 
-def _print_table(checkpoint: Checkpoint) -> None:
-    console = tables.new_console()
+def _print_table(checkpoint: Checkpoint, found: Iterable[tuple[Finding, ...]]) -> None:
     for line in _heading(checkpoint):
-        console.print(line)
+        tables.print_line(line)
     columns = ("store", "versions", "snapshots", "chain", "files", "bytes", "findings")
-    table = tables.new_table(*columns)
-    for store in checkpoint.stores:
-        table.add_row(*_store_cells(store, checkpoint.target, diagnose(store, checkpoint)))
-    console.print(table)
+    stores = zip(checkpoint.stores, found, strict=True)
+    cells = (_store_cells(store, checkpoint.target, some) for store, some in stores)
+    tables.print_table(columns, cells)
 
 
 def _heading(checkpoint: Checkpoint) -> Iterator[str]:
-    yield f"checkpoint  {escape(checkpoint.root)}"
-    yield f"query       {escape(checkpoint.query_id) or '(unknown)'}"
+    yield f"checkpoint  {checkpoint.root}"
+    yield f"query       {checkpoint.query_id or '(unknown)'}"
     yield f"provider    {checkpoint.provider}, {checkpoint.codec}"
     yield f"committed   {tables.committed(checkpoint.committed, checkpoint.target)}"
     yield f"required    version {checkpoint.required} is the oldest in the commit log"
     for operator in checkpoint.operators:
-        yield f"operator    {operator.id}: {escape(operator.name)}"
+        yield f"operator    {operator.id}: {operator.name}"
 
 
 def _store_cells(store: Store, target: int | None, findings: Iterable[Finding]) -> tuple[str, ...]:
     fields = store_json(store, target, findings)
     versions = "-".join(str(one) for one in fields["versions"]) or "none"
     return (
-        escape(str(store.id)),
+        str(store.id),
         versions,
         " ".join(str(one) for one in fields["snapshots"]) or "none",
         "broken" if fields["chain_length"] is None else str(fields["chain_length"]),

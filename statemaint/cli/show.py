@@ -4,16 +4,18 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
 
 from statemaint.cli import rows
 from statemaint.cli.options import as_json, family_flags, key_flag, uri
-from statemaint.cli.output import Json, print_result
+from statemaint.cli.output import Json, json_with_rows, print_pieces
+from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
-from statemaint.state import StateRow, select_state
+from statemaint.state import StateRow, StateSelection, select_state
+from statemaint.state.key_partition import holding
 
 
 @click.command("show")
@@ -36,17 +38,21 @@ def show_verb(
     """Print the rows of state at a version, decoded with the schema that the query wrote.
 
     Keys and values are printed as separate columns under their stored names. Times are in UTC.
+    Memory does not grow with the state; what does not fit is sorted in the temporary directory.
+    With --key, only the partition that the key hashes to is read, where the checkpoint shows it.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are mutually exclusive")
     found = select_state(uri, **where)
+    if key is not None:
+        found = holding(found, key)
     selected = islice(_with_key(found.rows(), key), limit)
     if as_csv:
-        _print_csv(selected)
-        return
-    shown = list(selected)
-    document = {"version": found.version, "rows": [row_json(one) for one in shown]}
-    print_result(document, as_json=as_json, table=lambda: _print_table(found.version, shown))
+        print_pieces(_csv(found, selected))
+    elif as_json:
+        print_pieces(json_with_rows({"version": found.version}, map(row_json, selected)))
+    else:
+        _print_table(found.version, selected)
 
 
 def row_json(row: StateRow) -> Json:
@@ -61,7 +67,10 @@ def _with_key(found: Iterable[StateRow], text: str | None) -> Iterator[StateRow]
 
 def _print_table(version: int, found: Iterable[StateRow]) -> None:
     """Prints rows of state, in one table for each kind of row."""
-    rows.print_rows(((row, _columns(row)) for row in found), f"at version {version}")
+    shown = rows.RowTables(f"at version {version}")
+    for row in found:
+        shown.add(row, _columns(row))
+    shown.print()
 
 
 def _columns(row: StateRow) -> dict[str, Any]:
@@ -73,23 +82,43 @@ def _columns(row: StateRow) -> dict[str, Any]:
     return {"partition": row.store.partition, **key, **value}
 
 
-def _print_csv(found: Iterable[StateRow]) -> None:
-    """Prints rows with a header; nested values are JSON, and null is empty.
+def _csv(found: StateSelection, selected: Iterable[StateRow]) -> Iterator[str]:
+    """Yields rows with a header; nested values are JSON, and null is empty.
 
     A column that only some rows have is empty in the others.
     """
-    lines = [
-        {"operator": row.store.operator, "store": row.store.store, "family": row.family,
-         **{name: _plain(value) for name, value in _columns(row).items()}}
-        for row in found
-    ]  # fmt: skip
-    names = dict.fromkeys(name for line in lines for name in line)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
-    if lines:
-        writer.writeheader()
-    writer.writerows(lines)
-    click.echo(text.getvalue(), nl=False)
+    lines = map(_csv_cells, selected)
+    if len(found.kinds) > 1:
+        yield from _csv_of_kinds(lines)
+    elif first := next(lines, None):
+        yield from _csv_text(first, chain((first,), lines))
+
+
+def _csv_of_kinds(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yields rows of several kinds: the header needs the columns of all of them."""
+    names: dict[str, None] = {}
+    cells = Spool()
+    for line in lines:
+        names.update(dict.fromkeys(line))
+        cells.append(json.dumps(line))
+    if names:
+        yield from _csv_text(names, map(json.loads, cells))
+
+
+def _csv_text(names: Iterable[str], lines: Iterable[dict[str, Any]]) -> Iterator[str]:
+    header, text = [*names], io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    for line in lines:
+        writer.writerow([line.get(name, "") for name in header])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+
+
+def _csv_cells(row: StateRow) -> dict[str, Any]:
+    place = {"operator": row.store.operator, "store": row.store.store, "family": row.family}
+    return {**place, **{name: _plain(value) for name, value in _columns(row).items()}}
 
 
 def _plain(value: Any) -> Any:

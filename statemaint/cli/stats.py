@@ -1,13 +1,10 @@
 """`stats`: measures of state, over the whole log."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 import click
 from rich.filesize import decimal
-from rich.markup import escape
-from rich.table import Table
 
 from statemaint.cli import tables
 from statemaint.cli.options import NUMBER, as_json, uri
@@ -42,7 +39,7 @@ def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
     still exist.
     """
     stats = state_stats(uri, **where)
-    print_result(stats_json(stats), as_json=as_json, table=lambda: _print_table(stats))
+    print_result(lambda: stats_json(stats), as_json=as_json, table=lambda: _print_table(stats))
 
 
 def stats_json(stats: StateStats) -> Json:
@@ -106,40 +103,31 @@ def _large_json(key: LargeKey) -> Json:
 
 
 def _print_table(stats: StateStats) -> None:
-    console = tables.new_console()
     versions = max(one.figures.versions for one in stats.operators)
-    console.print(f"version {stats.version}; untouched: since version {tables.known(stats.since)}")
-    console.print(f"changes: records of a version, on average over the last {versions}")
-    console.print(_operator_table(stats.operators))
-    console.print(_store_table(stats.stores))
+    since = tables.known(stats.since)
+    tables.print_line(f"version {stats.version}; untouched: since version {since}")
+    tables.print_line(f"changes: records of a version, on average over the last {versions}")
+    columns = ("operator", *_MEASURES, "largest partition")
+    tables.print_table(columns, map(_operator_cells, stats.operators))
+    tables.print_table(("store", *_MEASURES), map(_store_cells, stats.stores))
     if largest := [key for one in stats.operators for key in one.largest]:
-        console.print(_largest_table(largest))
+        tables.print_table(("largest keys", "bytes", "key"), map(_key_cells, largest))
     for notice in stats.notices:
-        console.print(f"{notice.code}: {escape(tables.printable(notice.detail))}", soft_wrap=True)
+        tables.print_line(f"{notice.code}: {tables.printable(notice.detail)}", wrap=False)
 
 
-def _operator_table(operators: Iterable[OperatorStats]) -> Table:
-    table = tables.new_table("operator", *_MEASURES, "largest partition")
-    for one in operators:
-        ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
-        skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
-        table.add_row(f"op {one.operator}", *_measures(one.figures), skew)
-    return table
+def _operator_cells(one: OperatorStats) -> tuple[str, ...]:
+    ratio = "" if one.skew.ratio is None else f" ({one.skew.ratio:.1f} x mean)"
+    skew = f"{one.skew.partition}: {one.skew.rows}{ratio}"
+    return (f"op {one.operator}", *_measures(one.figures), skew)
 
 
-def _store_table(stores: Iterable[StoreStats]) -> Table:
-    table = tables.new_table("store", *_MEASURES)
-    for one in stores:
-        table.add_row(tables.place(one.store, one.family), *_measures(one.figures))
-    return table
+def _store_cells(one: StoreStats) -> tuple[str, ...]:
+    return (tables.place(one.store, one.family), *_measures(one.figures))
 
 
-def _largest_table(keys: Iterable[LargeKey]) -> Table:
-    table = tables.new_table("largest keys", "bytes", "key")
-    for one in keys:
-        place, key = tables.place(one.store, one.family), escape(tables.cell(one.key))
-        table.add_row(place, str(one.bytes), key)
-    return table
+def _key_cells(one: LargeKey) -> tuple[str, ...]:
+    return (tables.place(one.store, one.family), str(one.bytes), tables.cell(one.key))
 
 
 def _measures(figures: Figures) -> tuple[str, ...]:

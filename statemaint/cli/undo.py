@@ -6,7 +6,6 @@ from itertools import islice
 
 import click
 from rich.filesize import decimal
-from rich.markup import escape
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
@@ -31,7 +30,7 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     retains more.
     """
     undone = undo(open_storage(uri), run)
-    print_result(undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
+    print_result(lambda: undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
     _print_reasons(undone.left)
     sys.exit(CheckpointError.exit_code if undone.left else 0)
 
@@ -58,10 +57,9 @@ def _print_reasons(left: Mapping[str, str]) -> None:
 
 def _print_table(undone: Undone) -> None:
     files = "file" if undone.files == 1 else "files"
-    console = tables.new_console()
-    console.print(f"brought back {undone.files} {files} of run {escape(undone.run)}")
-    console.print(f"             {decimal(undone.bytes)}; the next maintain deletes them again")
-    console.print("             unless its policy retains more")
+    tables.print_line(f"brought back {undone.files} {files} of run {undone.run}")
+    tables.print_line(f"             {decimal(undone.bytes)}; the next maintain deletes them again")
+    tables.print_line("             unless its policy retains more")
     if undone.left:
         stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
-        console.print(f"{stay} in the trash")
+        tables.print_line(f"{stay} in the trash")

@@ -40,8 +40,11 @@ def verify_verb(
     covers. A change inside a file is found by --deep only.
     """
     found = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
-    shown = verify_json(found.versions_checked, found.findings)
-    print_result(shown, as_json=as_json, table=lambda: _print_table(found))
+    print_result(
+        lambda: verify_json(found.versions_checked, found.findings),
+        as_json=as_json,
+        table=lambda: _print_table(found),
+    )
     end_with(found.findings)
 
 
@@ -58,6 +61,4 @@ def _print_table(found: Verification) -> None:
     """Prints a verification in one line; its findings follow on stderr."""
     stores = len(found.checkpoint.stores)
     word = "healthy" if found.healthy else "DAMAGED"
-    tables.new_console().print(
-        f"{word}: {found.versions_checked} versions of {stores} stores checked"
-    )
+    tables.print_line(f"{word}: {found.versions_checked} versions of {stores} stores checked")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import chain as chained
 from typing import TYPE_CHECKING, Protocol
 
-from statemaint.codec.hdfs import records
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
 from statemaint.fold.source import Source
+from statemaint.fold.table import SortedTable
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import Delta
@@ -36,8 +36,8 @@ class State:
 def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
     """Opens the state that a chain folds to; its rows can be read until the block ends.
 
-    An HDFS-backed store needs memory for its whole state. A RocksDB store needs memory for the
-    content of its changelogs, and a copy of the database in the temporary directory.
+    Memory does not grow with the state: the rows of a large HDFS-backed store are sorted in the
+    temporary directory (`fold.table`), a RocksDB store needs a copy of its database there.
 
     Args:
         source: the store's files.
@@ -54,7 +54,7 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
         with _rocks_fold(source, store, chain) as fold:
             yield _rocks_state(fold)
         return
-    yield _in_order(_folded(source, chain))
+    yield State(_folded(source, chain).rows(), {})
 
 
 @contextmanager
@@ -67,10 +67,10 @@ def opened_pair(
     """
     if store.rocks is None and older.begins(newer):
         before = _folded(source, older)
-        after = dict(before)
+        after = before.fork()
         for delta in newer.deltas[len(older.deltas) :]:
-            records.apply(after, source.records(delta.entry.path))
-        yield _in_order(before), _in_order(after)
+            after.apply(source.records(delta.entry.path))
+        yield State(before.rows(), {}), State(after.rows(), {})
         return
     with (
         opened_state(source, store, older) as one,
@@ -125,22 +125,20 @@ def watched_state(source: Source, store: Store, chain: Chain, watcher: Watcher) 
             yield _rocks_state(fold)
         return
     rows = _folded(source, Chain(chain.start, chain.base, ()))
-    watcher.begin(rows, {})
+    watcher.begin((key for key, _ in rows.fork().rows()), {})
     for delta in chain.deltas:
         changes = watcher.watch(delta.version, logged(source, store, delta))
-        records.apply(rows, ((key, value) for _, key, value in changes))
-    yield _in_order(rows)
+        rows.apply((key, value) for _, key, value in changes)
+    yield State(rows.rows(), {})
 
 
-def _folded(source: Source, chain: Chain) -> dict[bytes, bytes]:
-    rows: dict[bytes, bytes] = dict(source.rows(chain.base.entry.path)) if chain.base else {}
+def _folded(source: Source, chain: Chain) -> SortedTable:
+    table = SortedTable()
+    if chain.base:
+        table.apply(source.rows(chain.base.entry.path))
     for delta in chain.deltas:
-        records.apply(rows, source.records(delta.entry.path))
-    return rows
-
-
-def _in_order(rows: dict[bytes, bytes]) -> State:
-    return State(iter(sorted(rows.items())), {})
+        table.apply(source.records(delta.entry.path))
+    return table
 
 
 @contextmanager

@@ -127,6 +127,7 @@ class FileNames:
         self._delta = delta
         self._versioned = re.compile(versioned)
         self._owner = re.compile(owner)
+        self._has_ids = "id" in self._owner.groupindex
         self._side = re.compile(rf"\.?(?P<owner>{owner})(?:\.crc)?\.crc")
         self._temp = re.compile(rf"\.{{1,2}}(?:{owner})(?:\.crc)?{_TEMP_END}(?:\.crc)?")
 
@@ -146,7 +147,7 @@ class FileNames:
         if found["version"] is None:
             return SstFile(entry)
         kind = Delta if found["kind"] == self._delta else Snapshot
-        return kind(int(found["version"]), entry, found.groupdict().get("id"))
+        return kind(int(found["version"]), entry, found["id"] if self._has_ids else None)
 
     def snapshot_version(self, path: str) -> int | None:
         """Returns the version in a snapshot's path; `None` for any other path."""

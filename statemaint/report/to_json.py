@@ -21,12 +21,23 @@ Json = dict[str, Any]
 _VERBS = {WriteSnapshot: "write_snapshot", Attest: "attest", Delete: "delete"}
 
 
-def scan_json(checkpoint: Checkpoint) -> Json:
-    """Returns the output of `scan --json`; its floor is the one that the commit log requires."""
-    stores = [
-        store_json(store, checkpoint.target, diagnose(store, checkpoint))
-        for store in checkpoint.stores
-    ]
+def scan_json(
+    checkpoint: Checkpoint, diagnosed: Iterable[tuple[Finding, ...]] | None = None
+) -> Json:
+    """Returns the output of `scan --json`; its floor is the one that the commit log requires.
+
+    Args:
+        checkpoint: the checkpoint.
+        diagnosed: what `diagnose` returns of each store, where that is known.
+    """
+    found = (diagnose(one, checkpoint) for one in checkpoint.stores)
+    stores = zip(checkpoint.stores, found if diagnosed is None else diagnosed, strict=True)
+    return _scan_json(
+        checkpoint, [store_json(store, checkpoint.target, some) for store, some in stores]
+    )
+
+
+def _scan_json(checkpoint: Checkpoint, stores: list[Json]) -> Json:
     return {
         "checkpoint": checkpoint.root,
         "query_id": checkpoint.query_id,
@@ -46,10 +57,9 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
     kept = Counter(kept.reason.value for store in plan.stores for kept in store.kept)
     kept.update(kept.reason.value for kept in plan.unclassified)
     return {
-        **scan_json(checkpoint),
+        **_scan_json(checkpoint, stores),
         "target_version": plan.target,
         "floor": plan.floor,
-        "stores": stores,
         "findings": findings_json(plan.findings),
         "actions": [action_json(one) for one in plan.actions],
         "keep": dict(sorted(kept.items())),

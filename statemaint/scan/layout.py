@@ -30,9 +30,10 @@ from statemaint.model.files import (
 from statemaint.model.ids import DEFAULT_STORE, StoreId
 
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
-_STORE_FILE = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/([A-Za-z][A-Za-z0-9-]*))?/[^/]+")
-_ROCKS_FILE = re.compile(
-    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!SSTs/|logs/)([A-Za-z][A-Za-z0-9-]*))?(?:/(SSTs|logs))?/[^/]+"
+_HDFS_FOLDER = re.compile(rf"state/{_NUMBER}/{_NUMBER}(?:/([A-Za-z][A-Za-z0-9-]*))?")
+_ROCKS_FOLDER = re.compile(
+    rf"state/{_NUMBER}/{_NUMBER}(?:/(?!(?:SSTs|logs)(?:/|$))([A-Za-z][A-Za-z0-9-]*))?"
+    r"(?:/(SSTs|logs))?"
 )
 _OPERATOR = re.compile(rf"state/{_NUMBER}/_metadata/(?:metadata|v2/{_NUMBER})")
 _SCHEMA = re.compile(rf"state/{_NUMBER}/0(?:/([A-Za-z][A-Za-z0-9-]*))?/_metadata/schema")
@@ -76,14 +77,14 @@ class Layout:
 
 def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED) -> Layout:
     """Returns the layout of a listing, whatever its order."""
-    sort = _rocks_file if provider is Provider.ROCKSDB else _hdfs_file
+    folders = _Folders(provider)
     stores: dict[StoreId, list[StateFile]] = defaultdict(list)
     operators: dict[int, Entry] = {}
     schemas: dict[StoreId, Entry] = {}
     families: set[StoreId] = set()
     rest: list[tuple[Entry, bool]] = []
     for entry in sorted(entries):
-        if in_store := sort(entry):
+        if in_store := folders.file(entry):
             store, file = in_store
             stores[store].append(file)
             continue
@@ -109,17 +110,33 @@ def _written_by(operator: Entry) -> int:
     return int(operator.name) if operator.name.isdecimal() else -1
 
 
-def _hdfs_file(entry: Entry) -> tuple[StoreId, StateFile] | None:
-    found = _STORE_FILE.fullmatch(entry.path)
-    return (_store(found), HDFS_NAMES.classify(entry)) if found else None
+class _Folders:
+    """The directories of stores; each is recognized once, not once for each of its files."""
 
+    def __init__(self, provider: Provider) -> None:
+        self._rocks = provider is Provider.ROCKSDB
+        self._known: dict[str, tuple[StoreId, str | None] | None] = {}
 
-def _rocks_file(entry: Entry) -> tuple[StoreId, StateFile] | None:
-    found = _ROCKS_FILE.fullmatch(entry.path)
-    if not found:
-        return None
-    file = ROCKS_NAMES.classify(entry)
-    return _store(found), file if _in_place(file, found[4]) else UnknownFile(entry)
+    def file(self, entry: Entry) -> tuple[StoreId, StateFile] | None:
+        """Returns a store's file, and the store; `None` for any other file."""
+        folder, _, name = entry.path.rpartition("/")
+        if folder not in self._known:
+            self._known[folder] = self._recognized(folder)
+        found = self._known[folder]
+        if not found or not name:  # the path of a directory ends with a slash
+            return None
+        if not self._rocks:
+            return found[0], HDFS_NAMES.classify(entry)
+        file = ROCKS_NAMES.classify(entry)
+        return found[0], file if _in_place(file, found[1]) else UnknownFile(entry)
+
+    def _recognized(self, folder: str) -> tuple[StoreId, str | None] | None:
+        """Returns the store that a directory belongs to, and the name of a folder within it."""
+        found = (_ROCKS_FOLDER if self._rocks else _HDFS_FOLDER).fullmatch(folder)
+        if not found:
+            return None
+        store = StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
+        return store, found[4] if self._rocks else None
 
 
 def _in_place(file: StateFile, folder: str | None) -> bool:
@@ -143,10 +160,6 @@ def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str,
     there = layout.schemas.keys() | layout.families
     declared = (StoreId(one.id, 0, name) for one in operators for name in one.stores)
     return tuple(f"{one.directory}/_metadata/schema" for one in declared if one not in there)
-
-
-def _store(found: re.Match[str]) -> StoreId:
-    return StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
 
 
 def directories_named_as_files(layout: Layout) -> tuple[str, ...]:

@@ -62,11 +62,7 @@ def _pyarrow() -> ModuleType:
 
 
 def _layout(found: StateSelection) -> RowLayout:
-    layouts = {
-        (part.store.id.store, family or ""): layout
-        for part in found.parts
-        for family, layout in part.layouts.items()
-    }
+    layouts = found.kinds
     if len(layouts) > 1:
         names = ", ".join(" / ".join(filter(None, one)) for one in sorted(layouts))
         raise ConfigError(f"a table has rows of one kind: name the store or family, of {names}")

@@ -114,7 +114,7 @@ class StateDiff:
         older: the older version.
         newer: the newer version.
         stores: each requested store and column family, changed or not.
-        rows: the requested rows.
+        rows: the requested rows; empty where `compare` handed them over one by one.
     """
 
     older: int
@@ -220,7 +220,11 @@ class DiffSelection:
     parts: tuple[tuple[Part, Part], ...]
 
     def compare(
-        self, keep: Callable[[ChangedRow], bool] = lambda _: True, limit: int | None = None
+        self,
+        keep: Callable[[ChangedRow], bool] = lambda _: True,
+        limit: int | None = None,
+        *,
+        into: Callable[[ChangedRow], None] | None = None,
     ) -> StateDiff:
         """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
 
@@ -230,30 +234,36 @@ class DiffSelection:
         Args:
             keep: returns whether a row is requested; counts are of all rows.
             limit: the maximum number of rows to return.
+            into: receives each of these rows as it is found; then none is held or returned.
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.
             StorageError: when one cannot be read.
         """
-        kept = _Kept(keep, limit)
+        rows: list[ChangedRow] = []
+        kept = _Kept(keep, limit, into or rows.append)
         stores: list[StoreDiff] = []
         for older, newer in self.parts:
             source = Source.of(self.storage, newer.store, self.checkpoint)
             stores += _compared(source, older, newer, kept)
-        return StateDiff(self.older, self.newer, tuple(stores), tuple(kept.rows))
+        return StateDiff(self.older, self.newer, tuple(stores), tuple(rows))
 
 
 class _Kept:
     """The requested rows."""
 
-    def __init__(self, keep: Callable[[ChangedRow], bool], limit: int | None) -> None:
-        self._keep, self._limit = keep, limit
+    def __init__(
+        self,
+        keep: Callable[[ChangedRow], bool],
+        limit: int | None,
+        into: Callable[[ChangedRow], None],
+    ) -> None:
+        self._keep, self._left, self._into = keep, limit, into
         self._readable = Readable()
-        self.rows: list[ChangedRow] = []
 
     @property
     def full(self) -> bool:
-        return self._limit is not None and len(self.rows) >= self._limit
+        return self._left == 0
 
     def take(self, fate: KeyChange, before: DecodedRow | None, after: DecodedRow | None) -> None:
         found = [self._readable.row(one) for one in (before, after) if one]
@@ -261,7 +271,8 @@ class _Kept:
         old, new = found[0].value if before else None, one.value if after else None
         row = ChangedRow(one.store, one.family, fate, one.key, old, new)
         if self._keep(row):
-            self.rows.append(row)
+            self._into(row)
+            self._left = None if self._left is None else self._left - 1
 
 
 class _Side:

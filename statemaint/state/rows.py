@@ -93,6 +93,15 @@ class StateSelection:
     version: int
     parts: tuple[Part, ...]
 
+    @property
+    def kinds(self) -> dict[tuple[str, str], RowLayout]:
+        """Returns the layout of each kind of row, by the names of its store and family, if any."""
+        return {
+            (part.store.id.store, family or ""): layout
+            for part in self.parts
+            for family, layout in part.layouts.items()
+        }
+
     def decoded(self) -> Iterator[DecodedRow]:
         """Yields the rows as Python values, store by store; raises as `read_state` does."""
         for part in self.parts:
@@ -324,14 +333,24 @@ class Readable:
     """Makes decoded rows readable; each layout is analyzed once."""
 
     def __init__(self) -> None:
-        self._known: dict[RowLayout, tuple[Callable[[Row], Any], Callable[[Row], Any]]] = {}
+        # By identity: to hash a layout takes longer than to read a row.
+        self._known: dict[int, _Shown] = {}
 
     def row(self, found: DecodedRow) -> StateRow:
         """Returns a row in readable form."""
         layout = found.layout
-        if layout not in self._known:
-            self._known[layout] = shower(layout.key), shower(layout.value)
-        key, value = self._known[layout]
-        entries = [value(entry) for entry in found.entries]
+        if id(layout) not in self._known:
+            self._known[id(layout)] = _Shown(layout, shower(layout.key), shower(layout.value))
+        known = self._known[id(layout)]
+        entries = [known.value(entry) for entry in found.entries]
         shown = entries if layout.many else entries[0]
-        return StateRow(found.store, found.family, key(found.key), shown)
+        return StateRow(found.store, found.family, known.key(found.key), shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A layout, which is kept because it is found by its identity, and how its rows are shown."""
+
+    layout: RowLayout
+    key: Callable[[Row], Any]
+    value: Callable[[Row], Any]

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from statemaint.codec.integrity.digest import StateDigest
-from statemaint.errors import StorageError
 from statemaint.fold.rocksdb import read
 from statemaint.fold.source import Folding, Pieces, Source
+from statemaint.fold.temporary import temporary_directory
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
@@ -58,11 +58,8 @@ def workplace() -> Iterator[Path]:
     Raises:
         StorageError: when it cannot be created.
     """
-    try:
+    with temporary_directory():
         place = TemporaryDirectory(prefix="statemaint-", ignore_cleanup_errors=True)
-    except OSError as error:
-        text = error.strerror or str(error)
-        raise StorageError("the temporary directory", text) from error
     with place as path:
         yield Path(path)
 

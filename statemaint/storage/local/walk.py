@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from statemaint.listing import Entry
 from statemaint.storage.base import named_as_file
@@ -54,12 +53,13 @@ class Walk:
                     yield from self.below(inner, f"{path}/", *left, f"{here}/{item.name}")
                 elif item.is_symlink():
                     yield from self._linked(item, path, real)
-                else:
-                    yield from self._file(item, path)
+                elif entry := self._file(item, path):
+                    yield entry
 
     def _linked(self, item: "os.DirEntry[str]", path: str, way: tuple[str, ...]) -> Iterator[Entry]:
         if not os.path.isdir(item.path):  # noqa: PTH112
-            yield from (_broken(path),) if _circular(item) else self._file(item, path)
+            if entry := _broken(path) if _circular(item) else self._file(item, path):
+                yield entry
             return
         target = os.path.realpath(item.path)
         if any(f"{one}/".startswith(f"{target.rstrip('/')}/") for one in way):
@@ -73,9 +73,11 @@ class Walk:
             )
         yield from self.below(os.scandir(item.path), f"{path}/", *way, target)
 
-    def _file(self, item: "os.DirEntry[str]", path: str) -> Iterator[Entry]:
-        with suppress(FileNotFoundError):  # deleted since it was listed
-            yield self._entry(path, os.stat(item.path))  # noqa: PTH116
+    def _file(self, item: "os.DirEntry[str]", path: str) -> Entry | None:
+        try:
+            return self._entry(path, os.stat(item.path))  # noqa: PTH116
+        except FileNotFoundError:
+            return None  # deleted since it was listed
 
 
 def _directory(item: "os.DirEntry[str]", path: str) -> Iterator[Entry]:

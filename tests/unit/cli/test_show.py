@@ -130,6 +130,30 @@ def test_a_terminal_is_not_told_what_the_state_says(tmp_path: Path) -> None:
     assert "\\u001b[31mred" in out
 
 
+PEAK = """
+import sys, tracemalloc
+from statemaint.cli import show, tables
+from statemaint.cli.main import program
+tracemalloc.start()
+program(["show", *sys.argv[1:]], standalone_mode=False)
+print(tracemalloc.get_traced_memory()[1], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv", "--limit=1000000"])
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
+    root = unpacked("dedup-within-watermark", tmp_path)
+    kinds = [StructType((Field("", AtomicType(name)),)) for name in ("string", "long")]
+    value = unsafe_row(kinds[1], [7])
+    records = [(unsafe_row(kinds[0], [f"{one:0100}"]), value) for one in range(10_000)]
+    (root / "state/0/0/13.delta").write_bytes(delta_bytes(records))
+    command = [sys.executable, "-c", PEAK, str(root), "--partition", "0", form]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout.count(f"{9_999:0100}") == 1
+    # 3.5 MB of rows of the store, which go to disk from 24 MB on, and a mebibyte of output.
+    assert int(done.stderr) < 7_500_000
+
+
 @pytest.mark.parametrize("form", [(), ("--json",), ("--csv",)])
 def test_damage_is_one_line_with_its_code(tmp_path: Path, form: tuple[str, ...]) -> None:
     root = unpacked(AGGREGATION, tmp_path)

@@ -1,7 +1,7 @@
 """The columns that the rows of a store are shuffled by, as the bytes that Spark hashes."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from statemaint.codec.rows.murmur3 import hash_row, pmod
@@ -10,14 +10,14 @@ from statemaint.codec.rows.state_row import (
     KeyEncoder,
     NoPrefix,
     PrefixScan,
+    RowLayout,
     TimestampFirst,
     TimestampLast,
 )
-from statemaint.codec.rows.types import StructType, must_be_writable, parse_struct
+from statemaint.codec.rows.types import StructType, must_be_writable
 from statemaint.codec.rows.unsafe_write import prefix_of
 from statemaint.errors import CodecError
 from statemaint.model.checkpoint import Operator
-from statemaint.state.layouts import Stored
 
 _INT, _MOMENT = struct.Struct("<i"), 8
 _SESSION_START = "sessionStartTime"
@@ -29,6 +29,7 @@ _WHOLE_KEY = (
     "flatMapGroupsWithState",
     "applyInPandasWithState",
 )
+_STRICT = "spark.sql.streaming.statefulOperator.useStrictDistribution"
 _SESSIONS, _JOIN = "sessionWindowStateStoreSaveExec", "symmetricHashJoin"
 _WITH_LAST = ("keyWithIndexToValue", "keyWithTsToValues", "tsWithKey")
 
@@ -58,23 +59,31 @@ class ShuffleKey:
         return pmod(hash_row(self.row(key), self.kind, columns=self.columns), partitions)
 
 
+def shuffles_by_all_keys(conf: Mapping[str, str]) -> bool:
+    """Returns whether a query with these settings certainly shuffles its rows by all of its keys.
+
+    A query that began before Spark 3.3 may keep a partitioning by some of them.
+    """
+    return conf.get(_STRICT, "").strip().lower() == "true"
+
+
 def shuffle_key(
-    operator: Operator | None, name: str, stored: Stored, families: int
+    operator: Operator | None, name: str, layout: RowLayout, families: int
 ) -> ShuffleKey | None:
     """Returns the shuffle key of the rows of a store, where it is known.
 
     Args:
         operator: the operator by its metadata; Spark before 4.0 writes none.
         name: the name of the column family, or of the store where it has none.
-        stored: the schema of either.
+        layout: the layout of the rows of either.
         families: the size in bytes of the column family's number in front of each key.
     """
     try:
-        kind = must_be_writable(parse_struct(stored.key))
+        kind = must_be_writable(layout.key)
     except CodecError:
         return None  # a type that hashes in another way, such as text with a collation
     columns = _columns(operator, name, kind)
-    found = _row_in(stored.layout.encoder, families, kind)
+    found = _row_in(layout.encoder, families, kind)
     if not columns or found is None:
         return None
     row, within = found

@@ -1,0 +1,119 @@
+"""The rows of an HDFS-backed store in bounded memory, in the order of their keys.
+
+Changes collect in a dictionary. Whenever it is full, it is written to a temporary file as one
+*run*: the records of a delta (`codec.hdfs.records`) in the order of their keys. Reading merges the
+runs and the dictionary; of each key the newest record counts. A small state never leaves the
+dictionary.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from tempfile import TemporaryFile
+
+from statemaint.codec.hdfs import records
+from statemaint.codec.hdfs.records import Record
+from statemaint.fold.temporary import temporary_directory
+
+# The most bytes of changes in a dictionary, except for a single larger change.
+HELD = 24 * 1024 * 1024
+# The memory that a key and its value take in addition to their bytes.
+_PER_KEY = 150
+_PIECE = 64 * 1024
+# Each run is an open file; more of them are merged into one.
+_MOST_RUNS = 32
+
+
+class SortedTable:
+    """The rows that changes lead to."""
+
+    def __init__(self, held: int | None = None) -> None:
+        """Begins without rows; `held` is the most bytes of changes in memory."""
+        self._held = HELD if held is None else held
+        self._newest: dict[bytes, bytes | None] = {}
+        self._size = 0
+        self._runs: tuple[_Run, ...] = ()
+
+    def apply(self, changes: Iterable[Record]) -> None:
+        """Applies changes in their order; a value of `None` removes its key.
+
+        Raises:
+            StorageError: when the temporary directory cannot take what does not fit in memory.
+        """
+        for key, value in changes:
+            self._newest[key] = value
+            self._size += len(key) + len(value or b"") + _PER_KEY
+            if self._size > self._held:
+                self._make_room()
+
+    def fork(self) -> "SortedTable":
+        """Returns a table with the same rows, which further changes of this one do not reach."""
+        other = SortedTable(self._held)
+        other._newest, other._size, other._runs = dict(self._newest), self._size, self._runs
+        return other
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the rows in the order of their keys' bytes; no changes may follow."""
+        for key, value in _merged((*self._runs, self._newest)):
+            if value is not None:
+                yield key, value
+
+    def _make_room(self) -> None:
+        """Writes the dictionary to a run, unless most changes were to keys that it has anyway."""
+        self._size = sum(_size(key, value) for key, value in self._newest.items())
+        if self._size <= self._held // 2:
+            return
+        merged = self._runs if len(self._runs) >= _MOST_RUNS else ()
+        run = _Run(_merged((*merged, self._newest)))
+        self._runs = (run,) if merged else (*self._runs, run)
+        self._newest, self._size = {}, 0
+
+
+def _size(key: bytes, value: bytes | None) -> int:
+    return len(key) + len(value or b"") + _PER_KEY
+
+
+class _Run:
+    """Records in the order of their keys, in a file that no directory names.
+
+    Forks share it, so it is closed with the last table that has it.
+    """
+
+    def __init__(self, found: Iterable[Record]) -> None:
+        with temporary_directory():
+            self._file = TemporaryFile()  # noqa: SIM115
+            self._file.writelines(records.encode(found))
+            self._file.flush()
+            self._size = self._file.tell()
+
+    def __del__(self) -> None:
+        if file := getattr(self, "_file", None):
+            file.close()
+
+    def records(self) -> Iterator[Record]:
+        return records.decode(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yields the content; forks read one file side by side, so nothing moves its position."""
+        for at in range(0, self._size, _PIECE):
+            with temporary_directory():
+                piece = os.pread(self._file.fileno(), _PIECE, at)
+            yield piece
+
+
+def _merged(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Record]:
+    """Yields the newest record of each key, in the order of the keys; older tables come first."""
+    found = [_numbered(table, -number) for number, table in enumerate(tables)]
+    last: bytes | None = None
+    for key, _, value in merge(*found):
+        if key != last:
+            last = key
+            yield key, value
+
+
+def _numbered(
+    table: _Run | dict[bytes, bytes | None], number: int
+) -> Iterator[tuple[bytes, int, bytes | None]]:
+    if isinstance(table, _Run):
+        return ((key, number, value) for key, value in table.records())
+    return ((key, number, table[key]) for key in sorted(table))

@@ -1,0 +1,16 @@
+"""The temporary directory, where data goes that does not fit in memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from statemaint.errors import StorageError
+
+
+@contextmanager
+def temporary_directory() -> Iterator[None]:
+    """Turns errors of the temporary directory, such as a full disk, into `StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        text = error.strerror or str(error)
+        raise StorageError("the temporary directory", text) from error
