@@ -173,6 +173,10 @@ def test_a_row_that_cannot_be_says_why(kind: StructType, row: bytes, text: str) 
         decode(kind, row)
 
 
+def test_a_column_of_nulls_is_null_whatever_its_word_says() -> None:
+    assert decode(of(atom("void"), LONG), struct.pack("<qqq", 0, 5, 7)) == (None, 7)
+
+
 def test_a_map_has_as_many_values_as_keys() -> None:
     keys, values = (unsafe_rows.array(INT, list(range(count))) for count in (2, 1))
     content = struct.pack("<q", len(keys)) + keys + values
