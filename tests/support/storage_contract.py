@@ -121,6 +121,11 @@ class StorageContract:
         assert storage.exclusive is True
         assert self.paths(storage) == before == []
 
+    def test_replaces_whatever_has_the_name(self, storage: Storage) -> None:
+        for content in (b"first", b"", b"second"):
+            storage.replace("_statemaint/x/y.json", [content[:2], content[2:]])
+            assert storage.read("_statemaint/x/y.json") == content
+
     def test_appends_whole_lines(self, storage: Storage) -> None:
         storage.append("l/1.jsonl", b"one\n")
         storage.append("l/1.jsonl", b"two\nthree\n")

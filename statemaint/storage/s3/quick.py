@@ -115,7 +115,7 @@ class QuickReads:
         return answer if status in (_WHOLE, _PART) and _is_whole(answer) else None
 
     def _ask(self, form: _Form, key: str, size: int) -> tuple[int, QuickAnswer] | None:
-        from botocore.exceptions import BotoCoreError
+        from botocore.exceptions import BotoCoreError, ClientError
         from urllib3.exceptions import HTTPError
 
         try:
@@ -128,8 +128,8 @@ class QuickReads:
                 answer.raw.close()
                 return None
             return answer.status_code, QuickAnswer(answer.content, headers)
-        except (BotoCoreError, HTTPError, OSError):
-            return None
+        except (BotoCoreError, ClientError, HTTPError, OSError):
+            return None  # a ClientError is a refusal to renew the credentials
 
     def _signed(self, form: _Form, key: str, size: int) -> "AWSPreparedRequest":
         from botocore.auth import S3SigV4Auth

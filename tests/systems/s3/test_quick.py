@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from statemaint.errors import NotFoundError, StorageError
 from statemaint.storage import S3Storage
@@ -123,6 +124,32 @@ def test_after_a_failure_boto3_makes_all_reads_for_a_while(
     now += 31
     assert storage.read("b") == b"bbb"
     assert reads(proxy)[-1] is False
+
+
+def test_credentials_that_cannot_be_renewed_are_left_to_boto3(
+    broken: Place, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = learned(broken)
+
+    def refused() -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRole")
+
+    credentials = SimpleNamespace(get_frozen_credentials=refused)
+    monkeypatch.setattr(storage._bucket.quick, "_credentials", credentials)
+    assert storage.read("b") == b"bbb"
+    assert reads(proxy) == [True, True]
+
+
+def test_a_record_that_is_replaced_takes_one_request(place: Place) -> None:
+    storage = place.storage()
+    for content in (b"first", b"second"):
+        before = storage.requests
+        storage.replace("_statemaint/x.json", [content])
+        after = storage.requests
+        assert {verb: n - before.get(verb, 0) for verb, n in after.items() if n} == {
+            **dict.fromkeys(before, 0), "put": 1,
+        }  # fmt: skip
+        assert storage.read("_statemaint/x.json") == content
 
 
 def test_a_large_object_is_read_in_parts(broken: Place, proxy: FaultProxy) -> None:

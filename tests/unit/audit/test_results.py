@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO
 
-from statemaint.audit.rebuild import Depth
+import pytest
+
+from statemaint.audit.rebuild import Depth, _without_frames
 from statemaint.audit.results import Results, StoreResult, UnitResult
 from statemaint.audit.verify import Verification, verify_at
+from statemaint.errors import CodecError
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
@@ -122,3 +125,19 @@ def test_rows_are_read_again_for_any_store_of_their_partition() -> None:
     assert not unit.holds((left, replace(right, since=2)))
     assert not unit.holds((left,))
     assert Results(units={unit.id: unit}).unit((SECOND,)) is None
+
+
+def test_an_error_that_is_kept_holds_no_frame_of_its_reader() -> None:
+    """Frames hold the bytes that were read, and a run keeps an error for each damaged file."""
+
+    def read(content: bytes) -> None:
+        try:
+            int(content)
+        except ValueError as error:
+            raise CodecError("cut short", offset=3, path="x.delta") from error
+
+    with pytest.raises(CodecError) as caught:
+        read(b"x" * 1000)
+    kept = _without_frames(caught.value)
+    assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
+    assert str(kept) == "x.delta: cut short (at byte 3)"

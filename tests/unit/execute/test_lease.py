@@ -283,6 +283,33 @@ def test_old_leases_are_cleared_away_the_oldest_first(storage: MemoryStorage) ->
     assert lease_files(storage) == [path_of(5), path_of(6)]
 
 
+def test_threads_that_wait_for_the_lease_share_one_look_at_it(clock: Clock) -> None:
+    """Each would otherwise ask after the other, while its store waits."""
+    told = threading.Semaphore(0)
+
+    class Telling(MemoryStorage):
+        def now(self) -> float:
+            told.release()
+            return super().now()
+
+    storage = Telling(clock=clock)
+    lease = acquire(storage, Holder("run"))
+    clock.now += leases.TRUSTED
+    before = storage.requests
+    threads = [threading.Thread(target=lease.check) for _ in range(8)]
+    with lease._lock:
+        while told.acquire(blocking=False):
+            pass
+        for thread in threads:
+            thread.start()
+        for _ in range(2 * len(threads)):  # each has asked for the time twice: is the answer old?
+            assert told.acquire(timeout=60)
+    for thread in threads:
+        thread.join()
+    asked = {verb: count - before.get(verb, 0) for verb, count in storage.requests.items()}
+    assert (asked["stat"], asked["read"]) == (1, 1)
+
+
 def test_a_lease_of_which_nothing_is_left_is_lost(storage: MemoryStorage, clock: Clock) -> None:
     zombie = acquire(storage, Holder("zombie"))
     for run in "abcd":
