@@ -68,7 +68,7 @@ def publish_zip(
     parts = tuple(
         write_like(
             storage,
-            action,
+            action.like,
             f"{directory}/SSTs/{one.stored}",
             and_then(_pieces(one.local), before),
         )
@@ -78,11 +78,11 @@ def publish_zip(
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     summed = ChecksummedChunks(and_then([content], before))
     try:
-        entry = write_like(storage, action, action.path, summed)
+        entry = write_like(storage, action.like, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)
-    beside = write_checksum(storage, action, summed.crc32c, entry) if action.checksum else None
+    beside = write_checksum(storage, action.like, summed.crc32c, entry) if action.checksum else None
     written = entry.size + sum(part.size for part in parts)
     return Published(entry, written, made.digest, beside, parts, refers)
 

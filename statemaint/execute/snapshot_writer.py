@@ -53,8 +53,15 @@ class SnapshotWriter:
             StorageError: when the storage fails.
         """
         self.record.announce(actions)
-        for action, published in zip(actions, self._published(actions), strict=True):
-            yield self._written(action, published, verify=verify)
+        written: list[SnapshotWritten] = []
+        try:
+            for action, published in zip(actions, self._published(actions), strict=True):
+                written.append(self._written(action, published, verify=verify))
+                yield written[-1]
+        finally:  # what failed after the first snapshot does not take its proof
+            if written:
+                self.context.fence.check()
+                self.context.ledger.wrote(written, self.record.known)
 
     def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
         if self._store.rocks:
@@ -99,10 +106,8 @@ class SnapshotWriter:
             found = read_back(engine, source, action.path, published.digest, fence)
             ours = published.written > 0
             proof = self._proof(action, entry, found, action.chain, ours=ours)
-        self.context.fence.check()
-        beside, parts = published.checksum, published.parts
-        self.context.ledger.proved(action, entry, proof, record.known, checksum=beside, parts=parts)
         record.placed.append(entry)
+        beside, parts = published.checksum, published.parts
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
@@ -131,7 +136,7 @@ class SnapshotWriter:
             proof = proof.doubting(before, self._doubted(action.doubts))
             record.known.proofs[entry.path] = proof
         self.context.fence.check()
-        self.context.ledger.proved(action, entry, proof, record.known)
+        self.context.ledger.attested(action, entry, proof, record.known)
         return Attested(action, proof)
 
     def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
