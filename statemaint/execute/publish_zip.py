@@ -1,6 +1,6 @@
 """Publishes a built database as a RocksDB snapshot: SST files first, then the zip (S7)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +21,15 @@ _PIECE = 1024 * 1024
 
 
 @contextmanager
-def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
-    """Folds a chain into a database on local disk, which is deleted at the end of the block.
+def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[Built, ...]]":
+    """Folds once into databases on local disk, which are deleted at the end of the block.
+
+    Args:
+        source: the files of the store.
+        actions: the snapshots, each chain of which begins with the next one's.
 
     Raises:
-        CheckpointError: when a file of the chain is damaged.
+        CheckpointError: when a file of the chains is damaged.
         Superseded: when one is missing.
         StorageError: when one cannot be read, or the temporary directory cannot be written to.
     """
@@ -36,15 +40,15 @@ def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
         try:
             made = build(
                 source,
-                action.chain,
+                [action.chain for action in reversed(actions)],
                 workdir=place,
-                families_from=action.families,
-                reuse=action.reuse,
+                families_from=actions[0].families,
+                reuse=actions[0].reuse,
             )
         except NotFoundError as error:
             detail = "was there when the run was planned and is gone"
             raise Superseded(error.path, detail) from error
-        yield made
+        yield tuple(reversed(made))
 
 
 def publish_zip(

@@ -65,19 +65,24 @@ class SnapshotWriter:
 
     def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
         if self._store.rocks:
-            return (self._zip(action) for action in actions)
+            return self._zips(actions)
         chunks = self.folds.fold(actions[0].chain, tuple(action.version for action in actions))
         return publish(self.context.storage, actions, chunks, before=self.context.fence.check)
 
-    def _zip(self, action: WriteSnapshot) -> Published:
-        storage, base = self.context.storage, action.chain.base
-        with built(self._source, action) as made:
-            if base:
-                must_be_unchanged(storage, base.entry)
-            if action.reuse:  # a clean-up spares only the SST files of the newest zip
-                self.record.must_have_no_newcomer()
-                self.must_be_readable(base.entry.path if base else None)
-            return publish_zip(storage, action, made, before=self.context.fence.check)
+    def _zips(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
+        storage, check = self.context.storage, self.context.fence.check
+        with built(self._source, actions) as made:
+            for action, database in zip(actions, made, strict=True):
+                self._base_must_hold(action)
+                yield publish_zip(storage, action, database, before=check)
+
+    def _base_must_hold(self, action: WriteSnapshot) -> None:
+        if not (base := action.chain.base):
+            return
+        must_be_unchanged(self.context.storage, base.entry)
+        if action.reuse:  # a clean-up spares only the SST files of the newest zip
+            self.record.must_have_no_newcomer()
+            self.must_be_readable(base.entry.path)
 
     def must_be_readable(self, path: str | None) -> None:
         """Makes sure that the query can read a proved snapshot; checked once, then recorded (S22).
