@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -64,6 +65,7 @@ class Bucket:
 
     def __init__(self, objects: dict[str, _Object]) -> None:
         self._first, self._objects = objects, dict(objects)
+        self._keys: list[str] | None = None
         self.asked: Counter[str] = Counter()
         self.now = self.most = 0
 
@@ -82,13 +84,17 @@ class Bucket:
         if request.method == "POST" and "delete" in request.query:
             for key in ET.fromstring(request.body).iter():  # noqa: S314 -- our own request
                 if key.tag.endswith("Key"):
-                    self._objects.pop(key.text or "", None)
+                    self._forget(key.text or "")
             return _Answer(200, f"<DeleteResult {_XMLNS}></DeleteResult>".encode())
         return self._list(request.query) if request.method == "GET" else _Answer(200)
 
     def _list(self, query: dict[str, str]) -> _Answer:
         prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
-        keys = sorted(one for one in self._objects if one.startswith(prefix) and one > after)
+        if self._keys is None:
+            self._keys = sorted(self._objects)
+        begin = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
+        several = self._keys[begin : begin + _PAGE + 1]
+        keys = [one for one in several if one.startswith(prefix)]
         page, more = keys[:_PAGE], len(keys) > _PAGE
         found = "".join(_content(one, self._objects[one]) for one in page)
         token = f"<NextContinuationToken>{quote(page[-1])}</NextContinuationToken>" if more else ""
@@ -127,12 +133,18 @@ class Bucket:
         if match is not None and (there is None or there.etag != match):
             return _error(412, "PreconditionFailed")
         made = _Object(request.body, time.time())
+        if there is None:
+            self._keys = None
         self._objects[request.key] = made
         return _Answer(200, b"", {"ETag": made.etag})
 
     def _delete(self, request: _Request) -> _Answer:
-        self._objects.pop(request.key, None)
+        self._forget(request.key)
         return _Answer(204)
+
+    def _forget(self, key: str) -> None:
+        self._objects.pop(key, None)
+        self._keys = None
 
     def told(self) -> _Answer:
         """Returns what was asked so far."""
@@ -140,7 +152,7 @@ class Bucket:
 
     def reset(self) -> _Answer:
         """Puts everything back to what it was."""
-        self._objects = dict(self._first)
+        self._objects, self._keys = dict(self._first), None
         return self.count_anew()
 
     def count_anew(self) -> _Answer:
