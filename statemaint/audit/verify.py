@@ -1,6 +1,6 @@
 """Reads everything that a restart could need, and reports what does not rebuild."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -116,11 +116,12 @@ def verify_at(
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
     check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
+    deep = depth is Depth.ROWS
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
     checks = (partial(check.at, store) for store in checkpoint.stores)
     stores = tuple(in_order(checks, threads=threads))
     findings += (one for store in stores for one in store.findings)
-    units = tuple(check_units(reading, checkpoint, known)) if depth is Depth.ROWS else ()
+    units = tuple(check_units(reading, checkpoint, known, threads=threads)) if deep else ()
     findings += row_findings(reading, checkpoint, units)
     results = Results.of(checkpoint, depth, stores, units)
     checked = sum(one.versions_checked for one in stores)
@@ -155,15 +156,15 @@ class _StoreCheck:
         checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
-        rebuilt, found = rebuild(
+        rebuilt = rebuild(
             source, self.engine, store, checkpoint, self.depth, lineages=self.lineages
         )
-        findings += [*found, *_purged(store, checkpoint), *_orphans(store)]
+        findings += [*rebuilt.findings, *_purged(store, checkpoint), *_orphans(store)]
         if self.depth >= Depth.CHAINS:
             findings += _sides(self.storage, store, checkpoint)
         if self.depth is Depth.ROWS:
-            findings += _deep(source, self.engine(), store, checkpoint)
-        return StoreResult(store, self.lineages, rebuilt, tuple(findings))
+            findings += _unneeded(source, self.engine, store, checkpoint, rebuilt.read)
+        return StoreResult(store, self.lineages, rebuilt.checked, tuple(findings))
 
 
 def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -227,16 +228,23 @@ def _unreferenced(store: Store) -> Iterator[Entry]:
     yield from (entry for entry in shared if entry.path not in used)
 
 
-def _deep(
-    source: Source, engine: Engine, store: Store, checkpoint: Checkpoint
+def _unneeded(
+    source: Source,
+    engine: Callable[[], Engine],
+    store: Store,
+    checkpoint: Checkpoint,
+    read: Collection[str],
 ) -> Iterator[Finding]:
+    """Reads the files that no retained version needs, each once."""
     for file in store.files:
+        if file.entry.path in read:
+            continue
         try:
             match file:
                 case Delta():
-                    engine.check(source, file.entry.path)
+                    engine().check(source, file.entry.path)
                 case Snapshot():
-                    engine.digest(source, file.entry.path)
+                    engine().digest(source, file.entry.path)
                 case _:
                     continue
         except (CheckpointError, UnsupportedError) as error:
