@@ -69,9 +69,7 @@ class _Side:
             yield f"{differ} keys and times are only in one of {_BY_KEY} and {_BY_TIME}"
 
 
-def check_rows(
-    storage: Storage, checkpoint: Checkpoint, *, threads: int = 1
-) -> Iterator[Finding]:
+def check_rows(storage: Storage, checkpoint: Checkpoint, *, threads: int = 1) -> Iterator[Finding]:
     """Yields the findings of the rows of the newest committed version; reads all of them.
 
     Unreadable files are not reported here, nor are rows of a kind whose rules are unknown.

@@ -124,7 +124,7 @@ def test_rows_are_read_again_for_any_store_of_their_partition() -> None:
     assert unit.holds((replace(left, listed=2.0), right))
     assert not unit.holds((left, replace(right, since=2)))
     assert not unit.holds((left,))
-    assert Results(units={unit.id: unit}).unit((SECOND,)) is None
+    assert Results(units={unit.id: (unit,)}).unit((SECOND,)) is None
 
 
 def test_an_error_that_is_kept_holds_no_frame_of_its_reader() -> None:
