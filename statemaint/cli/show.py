@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from statemaint.cli import rows
-from statemaint.cli.options import as_json, family_flags, key_flag, uri
+from statemaint.cli.options import as_json, family_flags, key_flag, uri, workers_flag
 from statemaint.cli.output import Json, json_with_rows, print_pieces
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
@@ -25,6 +25,7 @@ from statemaint.state.key_partition import holding
 @key_flag
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@workers_flag
 @as_json
 def show_verb(
     uri: str,
@@ -32,6 +33,7 @@ def show_verb(
     key: str | None,
     limit: int | None,
     as_csv: bool,
+    workers: int | None,
     as_json: bool,
     **where: Any,
 ) -> None:
@@ -46,7 +48,8 @@ def show_verb(
     found = select_state(uri, **where)
     if key is not None:
         found = holding(found, key)
-    selected = islice(_with_key(found.rows(), key), limit)
+    shown = found.rows(workers=workers, slowly=limit is not None)
+    selected = islice(_with_key(shown, key), limit)
     if as_csv:
         print_pieces(_csv(found, selected))
     elif as_json:

@@ -1,6 +1,6 @@
 """The rows of a version, one by one: the fold of its chain, with its column families."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as chained
@@ -57,19 +57,31 @@ def opened_state(source: Source, store: Store, chain: Chain) -> Iterator[State]:
     yield State(_folded(source, chain).rows(), {})
 
 
+Watch = Callable[[int, Iterator[Change]], Iterator[Change]]
+"""Yields the changes of a version, complete and unchanged."""
+
+
 @contextmanager
 def opened_pair(
-    source: Source, store: Store, older: Chain, newer: Chain
+    source: Source, store: Store, older: Chain, newer: Chain, watch: Watch
 ) -> Iterator[tuple[State, State]]:
     """Opens two states of one store as `opened_state` does, with the same errors.
 
     Where one fold of an HDFS-backed store gives both, they share the bytes of their rows.
+
+    Args:
+        source: the store's files.
+        store: the store.
+        older: the chain of the older state.
+        newer: the chain of the newer state.
+        watch: called with the changes of each version between the two, where one fold gives both.
     """
     if store.rocks is None and older.begins(newer):
         before = _folded(source, older)
         after = before.fork()
         for delta in newer.deltas[len(older.deltas) :]:
-            after.apply(source.records(delta.entry.path))
+            changes = watch(delta.version, logged(source, store, delta))
+            after.apply((key, value) for _, key, value in changes)
         yield State(before.rows(), {}), State(after.rows(), {})
         return
     with (
