@@ -19,6 +19,7 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.state import state_digest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -29,7 +30,7 @@ from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import ReadOnly, Storage
-from statemaint.workers import in_order, suited
+from statemaint.workers import BUFFERS, MEMORY, in_order, suited
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,15 +290,26 @@ def _stale(
         yield Finding(code, detail, store.id, side.version, path=path, batches=batches)
 
 
+# The compiled engine holds an entry of 20 bytes and more for each key of the deltas.
+_KEYS = 4
+
+
 def digest_stores(
-    storage: Storage, *, version: int | None = None, workers: int | None = None
+    storage: Storage,
+    *,
+    version: int | None = None,
+    workers: int | None = None,
+    memory: int = MEMORY,
 ) -> tuple[int, tuple[tuple[StoreId, StateDigest], ...]]:
     """Returns a version and the digest of every store's state at it; writes nothing.
+
+    A store with more changes than fit in memory is sorted in the temporary directory.
 
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
         workers: the number of stores that are read at a time; by default what suits the storage.
+        memory: the bytes that a store may take in memory.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
@@ -313,13 +325,16 @@ def digest_stores(
     size, largest = sum(sizes), max(sizes, default=0)
     engine = engine_for(size, checkpoint.provider)
     digests = (
-        partial(_digest, Source.of(reading, store, checkpoint), engine, chain)
+        partial(_digest, Source.of(reading, store, checkpoint), store, chain, engine, memory)
         for store, chain in chains
     )
     found = in_order(digests, threads=workers or suited(storage.parallel, size, largest))
     return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 
-def _digest(source: Source, engine: Engine, chain: Chain) -> StateDigest:
+def _digest(source: Source, store: Store, chain: Chain, engine: Engine, memory: int) -> StateDigest:
+    changes = sum(delta.entry.size for delta in chain.deltas)
+    if store.rocks is None and BUFFERS + _KEYS * changes > memory:
+        return state_digest(source, store, chain)
     folds = engine.fold(source, chain, (chain.version,), write=False)
     return folds.digests[chain.version]

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as chained
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Change
 from statemaint.fold.source import Source
 from statemaint.fold.table import SortedTable
@@ -15,6 +17,8 @@ from statemaint.model.files import Delta
 
 if TYPE_CHECKING:
     from statemaint.fold.rocksdb.write import Folded
+
+_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,20 @@ def watched_state(source: Source, store: Store, chain: Chain, watcher: Watcher) 
         changes = watcher.watch(delta.version, logged(source, store, delta))
         rows.apply((key, value) for _, key, value in changes)
     yield State(rows.rows(), {})
+
+
+def state_digest(source: Source, store: Store, chain: Chain) -> StateDigest:
+    """Returns the digest of the state that a chain folds to, as an engine does, but more slowly.
+
+    Memory does not grow with the state nor with its changes; raises as `opened_state` does.
+    """
+    from statemaint.fold.compiled.rows import Sums  # noqa: PLC0415 -- only large states need it
+
+    sums = Sums(source.key)
+    with opened_state(source, store, chain) as state:
+        while rows := [*islice(state.rows, _BATCH)]:
+            sums.add(rows)
+    return sums.digest()
 
 
 def _folded(source: Source, chain: Chain) -> SortedTable:

@@ -19,7 +19,7 @@ from statemaint.fold import Source, engine_for
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
-from statemaint.plan import Proof, RepairStep, families_of
+from statemaint.plan import Proof, RepairStep, families_of, of_checksum
 from statemaint.storage import Storage, Without
 from statemaint.workers import in_order, suited
 
@@ -69,7 +69,8 @@ class Proofs:
         """
         by_store: dict[StoreId | None, list[RepairStep]] = defaultdict(list)
         for step in steps:
-            by_store[step.store].append(step)
+            if not of_checksum(step.finding):  # of those, one of two is taken, or often none
+                by_store[step.store].append(step)
         if len(by_store) < 2 or self._threads(before.checkpoint, ()) == 1:  # noqa: PLR2004
             return
         known = before.results

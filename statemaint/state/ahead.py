@@ -21,7 +21,7 @@ _OBJECTS, _LEAST = 30, 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[_T]):
+class StoreReading(Generic[_T]):
     """The reading of one store.
 
     Attributes:
@@ -47,7 +47,7 @@ def need_of(store: Store, chain: Chain, *, tables: int = 1) -> int:
 
 def opened_ahead(
     storage: Storage,
-    readings: Iterable[Reading[_T]],
+    readings: Iterable[StoreReading[_T]],
     *,
     workers: int | None = None,
     slowly: bool = False,
@@ -77,7 +77,9 @@ def opened_ahead(
 class _Window(Generic[_T]):
     """The readings that are under way, in their order."""
 
-    def __init__(self, storage: Storage, readings: Iterable[Reading[_T]], threads: int) -> None:
+    def __init__(
+        self, storage: Storage, readings: Iterable[StoreReading[_T]], threads: int
+    ) -> None:
         self._storage, self._threads = Stoppable(storage), threads
         self._left = deque(readings)
         self._pool = ThreadPoolExecutor(threads)
@@ -101,7 +103,7 @@ class _Window(Generic[_T]):
             reading = self._left.popleft()
             self._open.append((reading.need, self._pool.submit(self._read, reading)))
 
-    def _read(self, reading: Reading[_T]) -> tuple[ExitStack, _T]:
+    def _read(self, reading: StoreReading[_T]) -> tuple[ExitStack, _T]:
         stack = ExitStack()
         return stack, stack.enter_context(reading.open(self._storage))
 

@@ -25,7 +25,7 @@ from statemaint.fold import Source
 from statemaint.fold.state import State, opened_pair
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
-from statemaint.state.ahead import Reading, need_of, opened_ahead
+from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.puts import Puts
 from statemaint.state.rows import (
     DecodedRow,
@@ -251,12 +251,12 @@ class DiffSelection:
                 stores += _compared(both, kept)
         return StateDiff(self.older, self.newer, tuple(stores), tuple(rows))
 
-    def _reading(self, older: Part, newer: Part) -> "Reading[_Both]":
+    def _reading(self, older: Part, newer: Part) -> "StoreReading[_Both]":
         def opened(storage: Storage) -> AbstractContextManager[_Both]:
             return _opened(Source.of(storage, newer.store, self.checkpoint), older, newer)
 
         need = need_of(newer.store, older.chain) + need_of(newer.store, newer.chain, tables=2)
-        return Reading(opened, need)
+        return StoreReading(opened, need)
 
 
 class _Kept:

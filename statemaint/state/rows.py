@@ -17,7 +17,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.planning import scan_checkpoint
-from statemaint.state.ahead import Reading, need_of, opened_ahead
+from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.layouts import Layouts, layouts_of
 from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import ReadOnly, Storage, open_storage
@@ -124,14 +124,14 @@ class StateSelection:
         with closing(self.decoded(workers=workers, slowly=slowly)) as decoded:
             yield from map(readable.row, decoded)
 
-    def _reading(self, part: Part) -> Reading[tuple[Source, Part, State]]:
+    def _reading(self, part: Part) -> StoreReading[tuple[Source, Part, State]]:
         @contextmanager
         def opened(storage: Storage) -> Iterator[tuple[Source, Part, State]]:
             source = Source.of(storage, part.store, self.checkpoint)
             with opened_state(source, part.store, part.chain) as state:
                 yield source, part, state
 
-        return Reading(opened, need_of(part.store, part.chain))
+        return StoreReading(opened, need_of(part.store, part.chain))
 
 
 def read_state(  # noqa: PLR0913 -- each is a choice of its own

@@ -19,7 +19,7 @@ from statemaint.fold import Source
 from statemaint.fold.state import State, watched_state
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.state.ahead import Reading, need_of, opened_ahead
+from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.churn import Churn, Log
 from statemaint.state.figures import (
     Figures,
@@ -157,12 +157,12 @@ _TABLES = 3
 
 def _reading(
     checkpoint: Checkpoint, part: Part, since: int | None, top: int
-) -> Reading[tuple[StoreStats, ...]]:
+) -> StoreReading[tuple[StoreStats, ...]]:
     def measured(storage: Storage) -> AbstractContextManager[tuple[StoreStats, ...]]:
         source = Source.of(storage, part.store, checkpoint)
         return nullcontext(tuple(_measured(source, part, since, top)))
 
-    return Reading(measured, need_of(part.store, part.chain, tables=_TABLES))
+    return StoreReading(measured, need_of(part.store, part.chain, tables=_TABLES))
 
 
 def _measured(source: Source, part: Part, since: int | None, top: int) -> Iterator[StoreStats]:
