@@ -153,8 +153,9 @@ def _all(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields the records of each key, oldest first, in the order of the keys."""
     held = ((key, bytes(newest[key])) for key in sorted(newest))
-    found = (records.snapshot_rows(run.records()) for run in runs)
-    yield from merge(*found, held, key=itemgetter(0))  # equal keys come in the order of the runs
+    found = [records.snapshot_rows(run.records()) for run in runs]
+    # Equal keys come in the order of the runs.
+    yield from merge(*found, held, key=itemgetter(0)) if found else held
 
 
 def _newest(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Record]:

@@ -17,7 +17,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, Change
@@ -26,8 +26,8 @@ from statemaint.fold.table import SortedEvents
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)
-# An event of a key: its version, how many ranges were deleted before, and what it was.
-_EVENT = struct.Struct(">QIB")
+# An event of a key: its version, what it was, and how many ranges were deleted before.
+_EVENT = struct.Struct(">QBI")
 _PUT, _REMOVE, _RANGE = 0, 1, 2
 MOST_RANGES = 100_000
 """The most deleted ranges in a store's log; all of them are held in memory."""
@@ -99,7 +99,7 @@ class Log:
     def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
         """Notes the keys that were there before the first version."""
         self._width = _NUMBER if families else 0
-        there = _EVENT.pack(self.first - 1, 0, _PUT)
+        there = _EVENT.pack(self.first - 1, _PUT, 0)
         for key in keys:
             self.events.add(key, there)
 
@@ -125,7 +125,7 @@ class Log:
 
     def _events_of(self, version: int) -> tuple[bytes, bytes]:
         ranges = len(self._ranges)
-        return _EVENT.pack(version, ranges, _PUT), _EVENT.pack(version, ranges, _REMOVE)
+        return _EVENT.pack(version, _PUT, ranges), _EVENT.pack(version, _REMOVE, ranges)
 
     def _note_range(self, first: bytes, end: bytes, version: int) -> None:
         if len(self._ranges) == MOST_RANGES:
@@ -138,22 +138,25 @@ class Log:
 
         That is `first - 1` for keys from before. It can be iterated once.
         """
-        ranges = _Ranges(self._ranges)
+        ranges = _Ranges(self._ranges) if self._ranges else None
         for key, pieces in groupby(self.events.by_key(), key=itemgetter(0)):
             family = key[: self._width]
             if family not in self.families:
                 self.families[family] = Churn()
             fate = _Fate(self.families[family], self.first, self.last)
-            for version, kind in ranges.among(key, _unpacked(pieces)):
+            events = _unpacked(pieces)
+            for version, kind, _ in ranges.among(key, events) if ranges else events:
                 fate.put(version) if kind == _PUT else fate.remove(version, ranged=kind == _RANGE)
             if (put := fate.end()) is not None:
                 yield key, put
 
 
-def _unpacked(pieces: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, int, int]]:
-    """Yields the version of each event of a key, the number of ranges before it, and its kind."""
-    for _, events in pieces:
-        yield from _EVENT.iter_unpack(events)
+_Event = tuple[int, int, int]
+"""The version of an event of a key, its kind, and the number of ranges before it."""
+
+
+def _unpacked(pieces: Iterable[tuple[bytes, bytes]]) -> Iterator[_Event]:
+    return chain.from_iterable(_EVENT.iter_unpack(events) for _, events in pieces)
 
 
 class _Fate:
@@ -202,17 +205,17 @@ class _Ranges:
         self._coming = sorted(range(len(ranges)), key=lambda at: ranges[at][0], reverse=True)
         self._active: list[int] = []
 
-    def among(
-        self, key: bytes, events: Iterable[tuple[int, int, int]]
-    ) -> Iterator[tuple[int, int]]:
-        """Yields the version and kind of each event of a key, and of each range that has it."""
+    def among(self, key: bytes, events: Iterable[_Event]) -> Iterator[_Event]:
+        """Yields each event of a key, and each range that has it in its turn."""
         covering = deque(self._covering(key))
-        for version, before, kind in events:
-            while covering and covering[0] < before:
-                yield self._ranges[covering.popleft()][2], _RANGE
-            yield version, kind
-        for at in covering:
-            yield self._ranges[at][2], _RANGE
+        for event in events:
+            while covering and covering[0] < event[2]:
+                yield self._range(covering.popleft())
+            yield event
+        yield from map(self._range, covering)
+
+    def _range(self, at: int) -> _Event:
+        return self._ranges[at][2], _RANGE, at
 
     def _covering(self, key: bytes) -> list[int]:
         """Returns the ranges that have a key, in the order in which they were deleted."""
