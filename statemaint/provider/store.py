@@ -68,9 +68,9 @@ class Room:
         for record in records:
             key, value = record
             self._left -= len(key) + len(value or b"") + _PER_KEY
-            if self._left < 0:
-                self._must_fit()
             yield record
+            if self._left < 0:  # the state has it by now
+                self._must_fit()
 
     def _must_fit(self) -> None:
         """Counts what is really held: a record may have replaced another one."""
