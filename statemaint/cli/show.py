@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import chain, islice
 from typing import Any
 
@@ -48,14 +49,15 @@ def show_verb(
     found = select_state(uri, **where)
     if key is not None:
         found = holding(found, key)
-    shown = found.rows(workers=workers, slowly=limit is not None)
-    selected = islice(_with_key(shown, key), limit)
-    if as_csv:
-        print_pieces(_csv(found, selected))
-    elif as_json:
-        print_pieces(json_with_rows({"version": found.version}, map(row_json, selected)))
-    else:
-        _print_table(found.version, selected)
+    # Closed here: an interrupt while a row is printed ends the readers, too.
+    with closing(found.rows(workers=workers, slowly=limit is not None)) as shown:
+        selected = islice(_with_key(shown, key), limit)
+        if as_csv:
+            print_pieces(_csv(found, selected))
+        elif as_json:
+            print_pieces(json_with_rows({"version": found.version}, map(row_json, selected)))
+        else:
+            _print_table(found.version, selected)
 
 
 def row_json(row: StateRow) -> Json:

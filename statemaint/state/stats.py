@@ -9,7 +9,7 @@ without a gap.
 import struct
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import reduce
 from heapq import heappush, heappushpop
 from operator import add
@@ -96,8 +96,8 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
     layouts = known_layouts(reading, checkpoint, version)
     parts = (Part(one, chain, layouts(one)) for one, chain in chains)
     readings = (_reading(checkpoint, part, at, top) for part in parts)
-    stats = opened_ahead(reading, readings, workers=workers)
-    found = [one for stats_of_store in stats for one in stats_of_store]
+    with closing(opened_ahead(reading, readings, workers=workers)) as measured:
+        found = [one for stats_of_store in measured for one in stats_of_store]
     operators = tuple(_operators(found, top))
     notices = (*never_removes(found), *skewed(operators))
     return StateStats(version, at, operators, tuple(found), notices)
