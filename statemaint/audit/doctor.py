@@ -45,7 +45,7 @@ def doctor(
     found = verify_at(reading, depth, workers=workers)
     checkpoint = found.checkpoint
     resumable = _resumes(found)
-    passed_over = None if resumable else _passed_over(reading, found, depth)
+    passed_over = None if resumable else _passed_over(reading, found, depth, workers)
     chains = _newest(checkpoint)
     longest = max(chains, key=lambda one: (len(one[1].deltas), one[1].size), default=None)
     largest = max(chains, key=lambda one: _stored(*one), default=None)
@@ -62,7 +62,7 @@ def doctor(
         total=_total(checkpoint, chains),
         slots=slots,
         disputed=tuple(_disputed(checkpoint, found.findings)),
-        right=tuple(_right(reading, checkpoint, found.findings, loadable)),
+        right=tuple(_right(reading, found, loadable, workers)),
         deep=deep,
         resumable=resumable,
         self_repairing=passed_over is not None,
@@ -93,8 +93,12 @@ def _asked(checkpoint: Checkpoint) -> list[Store]:
     return [store for store in checkpoint.stores if checkpoint.asks(store.id, version)]
 
 
-def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[str, ...] | None:
+def _passed_over(
+    storage: Storage, found: Verification, depth: Depth, workers: int | None
+) -> tuple[str, ...] | None:
     """Returns the bad snapshots without which a restart succeeds, `None` where it does not.
+
+    Only the stores of these snapshots are read again.
 
     Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
     not load, the one below is tried, and at last the empty state, each with the changes above it.
@@ -112,7 +116,8 @@ def _passed_over(storage: Storage, found: Verification, depth: Depth) -> tuple[s
         if isinstance(file, ChecksumFile) and file.owner in bad
     }
     hidden = bad | sides | {*_below(storage, folders)}
-    without = verify_at(Without(storage, hidden), depth, lineages=False)
+    view = Without(storage, hidden)
+    without = verify_at(view, depth, lineages=False, workers=workers, known=found.results)
     version = found.checkpoint.resumes or 0
     chains = (store.versions.chain(version) for store in _asked(without.checkpoint))
     short = all(isinstance(one, Chain) and len(one.deltas) <= _MOST_CHANGES for one in chains)
@@ -156,13 +161,14 @@ def _disputed(checkpoint: Checkpoint, findings: tuple[Finding, ...]) -> Iterator
 
 def _right(
     storage: Storage,
-    checkpoint: Checkpoint,
-    findings: tuple[Finding, ...],
+    verified: Verification,
     loadable: tuple[int, ...],
+    workers: int | None,
 ) -> Iterator[int]:
     """Yields the newest batch whose rows are right, if those of the newest version are not."""
-    if any(one.code in OF_ROWS for one in findings):
-        found = newest_right(storage, checkpoint, loadable)
+    if any(one.code in OF_ROWS for one in verified.findings):
+        threads = workers or storage.parallel
+        found = newest_right(storage, verified.checkpoint, loadable, threads=threads)
         yield from () if found is None else (found,)
 
 

@@ -1,6 +1,6 @@
 """Checks the retained versions of one store, to a given depth."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
@@ -47,6 +47,21 @@ class Depth(IntEnum):
     ROWS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The result of rebuilding the retained versions of a store.
+
+    Attributes:
+        checked: the number of retained versions without a finding.
+        findings: the findings of the files that these versions need.
+        read: the paths of the files that were read; each of them whole, unless only headers.
+    """
+
+    checked: int = 0
+    findings: tuple[Finding, ...] = ()
+    read: Collection[str] = ()
+
+
 def rebuild(
     source: Source,
     engine: Callable[[], Engine],
@@ -55,8 +70,8 @@ def rebuild(
     depth: Depth,
     *,
     lineages: bool,
-) -> tuple[int, list[Finding]]:
-    """Returns the number of retained versions of a store without a finding, and the findings.
+) -> Rebuilt:
+    """Rebuilds the retained versions of a store, and returns what was found.
 
     The engine is requested when the first file is read whole: loading one takes time.
 
@@ -64,7 +79,7 @@ def rebuild(
         StorageError: when anything could not be read.
     """
     if checkpoint.span is None:
-        return 0, []
+        return Rebuilt()
     first, last = checkpoint.span
     versions = store.versions
     begin = _beginning(versions, first, last) if depth is Depth.ROWS else first
@@ -79,10 +94,11 @@ def rebuild(
             bad = one_by_one.at(version)
         except (NotFoundError, Superseded) as error:
             detail = f"{error.path} went away or was replaced while it was read; run again"
-            return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
+            findings.append(Finding(FindingCode.SUPERSEDED, detail, store.id))
+            break
         findings += (finding_of(store, error, checkpoint) for error in bad)
         checked += version >= first and not bad
-    return checked, findings
+    return Rebuilt(checked, tuple(findings), one_by_one.read.keys())
 
 
 def _beginning(versions: Versions, first: int, last: int) -> int:

@@ -8,11 +8,15 @@ everything where it changes the facts.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from statemaint.audit.rebuild import Depth
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId, UnitId
+
+_Id = TypeVar("_Id")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class StoreResult:
         like = self.lineages == lineages or (
             self.lineages and FindingCode.LINEAGE_BROKEN not in codes
         )
-        return like and FindingCode.SUPERSEDED not in codes and _is_same(self.store, store)
+        return like and FindingCode.SUPERSEDED not in codes and is_same(self.store, store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class UnitResult:
 
     def holds(self, stores: tuple[Store, ...]) -> bool:
         """Returns whether a check of a partition would have this result again."""
-        alike = len(self.stores) == len(stores) and all(map(_is_same, self.stores, stores))
+        alike = len(self.stores) == len(stores) and all(map(is_same, self.stores, stores))
         return alike and self.read
 
 
@@ -75,14 +79,14 @@ class Results:
     Attributes:
         facts: the checkpoint without its stores; `None` where nothing was verified.
         depth: the depth of the check.
-        stores: the result for each store.
-        units: the result for the rows of each partition, as far as they were read.
+        stores: the results for each store; several where it was verified with and without files.
+        units: those for the rows of each partition, as far as they were read.
     """
 
     facts: Checkpoint | None = None
     depth: Depth = Depth.HEADERS
-    stores: Mapping[StoreId, StoreResult] = field(default_factory=dict)
-    units: Mapping[UnitId, UnitResult] = field(default_factory=dict)
+    stores: Mapping[StoreId, tuple[StoreResult, ...]] = field(default_factory=dict)
+    units: Mapping[UnitId, tuple[UnitResult, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -93,8 +97,15 @@ class Results:
         units: Iterable[UnitResult],
     ) -> "Results":
         """Returns the results of one verification."""
-        by_store = {one.store.id: one for one in stores}
-        return cls(_facts(checkpoint), depth, by_store, {one.id: one for one in units})
+        by_store = {one.store.id: (one,) for one in stores}
+        return cls(_facts(checkpoint), depth, by_store, {one.id: (one,) for one in units})
+
+    def __add__(self, other: "Results") -> "Results":
+        """Returns both results; only these where the other ones are of other facts or depth."""
+        if (self.facts, self.depth) != (other.facts, other.depth):
+            return self
+        stores, units = _both(self.stores, other.stores), _both(self.units, other.units)
+        return Results(self.facts, self.depth, stores, units)
 
     def valid(self, checkpoint: Checkpoint, depth: Depth) -> "Results":
         """Returns these results, or none at all for other facts or another depth."""
@@ -102,13 +113,13 @@ class Results:
 
     def store(self, store: Store, *, lineages: bool) -> StoreResult | None:
         """Returns the result for a store, if a check would have it again."""
-        found = self.stores.get(store.id)
-        return found if found and found.holds(store, lineages=lineages) else None
+        found = self.stores.get(store.id, ())
+        return next((one for one in found if one.holds(store, lineages=lineages)), None)
 
     def unit(self, stores: tuple[Store, ...]) -> UnitResult | None:
         """Returns the result for the rows of a partition, if a check would have it again."""
-        found = self.units.get(stores[0].id.unit)
-        return found if found and found.holds(stores) else None
+        found = self.units.get(stores[0].id.unit, ())
+        return next((one for one in found if one.holds(stores)), None)
 
 
 NO_RESULTS = Results()
@@ -118,6 +129,12 @@ def _facts(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, stores=())
 
 
-def _is_same(one: Store, other: Store) -> bool:
+def _both(
+    one: Mapping[_Id, tuple[_Result, ...]], other: Mapping[_Id, tuple[_Result, ...]]
+) -> Mapping[_Id, tuple[_Result, ...]]:
+    return {name: (*one.get(name, ()), *other.get(name, ())) for name in (*one, *other)}
+
+
+def is_same(one: Store, other: Store) -> bool:
     """Returns whether two listings of a store are equal but for their times."""
     return replace(one, listed=0.0) == replace(other, listed=0.0)

@@ -31,6 +31,7 @@ from statemaint.model.ids import StoreId, UnitId, batch_of
 from statemaint.state.layouts import Stored, schemas_of
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
 from statemaint.storage import Storage
+from statemaint.workers import in_order
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _COUNTS, _ENTRIES = "keyToNumValues", "keyWithIndexToValue"
@@ -68,21 +69,33 @@ class _Side:
             yield f"{differ} keys and times are only in one of {_BY_KEY} and {_BY_TIME}"
 
 
-def check_rows(storage: Storage, checkpoint: Checkpoint) -> Iterator[Finding]:
+def check_rows(storage: Storage, checkpoint: Checkpoint, *, threads: int = 1) -> Iterator[Finding]:
     """Yields the findings of the rows of the newest committed version; reads all of them.
 
     Unreadable files are not reported here, nor are rows of a kind whose rules are unknown.
 
+    Args:
+        storage: where the checkpoint lives.
+        checkpoint: the checkpoint.
+        threads: the number of partitions that are read at a time.
+
     Raises:
         StorageError: when anything could not be listed or read.
     """
-    return row_findings(storage, checkpoint, check_units(storage, checkpoint))
+    units = check_units(storage, checkpoint, threads=threads)
+    return row_findings(storage, checkpoint, units)
 
 
 def check_units(
-    storage: Storage, checkpoint: Checkpoint, known: Results = NO_RESULTS
+    storage: Storage, checkpoint: Checkpoint, known: Results = NO_RESULTS, *, threads: int = 1
 ) -> Iterator[UnitResult]:
     """Yields the result for the rows of each partition, ascending; reads what is not known.
+
+    Args:
+        storage: where the checkpoint lives.
+        checkpoint: the checkpoint.
+        known: the results of an earlier verification; what they cover is not read again.
+        threads: the number of partitions that are read at a time.
 
     Raises:
         StorageError: when anything could not be listed or read.
@@ -91,9 +104,10 @@ def check_units(
         return
     # Other stores are of batches before a repartition.
     asked = (one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target))
-    for _, group in groupby(asked, key=lambda one: one.id.unit):
-        stores = tuple(group)
-        yield known.unit(stores) or _check_unit(storage, checkpoint, stores)
+    units = (tuple(group) for _, group in groupby(asked, key=lambda one: one.id.unit))
+    yield from in_order(
+        (partial(_unit, storage, checkpoint, stores, known) for stores in units), threads=threads
+    )
 
 
 def row_findings(
@@ -114,17 +128,26 @@ def row_findings(
     yield from joint
 
 
-def newest_right(storage: Storage, checkpoint: Checkpoint, batches: Iterable[int]) -> int | None:
+def newest_right(
+    storage: Storage, checkpoint: Checkpoint, batches: Iterable[int], *, threads: int = 1
+) -> int | None:
     """Returns the newest of some batches whose rows are all right; `None` if there is none.
 
     Reads the state of one batch after the other, the newest first, until one is right.
+
+    Args:
+        storage: where the checkpoint lives.
+        checkpoint: the checkpoint.
+        batches: the batches to choose from.
+        threads: the number of partitions that are read at a time.
 
     Raises:
         StorageError: when anything could not be listed or read.
     """
     for batch in sorted(batches, reverse=True):
         until = tuple(one for one in checkpoint.batches if one <= batch)
-        if not any(check_rows(storage, replace(checkpoint, batches=until, findings=()))):
+        at = replace(checkpoint, batches=until, findings=())
+        if not any(check_rows(storage, at, threads=threads)):
             return batch
     return None
 
@@ -136,6 +159,12 @@ def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
     except NotFoundError:
         return False
     return shuffles_by_all_keys(conf)
+
+
+def _unit(
+    storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...], known: Results
+) -> UnitResult:
+    return known.unit(stores) or _check_unit(storage, checkpoint, stores)
 
 
 def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...]) -> UnitResult:

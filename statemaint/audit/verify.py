@@ -1,6 +1,6 @@
 """Reads everything that a restart could need, and reports what does not rebuild."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -19,6 +19,7 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.state import state_digest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -29,7 +30,7 @@ from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import ReadOnly, Storage
-from statemaint.workers import in_order, suited
+from statemaint.workers import BUFFERS, MEMORY, in_order, suited
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +117,12 @@ def verify_at(
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
     check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
+    deep = depth is Depth.ROWS
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
     checks = (partial(check.at, store) for store in checkpoint.stores)
     stores = tuple(in_order(checks, threads=threads))
     findings += (one for store in stores for one in store.findings)
-    units = tuple(check_units(reading, checkpoint, known)) if depth is Depth.ROWS else ()
+    units = tuple(check_units(reading, checkpoint, known, threads=threads)) if deep else ()
     findings += row_findings(reading, checkpoint, units)
     results = Results.of(checkpoint, depth, stores, units)
     checked = sum(one.versions_checked for one in stores)
@@ -155,15 +157,15 @@ class _StoreCheck:
         checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
-        rebuilt, found = rebuild(
+        rebuilt = rebuild(
             source, self.engine, store, checkpoint, self.depth, lineages=self.lineages
         )
-        findings += [*found, *_purged(store, checkpoint), *_orphans(store)]
+        findings += [*rebuilt.findings, *_purged(store, checkpoint), *_orphans(store)]
         if self.depth >= Depth.CHAINS:
             findings += _sides(self.storage, store, checkpoint)
         if self.depth is Depth.ROWS:
-            findings += _deep(source, self.engine(), store, checkpoint)
-        return StoreResult(store, self.lineages, rebuilt, tuple(findings))
+            findings += _unneeded(source, self.engine, store, checkpoint, rebuilt.read)
+        return StoreResult(store, self.lineages, rebuilt.checked, tuple(findings))
 
 
 def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
@@ -227,16 +229,23 @@ def _unreferenced(store: Store) -> Iterator[Entry]:
     yield from (entry for entry in shared if entry.path not in used)
 
 
-def _deep(
-    source: Source, engine: Engine, store: Store, checkpoint: Checkpoint
+def _unneeded(
+    source: Source,
+    engine: Callable[[], Engine],
+    store: Store,
+    checkpoint: Checkpoint,
+    read: Collection[str],
 ) -> Iterator[Finding]:
+    """Reads the files that no retained version needs, each once."""
     for file in store.files:
+        if file.entry.path in read:
+            continue
         try:
             match file:
                 case Delta():
-                    engine.check(source, file.entry.path)
+                    engine().check(source, file.entry.path)
                 case Snapshot():
-                    engine.digest(source, file.entry.path)
+                    engine().digest(source, file.entry.path)
                 case _:
                     continue
         except (CheckpointError, UnsupportedError) as error:
@@ -281,15 +290,26 @@ def _stale(
         yield Finding(code, detail, store.id, side.version, path=path, batches=batches)
 
 
+# The compiled engine holds an entry of 20 bytes and more for each key of the deltas.
+_KEYS = 4
+
+
 def digest_stores(
-    storage: Storage, *, version: int | None = None, workers: int | None = None
+    storage: Storage,
+    *,
+    version: int | None = None,
+    workers: int | None = None,
+    memory: int = MEMORY,
 ) -> tuple[int, tuple[tuple[StoreId, StateDigest], ...]]:
     """Returns a version and the digest of every store's state at it; writes nothing.
+
+    A store with more changes than fit in memory is sorted in the temporary directory.
 
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
         workers: the number of stores that are read at a time; by default what suits the storage.
+        memory: the bytes that a store may take in memory.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
@@ -305,13 +325,16 @@ def digest_stores(
     size, largest = sum(sizes), max(sizes, default=0)
     engine = engine_for(size, checkpoint.provider)
     digests = (
-        partial(_digest, Source.of(reading, store, checkpoint), engine, chain)
+        partial(_digest, Source.of(reading, store, checkpoint), store, chain, engine, memory)
         for store, chain in chains
     )
     found = in_order(digests, threads=workers or suited(storage.parallel, size, largest))
     return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 
-def _digest(source: Source, engine: Engine, chain: Chain) -> StateDigest:
+def _digest(source: Source, store: Store, chain: Chain, engine: Engine, memory: int) -> StateDigest:
+    changes = sum(delta.entry.size for delta in chain.deltas)
+    if store.rocks is None and BUFFERS + _KEYS * changes > memory:
+        return state_digest(source, store, chain)
     folds = engine.fold(source, chain, (chain.version,), write=False)
     return folds.digests[chain.version]

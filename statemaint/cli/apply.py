@@ -27,7 +27,8 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: int | None, as_
     content = plan_file.read()
     if recovery_plan := parse_recovery(plan_file.name, content):
         storage = open_storage(at or recovery_plan.checkpoint)
-        recovery.end_with_result(apply_recovery(storage, recovery_plan), as_json=as_json)
+        done = apply_recovery(storage, recovery_plan, workers=workers)
+        recovery.end_with_result(done, as_json=as_json)
     plan = parse_plan(plan_file.name, content)
     with progress_bar() as advance:
         report = apply(

@@ -3,17 +3,18 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import click
 
 from statemaint.cli import rows, tables
-from statemaint.cli.options import NUMBER, as_json, family_flags, key_flag, uri
+from statemaint.cli.options import NUMBER, as_json, family_flags, key_flag, uri, workers_flag
 from statemaint.cli.output import Json, json_with_rows, print_pieces
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
-from statemaint.state.diff import ChangedRow, Counts, DiffSelection, StateDiff, diff_state
+from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
 
 
 @click.command("diff")
@@ -25,14 +26,16 @@ from statemaint.state.diff import ChangedRow, Counts, DiffSelection, StateDiff, 
 )
 @key_flag
 @click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
+@workers_flag
 @as_json
-def diff_verb(
+def diff_verb(  # noqa: PLR0913 -- each is a choice of its own
     uri: str,
     *,
     older: int | None,
     newer: int | None,
     key: str | None,
     limit: int | None,
+    workers: int | None,
     as_json: bool,
     **where: Any,
 ) -> None:
@@ -46,20 +49,20 @@ def diff_verb(
         return key is None or rows.reads(row.key, key)
 
     requested = diff_state(uri, (older, newer), **where)
+    compare = partial(requested.compare, selected, limit, workers=workers)
     if as_json:
-        _print_json(requested, selected, limit)
+        _print_json(compare)
     else:
-        _print_table(requested, selected, limit)
+        _print_table(compare, f"between versions {requested.older} and {requested.newer}")
 
 
-_Selected = Callable[[ChangedRow], bool]
+_Compare = Callable[..., StateDiff]
+"""Compares; takes what receives each row (`DiffSelection.compare`)."""
 
 
-def _print_json(requested: DiffSelection, selected: _Selected, limit: int | None) -> None:
+def _print_json(compare: _Compare) -> None:
     found = Spool()
-    diff = requested.compare(
-        selected, limit, into=lambda row: found.append(json.dumps(_changed_json(row)))
-    )
+    diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
     print_pieces(json_with_rows(diff_json(diff), map(json.loads, found)))
 
 
@@ -87,11 +90,10 @@ def _changed_json(row: ChangedRow) -> Json:
     }
 
 
-def _print_table(requested: DiffSelection, selected: _Selected, limit: int | None) -> None:
+def _print_table(compare: _Compare, when: str) -> None:
     """Prints the changes of rows: first the counts, then each row."""
-    when = f"between versions {requested.older} and {requested.newer}"
     shown = rows.RowTables(when)
-    diff = requested.compare(selected, limit, into=lambda row: shown.add(row, _columns(row)))
+    diff = compare(into=lambda row: shown.add(row, _columns(row)))
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
     counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in diff.stores)
     columns = ("store", "added", "changed", "removed", "rewritten")

@@ -3,7 +3,7 @@
 import click
 
 from statemaint.cli import recovery
-from statemaint.cli.options import apply_flag, as_json, trash_flag, uri
+from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
 from statemaint.recover import plan_repair, repair
 from statemaint.storage import open_storage
 
@@ -12,8 +12,11 @@ from statemaint.storage import open_storage
 @uri
 @apply_flag
 @trash_flag
+@workers_flag
 @as_json
-def repair_verb(uri: str, *, apply: bool, trash_for: float, as_json: bool) -> None:
+def repair_verb(
+    uri: str, *, apply: bool, trash_for: float, workers: int | None, as_json: bool
+) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 
     A bad snapshot is rebuilt from the log, or removed if no retained version is loaded from it. A
@@ -24,5 +27,6 @@ def repair_verb(uri: str, *, apply: bool, trash_for: float, as_json: bool) -> No
     """
     storage = open_storage(uri)
     if apply:
-        recovery.end_with_result(repair(storage, trash_for=trash_for), as_json=as_json)
-    recovery.end_with_plan(plan_repair(storage), trash_for, as_json=as_json)
+        done = repair(storage, trash_for=trash_for, workers=workers)
+        recovery.end_with_result(done, as_json=as_json)
+    recovery.end_with_plan(plan_repair(storage, workers=workers), trash_for, as_json=as_json)

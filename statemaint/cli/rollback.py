@@ -3,7 +3,7 @@
 import click
 
 from statemaint.cli import recovery
-from statemaint.cli.options import apply_flag, as_json, trash_flag, uri
+from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
 from statemaint.recover import plan_rollback, rollback
 from statemaint.storage import open_storage
 
@@ -19,8 +19,11 @@ from statemaint.storage import open_storage
 )
 @apply_flag
 @trash_flag
+@workers_flag
 @as_json
-def rollback_verb(uri: str, *, batch: int, apply: bool, trash_for: float, as_json: bool) -> None:
+def rollback_verb(
+    uri: str, *, batch: int, apply: bool, trash_for: float, workers: int | None, as_json: bool
+) -> None:
     """Show which files a rollback to a batch would move to the trash, or move them (--apply).
 
     A rollback is refused if the state of that batch does not load in every store. Stop the query
@@ -31,5 +34,7 @@ def rollback_verb(uri: str, *, batch: int, apply: bool, trash_for: float, as_jso
     """
     storage = open_storage(uri)
     if apply:
-        recovery.end_with_result(rollback(storage, batch, trash_for=trash_for), as_json=as_json)
-    recovery.end_with_plan(plan_rollback(storage, batch), trash_for, as_json=as_json)
+        done = rollback(storage, batch, trash_for=trash_for, workers=workers)
+        recovery.end_with_result(done, as_json=as_json)
+    plan = plan_rollback(storage, batch, workers=workers)
+    recovery.end_with_plan(plan, trash_for, as_json=as_json)

@@ -4,13 +4,14 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import chain, islice
 from typing import Any
 
 import click
 
 from statemaint.cli import rows
-from statemaint.cli.options import as_json, family_flags, key_flag, uri
+from statemaint.cli.options import as_json, family_flags, key_flag, uri, workers_flag
 from statemaint.cli.output import Json, json_with_rows, print_pieces
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
@@ -25,6 +26,7 @@ from statemaint.state.key_partition import holding
 @key_flag
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@workers_flag
 @as_json
 def show_verb(
     uri: str,
@@ -32,6 +34,7 @@ def show_verb(
     key: str | None,
     limit: int | None,
     as_csv: bool,
+    workers: int | None,
     as_json: bool,
     **where: Any,
 ) -> None:
@@ -46,13 +49,15 @@ def show_verb(
     found = select_state(uri, **where)
     if key is not None:
         found = holding(found, key)
-    selected = islice(_with_key(found.rows(), key), limit)
-    if as_csv:
-        print_pieces(_csv(found, selected))
-    elif as_json:
-        print_pieces(json_with_rows({"version": found.version}, map(row_json, selected)))
-    else:
-        _print_table(found.version, selected)
+    # Closed here: an interrupt while a row is printed ends the readers, too.
+    with closing(found.rows(workers=workers, slowly=limit is not None)) as shown:
+        selected = islice(_with_key(shown, key), limit)
+        if as_csv:
+            print_pieces(_csv(found, selected))
+        elif as_json:
+            print_pieces(json_with_rows({"version": found.version}, map(row_json, selected)))
+        else:
+            _print_table(found.version, selected)
 
 
 def row_json(row: StateRow) -> Json:

@@ -7,17 +7,11 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import NUMBER, as_json, uri
+from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.report.to_json import id_json
-from statemaint.state.stats import (
-    Figures,
-    LargeKey,
-    OperatorStats,
-    StateStats,
-    StoreStats,
-    state_stats,
-)
+from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
+from statemaint.state.stats import state_stats
 
 _MEASURES = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
 
@@ -31,6 +25,7 @@ _MEASURES = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
     "--since", type=NUMBER, help="First version of the changes; default: the oldest in the log."
 )
 @click.option("--top", type=NUMBER, default=5, help="Number of largest keys to list.  [default: 5]")
+@workers_flag
 @as_json
 def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
     """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that never change.

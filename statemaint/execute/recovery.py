@@ -1,10 +1,19 @@
-"""Carries out a repair or a rollback: moves files to the trash, and writes replacements."""
+"""Carries out a repair or a rollback: moves files to the trash, and writes replacements.
 
-from collections.abc import Callable, Iterator, Mapping
+Actions on stores come before those on the logs. One worker takes them in the plan's order. Several
+work on a store each, whose actions keep their order: of each store a prefix of its actions is done,
+whatever ends the work, and Spark refuses a store that lacks files or loads it with the right rows.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from statemaint.errors import NotFoundError, Superseded
 from statemaint.execute.lease import Fence
 from statemaint.execute.ledger import Ledger
+from statemaint.execute.memory import need_of
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
@@ -15,6 +24,10 @@ from statemaint.model.ids import StoreId
 from statemaint.plan import RecoveryPlan, Remove, StorePlan, WriteSnapshot
 from statemaint.report import SnapshotWritten
 from statemaint.storage import Storage
+from statemaint.workers import MEMORY, Budget, Job, as_they_come, suited
+
+Done = Remove | SnapshotWritten
+_Step = Remove | WriteSnapshot
 
 
 def recover(  # noqa: PLR0913 -- each is a fact of its own
@@ -26,8 +39,10 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     fence: Fence,
     trash_for: float,
     before: Callable[[], object],
-) -> Iterator[Remove | SnapshotWritten]:
-    """Yields each action of a repair or a rollback once done; an unconsumed action is not done.
+    workers: int | None = None,
+    on_done: Callable[[Done], object] = lambda _: None,
+) -> None:
+    """Carries out the actions of a repair or a rollback.
 
     Each file is moved only if it is the very file of the plan. All are noted in the ledger and in
     the trash's manifest before the first is moved, with the world that they were in: the log that
@@ -42,6 +57,9 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
         trash_for: seconds that the files are kept at least.
         before: called before the first move, and before the first move of a log entry; whatever it
             raises ends the work.
+        workers: the number of stores that are worked on at a time, each in a thread; by default
+            what suits the storage and the bytes to read.
+        on_done: called with each action once it is done, in the thread that did it.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
@@ -50,7 +68,6 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
         StorageError: when the storage fails.
     """
     ledger, trash = Ledger(storage, run, fence), Trash(storage, run, trash_for)
-    stores = {store.id: store for store in checkpoint.stores}
     removes = [step for step in plan.actions if isinstance(step, Remove)]
     notes = recovery_notes(storage, plan, checkpoint, trash.until)
     logs = rolled_back(storage, plan, checkpoint)
@@ -59,39 +76,77 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     if removes:
         ledger.removing(plan.verb.value, removes)
         trash.announce(notes, plan.verb.value, logs)
-    of_logs = next((step for step in removes if step.store is None), None)
-    for step in plan.actions:
-        if isinstance(step, Remove):
-            if step is of_logs:
-                before()
-            yield _removed(step, storage, trash, fence)
-        else:
-            yield from _written(step, stores, storage, checkpoint, ledger, fence)
+    of_stores = [step for step in plan.actions if step.store is not None]
+    of_logs = [step for step in plan.actions if step.store is None]
+    stores = {store.id: store for store in checkpoint.stores}
+    recovery = _Recovery(storage, checkpoint, stores, ledger, fence, trash)
+    recovery.carry_out(of_stores, workers, on_done)
+    if of_logs:
+        before()
+        deque(recovery.each(of_logs, on_done), maxlen=0)
 
 
-def _removed(step: Remove, storage: Storage, trash: Trash, fence: Fence) -> Remove:
-    fence.check()
-    try:
-        found = storage.stat(step.path)
-    except NotFoundError as error:
-        raise Superseded(step.path, "was there when this was planned and is gone") from error
-    if not is_same(found, step.entry):
-        raise Superseded(step.path, "was replaced since this was planned")
-    trash.put(step.entry)
-    return step
+@dataclass(frozen=True, slots=True)
+class _Recovery:
+    """A recovery while it is carried out."""
+
+    storage: Storage
+    checkpoint: Checkpoint
+    stores: Mapping[StoreId, Store]
+    ledger: Ledger
+    fence: Fence
+    trash: Trash
+
+    def carry_out(
+        self, steps: Sequence[_Step], workers: int | None, on_done: Callable[[Done], object]
+    ) -> None:
+        """Does the actions on some stores, several stores at a time."""
+        sizes = [one.chain.size for one in steps if isinstance(one, WriteSnapshot)]
+        largest = max(sizes, default=0)
+        threads = workers or suited(self.storage.parallel, sum(sizes), largest)
+        groups = (steps,) if threads == 1 else _by_store(steps)
+        jobs = [Job(partial(self.each, group, on_done), self._need(group)) for group in groups]
+        deque(as_they_come(jobs, threads=threads, budget=Budget(MEMORY)), maxlen=0)
+
+    def each(self, steps: Iterable[_Step], on_done: Callable[[Done], object]) -> Iterator[Done]:
+        """Yields each action once it is done; an unconsumed action is not done."""
+        for step in steps:
+            for one in (self._removed(step),) if isinstance(step, Remove) else self._written(step):
+                on_done(one)
+                yield one
+
+    def _removed(self, step: Remove) -> Remove:
+        self.fence.check()
+        try:
+            found = self.storage.stat(step.path)
+        except NotFoundError as error:
+            raise Superseded(step.path, "was there when this was planned and is gone") from error
+        if not is_same(found, step.entry):
+            raise Superseded(step.path, "was replaced since this was planned")
+        self.trash.put(step.entry)
+        return step
+
+    def _written(self, step: WriteSnapshot) -> Iterator[SnapshotWritten]:
+        alone, checkpoint = self._alone(step), self.checkpoint
+        source = Source.of(self.storage, alone.store, checkpoint)
+        engine = engine_for(step.chain.size, checkpoint.provider)
+        context = RunContext(
+            self.storage, engine, self.ledger, self.fence, target=checkpoint.target
+        )
+        yield from StoreExecutor.of(alone, source, context).writer.write((step,), verify=True)
+
+    def _need(self, steps: Iterable[_Step]) -> int:
+        writes = (self._alone(one) for one in steps if isinstance(one, WriteSnapshot))
+        return max((need_of(one, self.checkpoint.provider) for one in writes), default=0)
+
+    def _alone(self, step: WriteSnapshot) -> StorePlan:
+        if step.store not in self.stores:
+            raise Superseded(step.path, "its store was listed when this was planned and is gone")
+        return StorePlan(self.stores[step.store], None, (step,), (), ())
 
 
-def _written(
-    step: WriteSnapshot,
-    stores: Mapping[StoreId, Store],
-    storage: Storage,
-    checkpoint: Checkpoint,
-    ledger: Ledger,
-    fence: Fence,
-) -> Iterator[SnapshotWritten]:
-    store = stores[step.store]
-    alone = StorePlan(store, None, (step,), (), ())
-    source = Source.of(storage, store, checkpoint)
-    engine = engine_for(step.chain.size, checkpoint.provider)
-    context = RunContext(storage, engine, ledger, fence, target=checkpoint.target)
-    yield from StoreExecutor.of(alone, source, context).writer.write((step,), verify=True)
+def _by_store(steps: Iterable[_Step]) -> Iterable[Sequence[_Step]]:
+    found: dict[StoreId | None, list[_Step]] = defaultdict(list)
+    for step in steps:
+        found[step.store].append(step)
+    return found.values()

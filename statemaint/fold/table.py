@@ -1,14 +1,15 @@
-"""The rows of an HDFS-backed store in bounded memory, in the order of their keys.
+"""Rows, and what happened to keys, in bounded memory and in the order of the keys.
 
 Changes collect in a dictionary. Whenever it is full, it is written to a temporary file as one
 *run*: the records of a delta (`codec.hdfs.records`) in the order of their keys. Reading merges the
-runs and the dictionary; of each key the newest record counts. A small state never leaves the
-dictionary.
+runs and the dictionary; of each key the newest record counts, or in `SortedEvents` all of them. A
+small state never leaves the dictionary.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
+from operator import itemgetter
 from tempfile import TemporaryFile
 
 from statemaint.codec.hdfs import records
@@ -41,10 +42,14 @@ class SortedTable:
             StorageError: when the temporary directory cannot take what does not fit in memory.
         """
         for key, value in changes:
-            self._newest[key] = value
-            self._size += len(key) + len(value or b"") + _PER_KEY
-            if self._size > self._held:
-                self._make_room()
+            self.put(key, value)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Applies one change; raises as `apply` does."""
+        self._newest[key] = value
+        self._size += len(key) + len(value or b"") + _PER_KEY
+        if self._size > self._held:
+            self._make_room()
 
     def fork(self) -> "SortedTable":
         """Returns a table with the same rows, which further changes of this one do not reach."""
@@ -54,7 +59,7 @@ class SortedTable:
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Yields the rows in the order of their keys' bytes; no changes may follow."""
-        for key, value in _merged((*self._runs, self._newest)):
+        for key, value in _newest((*self._runs, self._newest)):
             if value is not None:
                 yield key, value
 
@@ -64,9 +69,51 @@ class SortedTable:
         if self._size <= self._held // 2:
             return
         merged = self._runs if len(self._runs) >= _MOST_RUNS else ()
-        run = _Run(_merged((*merged, self._newest)))
+        run = _Run(_newest((*merged, self._newest)))
         self._runs = (run,) if merged else (*self._runs, run)
         self._newest, self._size = {}, 0
+
+
+class SortedEvents:
+    """What happened to keys: of each key all events, in their order."""
+
+    def __init__(self, held: int | None = None) -> None:
+        """Begins without events; `held` is the most bytes of them in memory."""
+        self._held = HELD if held is None else held
+        self._events: dict[bytes, bytes | bytearray] = {}
+        self._size = 0
+        self._runs: tuple[_Run, ...] = ()
+
+    def add(self, key: bytes, event: bytes) -> None:
+        """Adds an event of a key.
+
+        Raises:
+            StorageError: when the temporary directory cannot take what does not fit in memory.
+        """
+        events = self._events.get(key)
+        if events is None:
+            self._events[key] = event  # most keys have one, which all of them may share
+            self._size += len(key) + _PER_KEY
+        elif isinstance(events, bytearray):
+            events += event
+        else:
+            self._events[key] = bytearray(events + event)
+        self._size += len(event)
+        if self._size > self._held:
+            self._make_room()
+
+    def by_key(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yields each key with its events in a row, in the order of the keys' bytes.
+
+        A key with many events comes several times, one right after the other.
+        """
+        return _all(self._runs, self._events)
+
+    def _make_room(self) -> None:
+        merged = self._runs if len(self._runs) >= _MOST_RUNS else ()
+        run = _Run(_all(merged, self._events))
+        self._runs = (run,) if merged else (*self._runs, run)
+        self._events, self._size = {}, 0
 
 
 def _size(key: bytes, value: bytes | None) -> int:
@@ -101,7 +148,17 @@ class _Run:
             yield piece
 
 
-def _merged(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Record]:
+def _all(
+    runs: Iterable[_Run], newest: Mapping[bytes, bytes | bytearray]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the records of each key, oldest first, in the order of the keys."""
+    held = ((key, bytes(newest[key])) for key in sorted(newest))
+    found = [records.snapshot_rows(run.records()) for run in runs]
+    # Equal keys come in the order of the runs.
+    yield from merge(*found, held, key=itemgetter(0)) if found else held
+
+
+def _newest(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Record]:
     """Yields the newest record of each key, in the order of the keys; older tables come first."""
     found = [_numbered(table, -number) for number, table in enumerate(tables)]
     last: bytes | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.errors import ConfigError
+from statemaint.workers import MEMORY
 
 _STREAMING = "spark.sql.streaming"
 
@@ -25,6 +26,8 @@ class StateStoreConf:
         auto_snapshot_repair_enabled: whether to load from older files if a snapshot is unreadable.
         auto_snapshot_repair_max_change_file_replay: the largest number of versions between such a
             base and the loaded version.
+        max_bytes_in_memory: the most bytes that a version may take in memory, about; a larger one
+            is refused. No setting of Spark.
     """
 
     compression_codec: str = "lz4"
@@ -35,6 +38,7 @@ class StateStoreConf:
     max_versions_to_retain_in_memory: int = 2
     auto_snapshot_repair_enabled: bool = True
     auto_snapshot_repair_max_change_file_replay: int = 500
+    max_bytes_in_memory: int = MEMORY
 
     def __post_init__(self) -> None:
         if self.compression_codec not in COMPRESSIONS:

@@ -16,6 +16,7 @@ from statemaint.provider.store import (
     HDFSBackedReadStateStore,
     HDFSBackedStateStore,
     KeyPrefix,
+    Room,
     State,
     StateStoreMetrics,
     size_of,
@@ -87,7 +88,7 @@ class HDFSBackedStateStoreProvider:
             force_snapshot_on_commit: whether to write the next version's snapshot with its delta.
 
         Raises:
-            ConfigError: when the version is below 0.
+            ConfigError: when the version is below 0, or larger than `max_bytes_in_memory`.
             CannotLoadStateStoreError: when one of its files is missing or broken.
             StorageError: when the storage fails.
         """
@@ -150,8 +151,9 @@ class HDFSBackedStateStoreProvider:
         self._counts[_MISS] += 1
         base, found = self._load_snapshot(version)
         state = dict(found)
+        room = self._room(version, state)
         for number in range(base + 1, version + 1):
-            records.apply(state, self._files.delta(number))
+            records.apply(state, room.take(self._files.delta(number)))
         self._cache(version, state)
         return state
 
@@ -184,8 +186,16 @@ class HDFSBackedStateStoreProvider:
     def _base(self, version: int) -> State:
         if version == 0:
             return {}
-        found = self._loaded.get(version)
-        return dict(self._files.snapshot(version)) if found is None else found
+        if version in self._loaded:
+            return self._loaded[version]
+        state: State = {}
+        for key, value in self._room(version, state).take(self._files.snapshot(version)):
+            if value is not None:  # a snapshot removes nothing
+                state[key] = value
+        return state
+
+    def _room(self, version: int, state: State) -> Room:
+        return Room(str(self), version, self.conf.max_bytes_in_memory, state)
 
     def _cache(self, version: int, state: State) -> None:
         """Caches a version, and drops the oldest beyond `max_versions_to_retain_in_memory`."""

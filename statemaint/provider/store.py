@@ -1,6 +1,6 @@
 """One version of a store, open for reading or for the changes that make the next version."""
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 
@@ -14,6 +14,8 @@ Row = tuple[bytes, bytes]
 Commit = Callable[[int, State, list[Record]], None]
 
 _WORD = 8
+# The memory that a key and its value take in addition to their bytes.
+_PER_KEY = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,43 @@ def size_of(state: Mapping[bytes, bytes]) -> int:
     return sum(len(key) + len(value) for key, value in state.items())
 
 
+class Room:
+    """The memory that a version may take, while it is loaded."""
+
+    def __init__(self, place: str, version: int, most: int, state: Mapping[bytes, bytes]) -> None:
+        """Begins with the state that is to become the version; `most` is in bytes."""
+        self._place, self._version, self._most = place, version, most
+        self._state, self._left = state, most - _held(state)
+
+    def take(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yields records on their way to the state.
+
+        Raises:
+            ConfigError: when the state has become too large, by an eighth at most.
+        """
+        for record in records:
+            key, value = record
+            self._left -= len(key) + len(value or b"") + _PER_KEY
+            yield record
+            if self._left < 0:  # the state has it by now
+                self._must_fit()
+
+    def _must_fit(self) -> None:
+        """Counts what is really held: a record may have replaced another one."""
+        held = _held(self._state)
+        if held > self._most:
+            raise ConfigError(
+                f"{self._place}: version {self._version} takes more than {self._most} bytes of "
+                "memory; read it with `statemaint.state.read_state`, which does not hold it, or "
+                "raise `max_bytes_in_memory`"
+            )
+        self._left = max(self._most - held, self._most // 8)
+
+
+def _held(state: Mapping[bytes, bytes]) -> int:
+    return size_of(state) + _PER_KEY * len(state)
+
+
 class HDFSBackedReadStateStore:
     """One version, for reading. Mirrors `HDFSBackedStateStoreProvider.HDFSBackedReadStateStore`.
 
@@ -69,8 +108,8 @@ class HDFSBackedReadStateStore:
         return self._state.get(key)
 
     def iterator(self) -> Iterator[Row]:
-        """Yields every current row, in no guaranteed order."""
-        yield from tuple(self._state.items())
+        """Yields every row, in no guaranteed order."""
+        yield from self._state.items()
 
     def prefix_scan(self, prefix_key: bytes) -> Iterator[Row]:
         """Yields the rows whose keys begin with these columns.
@@ -135,6 +174,10 @@ class HDFSBackedStateStore(HDFSBackedReadStateStore):
             raise ConfigError(text)
         self._state[key] = value
         self._changes.append((key, value))
+
+    def iterator(self) -> Iterator[Row]:
+        """Yields every current row, in no guaranteed order; rows may change meanwhile."""
+        yield from tuple(self._state.items())
 
     def remove(self, key: bytes) -> None:
         """Removes a key; nothing is written for a missing key.

@@ -1,6 +1,7 @@
 """The common part of repair and rollback: carries out a proved plan under the lease."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from statemaint.errors import Superseded
@@ -9,7 +10,7 @@ from statemaint.listing import Entry
 from statemaint.maintain.history import note_recovery
 from statemaint.maintain.run import alone_since, new_run_id
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.plan import RecoveryPlan, Remove
+from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
@@ -53,7 +54,12 @@ def log_entries(storage: Storage) -> frozenset[Entry]:
 
 
 def carry_out(
-    storage: Storage, prove: Callable[[], Proved], *, trash_for: float, expected: str | None
+    storage: Storage,
+    prove: Callable[[], Proved],
+    *,
+    trash_for: float,
+    expected: str | None,
+    workers: int | None = None,
 ) -> RecoveryReport:
     """Makes a plan and carries it out; writes nothing where there is nothing to do.
 
@@ -62,6 +68,8 @@ def carry_out(
         prove: makes the plan; called again when another run may have been at work since.
         trash_for: seconds that removed files are kept at least.
         expected: the fingerprint that the plan must have; `None` for any.
+        workers: the number of stores that are worked on at a time; by default what suits the
+            storage.
 
     Raises:
         Superseded: when the plan has another fingerprint, or the logs or a file have changed.
@@ -82,32 +90,44 @@ def carry_out(
             if changed := sorted(one.path for one in log_entries(storage) ^ found.logs):
                 raise Superseded(changed[0], "changed since this was planned; stop the query")
 
-        steps = recover(found.plan, storage, found.checkpoint, run=run, fence=lease,
-                     trash_for=trash_for, before=unchanged)  # fmt: skip
-        result = _gathered(run, found.plan, steps)
+        done: list[Remove | SnapshotWritten] = []
+        with _counting(run, done):
+            recover(found.plan, storage, found.checkpoint, run=run, fence=lease, workers=workers,
+                    trash_for=trash_for, before=unchanged, on_done=done.append)  # fmt: skip
+        result = _report(run, found.plan, done)
         note_recovery(
             storage, run, lease, started=started, removed=result.removed, written=result.written
         )
         return result
 
 
-def _gathered(
-    run: str, plan: RecoveryPlan, steps: Iterable[Remove | SnapshotWritten]
-) -> RecoveryReport:
-    removed: list[Remove] = []
-    written: list[SnapshotWritten] = []
+@contextmanager
+def _counting(run: str, done: Sequence[Remove | SnapshotWritten]) -> Iterator[None]:
+    """Adds to `Superseded` how many files were moved before; no worker moves any after it."""
     try:
-        for one in steps:
-            if isinstance(one, Remove):
-                removed.append(one)
-            else:
-                written.append(one)
+        yield
     except Superseded as error:
+        removed = sum(isinstance(one, Remove) for one in done)
         if not removed:
             raise
-        back = f"{len(removed)} files are in the trash already, `statemaint undo` of run {run}"
+        back = f"{removed} files are in the trash already, `statemaint undo` of run {run}"
         raise Superseded(error.path, f"{error.detail}; {back} brings them back") from error
+
+
+def _report(
+    run: str, plan: RecoveryPlan, done: Iterable[Remove | SnapshotWritten]
+) -> RecoveryReport:
+    """Returns the report, in the order of the plan whatever was done first."""
+    place = {step: number for number, step in enumerate(_names(plan.actions))}
+    removed = [one for one in done if isinstance(one, Remove)]
+    written = [one for one in done if isinstance(one, SnapshotWritten)]
+    removed.sort(key=lambda one: place[Remove, one.path])
+    written.sort(key=lambda one: place[WriteSnapshot, one.action.path])
     return RecoveryReport(run, plan, tuple(removed), tuple(written))
+
+
+def _names(steps: Iterable[Remove | WriteSnapshot]) -> Iterator[tuple[type, str]]:
+    return ((type(step), step.path) for step in steps)
 
 
 def _must_be(found: Proved, expected: str | None) -> None:

@@ -52,8 +52,15 @@ def _has_verb(content: bytes) -> bool:
     return isinstance(found, dict) and "verb" in found
 
 
-def apply_recovery(storage: Storage, asked: RecoveryFile) -> RecoveryReport:
+def apply_recovery(
+    storage: Storage, asked: RecoveryFile, *, workers: int | None = None
+) -> RecoveryReport:
     """Carries out exactly the repair or rollback that was reviewed, or nothing.
+
+    Args:
+        storage: where the checkpoint lives.
+        asked: the plan.
+        workers: the number of stores that are worked on at a time, as for `repair`.
 
     Raises:
         Superseded: when the files that it is about have changed.
@@ -61,7 +68,15 @@ def apply_recovery(storage: Storage, asked: RecoveryFile) -> RecoveryReport:
         StatemaintError: as `repair` and `rollback` do.
     """
     if asked.verb is RecoveryVerb.REPAIR:
-        return repair(storage, trash_for=asked.trash_for, expected=asked.fingerprint)
+        return repair(
+            storage, trash_for=asked.trash_for, expected=asked.fingerprint, workers=workers
+        )
     if asked.batch is None:
         raise ConfigError("a rollback needs the batch that it goes back to")
-    return rollback(storage, asked.batch, trash_for=asked.trash_for, expected=asked.fingerprint)
+    return rollback(
+        storage,
+        asked.batch,
+        trash_for=asked.trash_for,
+        expected=asked.fingerprint,
+        workers=workers,
+    )

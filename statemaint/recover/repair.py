@@ -13,17 +13,15 @@ from statemaint.errors import CheckpointError, CodecError, UnsupportedError
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Operator, Store
+from statemaint.model.checkpoint import Operator, Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of
 from statemaint.plan import (
-    Proof,
     RecoveryPlan,
     RecoveryVerb,
     RemoveReason,
     RepairStep,
-    families_of,
     has_families,
     judge,
     lacks_base,
@@ -37,11 +35,12 @@ from statemaint.plan import (
     witness,
 )
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
+from statemaint.recover.proofs import Proofs, listed, store_of
 from statemaint.scan import fingerprint
 from statemaint.storage import ReadOnly, Storage, Without
 
 
-def plan_repair(storage: Storage) -> RecoveryPlan:
+def plan_repair(storage: Storage, *, workers: int | None = None) -> RecoveryPlan:
     """Returns the plan of a repair, each step with its proof; writes nothing.
 
     A bad snapshot whose version the log gives is rebuilt where retained versions are loaded from
@@ -55,15 +54,23 @@ def plan_repair(storage: Storage) -> RecoveryPlan:
 
     Args:
         storage: where the checkpoint lives.
+        workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
+        Superseded: when a store is removed meanwhile.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    return _proved(storage).plan
+    return _proved(storage, workers).plan
 
 
-def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -> RecoveryReport:
+def repair(
+    storage: Storage,
+    *,
+    trash_for: float,
+    expected: str | None = None,
+    workers: int | None = None,
+) -> RecoveryReport:
     """Repairs what the log can prove; the bad files are moved to the trash.
 
     The query must not run: if its logs change meanwhile, nothing is done.
@@ -72,6 +79,8 @@ def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -
         storage: where the checkpoint lives.
         trash_for: seconds that the bad files are kept at least.
         expected: the fingerprint of the plan that was reviewed; none by default.
+        workers: the number of stores that are read, and then repaired, at a time; by default what
+            suits the storage. The plan and the report are the same with any number.
 
     Raises:
         Superseded: when the plan is another one by now, or the logs change meanwhile.
@@ -79,18 +88,23 @@ def repair(storage: Storage, *, trash_for: float, expected: str | None = None) -
         SnapshotMismatchError: when a new snapshot does not read back as it was folded.
         UnsupportedError, StorageError: as `plan_repair` does.
     """
-    prove = partial(_proved, storage)
-    return carry_out(storage, prove, trash_for=trash_for, expected=expected)
+    prove = partial(_proved, storage, workers)
+    return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)
 
 
-def _proved(storage: Storage) -> Proved:
+def _proved(storage: Storage, workers: int | None) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
-    before = verify(reading, deep=True)
-    search = _Search(reading, before)
-    for step in repair_steps(before.checkpoint, before.findings):
+    before = verify(reading, deep=True, workers=workers)
+    proofs = Proofs(reading, workers)
+    search = _Search(reading, before, proofs)
+    steps = repair_steps(before.checkpoint, before.findings)
+    proofs.look_ahead(before, steps)
+    for step in steps:
         search.consider(step)
-    for step in missing_bases(before.checkpoint, before.findings):
+    bases = [*missing_bases(before.checkpoint, before.findings)]
+    proofs.prove(reading, before.checkpoint, bases)
+    for step in bases:
         search.add(step)
     checkpoint = search.after.checkpoint
     plan = RecoveryPlan(
@@ -109,8 +123,8 @@ def _proved(storage: Storage) -> Proved:
 class _Search:
     """The steps that were proved so far, and the verification with all of them taken."""
 
-    def __init__(self, storage: Storage, before: Verification) -> None:
-        self._storage, self._before = storage, before
+    def __init__(self, storage: Storage, before: Verification, proofs: Proofs) -> None:
+        self._storage, self._before, self._proofs = storage, before, proofs
         self.after, self.accepted, self.based = before, list[RepairStep](), list[RepairStep]()
         self._stays: dict[str, str] = {}
 
@@ -123,10 +137,11 @@ class _Search:
         step = replace(step, removes=left)
         view = Without(self._storage, hidden | step.paths)
         # A removed zip may be rebuilt, so a lineage that names it is not broken for good.
-        without = verify_at(view, Depth.ROWS, lineages=False, known=self.after.results)
+        known, workers = self.after.results + self._proofs.results, self._proofs.workers
+        without = verify_at(view, Depth.ROWS, lineages=False, known=known, workers=workers)
         try:
             must = next(self._against(step, without), None)
-            proof = None if must else _proof(view, without.checkpoint, step)
+            proof = None if must else self._proofs.of(view, without.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
             must, proof = f"the log does not give version {step.version}: {error}", None
         if must or proof is None:
@@ -137,7 +152,7 @@ class _Search:
 
     def add(self, step: RepairStep) -> None:
         """Takes a step that removes nothing, unless a bad snapshot of its store is rebuilt."""
-        store = _store(self._before.checkpoint, step)
+        store = store_of(self._before.checkpoint, step)
         families = has_families(_operator(self._before, step)) and not store.versions.snapshots
         if families or any(one.store == step.store for one in self.accepted):
             return
@@ -146,7 +161,7 @@ class _Search:
             self._stays.setdefault(path, "the log is in doubt that a zip would be written from")
             return
         try:
-            proof = _proof(self._storage, self._before.checkpoint, step)
+            proof = self._proofs.of(self._storage, self._before.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
             path = step.rebuild.path if step.rebuild else ""
             self._stays.setdefault(path, f"the log does not give version {step.version}: {error}")
@@ -164,7 +179,7 @@ class _Search:
 
     def _against(self, step: RepairStep, without: Verification) -> Iterator[str]:
         """Yields the reasons against a step."""
-        before, after = _store(self._before.checkpoint, step), _store_of(without.checkpoint, step)
+        before, after = store_of(self._before.checkpoint, step), listed(without.checkpoint, step)
         if after is None:
             yield "without it nothing is left of its store"
             return
@@ -202,7 +217,7 @@ class _Search:
             raise TypeError(side)
         if any(one.damage and one.path == side.owner for one in without.findings):
             yield f"{side.owner} is damaged itself"
-        compared = self._agrees(_store(without.checkpoint, step), side)
+        compared = self._agrees(store_of(without.checkpoint, step), side)
         # A checksum of other bytes may be right, and the file beside it another whole file.
         garbled = not _says_a_sum(self._storage, side)
         if not compared and not (garbled and self_checking(without.checkpoint)):
@@ -281,7 +296,7 @@ class _Search:
         """Returns the findings that remain after all steps; none of them ends a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
-        based = [_store(self._before.checkpoint, one) for one in self.based]
+        based = [store_of(self._before.checkpoint, one) for one in self.based]
         found = dict.fromkeys((*self.after.findings, *own))
         return tuple(one for one in found if not any(lacks_base(store, one) for store in based))
 
@@ -295,27 +310,9 @@ class _Search:
         first, last = before.span or (0, 0)
         window = range(first, last + 1)
         for step in self.accepted:
-            listed, store = _store(before, step), _store(self.after.checkpoint, step)
+            listed, store = store_of(before, step), store_of(self.after.checkpoint, step)
             yield replace(step, rebuild=rebuilt(step, listed, store, window))
         yield from self.based
-
-
-def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
-    """Folds the version of a step from the log, or the newest version where the step's is above.
-
-    Raises:
-        CheckpointError: when the log does not give it.
-    """
-    store = _store(checkpoint, step)
-    last = checkpoint.span[1] if checkpoint.span else 0
-    version = min(step.version or last, last)
-    chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
-    if not isinstance(chain, Chain) or not chain.paths:
-        raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
-    source = replace(Source.of(storage, store, checkpoint), families=families_of(store, version))
-    engine = engine_for(chain.size, checkpoint.provider)
-    found = engine.fold(source, chain, (version,), write=False).digests[version]
-    return Proof(found.digest, found.rows, len(chain.paths), chain.start)
 
 
 def _allowed(step: RepairStep) -> set[tuple[str, str]]:
@@ -338,16 +335,8 @@ def _lost_families(store: Store, found: Verification, step: RepairStep) -> bool:
 
 
 def _operator(found: Verification, step: RepairStep) -> Operator | None:
-    number = _store(found.checkpoint, step).id.operator
+    number = store_of(found.checkpoint, step).id.operator
     return next((one for one in found.checkpoint.operators if one.id == number), None)
-
-
-def _store(checkpoint: Checkpoint, step: RepairStep) -> Store:
-    return next(one for one in checkpoint.stores if one.id == step.store)
-
-
-def _store_of(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
-    return next((one for one in checkpoint.stores if one.id == step.store), None)
 
 
 def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:

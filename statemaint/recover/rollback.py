@@ -16,19 +16,20 @@ from statemaint.errors import (
 )
 from statemaint.fold import Source, engine_for
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import FindingCode
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import version_of
-from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, rolled_back
+from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, judge, rolled_back
 from statemaint.planning import scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan import partition_counts
 from statemaint.storage import ReadOnly, Storage, Without
+from statemaint.workers import in_order, suited
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
 
 
-def plan_rollback(storage: Storage, batch: int) -> RecoveryPlan:
+def plan_rollback(storage: Storage, batch: int, *, workers: int | None = None) -> RecoveryPlan:
     """Returns the plan of the removals that let the query continue after a batch; writes nothing.
 
     The remaining files are scanned and read as if there were no others: the batch must be the
@@ -40,6 +41,7 @@ def plan_rollback(storage: Storage, batch: int) -> RecoveryPlan:
     Args:
         storage: where the checkpoint lives.
         batch: the newest batch that is to stay committed.
+        workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
         ConfigError: when the commit log does not have the batch.
@@ -47,11 +49,16 @@ def plan_rollback(storage: Storage, batch: int) -> RecoveryPlan:
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    return _proved(storage, batch).plan
+    return _proved(storage, batch, workers).plan
 
 
 def rollback(
-    storage: Storage, batch: int, *, trash_for: float, expected: str | None = None
+    storage: Storage,
+    batch: int,
+    *,
+    trash_for: float,
+    expected: str | None = None,
+    workers: int | None = None,
 ) -> RecoveryReport:
     """Moves the files above a batch to the trash, so that the query continues after that batch.
 
@@ -64,24 +71,26 @@ def rollback(
         batch: the newest batch that is to stay committed.
         trash_for: seconds that the files are kept at least.
         expected: the fingerprint of the plan that was reviewed; none by default.
+        workers: the number of stores that are read, and whose files are then moved, at a time; by
+            default what suits the storage. The plan and the report are the same with any number.
 
     Raises:
         Superseded: when the plan is another one by now, or the logs change meanwhile.
         LeaseHeldError: when another run maintains the checkpoint.
         ConfigError, DamagedError, UnsupportedError, StorageError: as `plan_rollback` does.
     """
-    prove = partial(_proved, storage, batch)
-    return carry_out(storage, prove, trash_for=trash_for, expected=expected)
+    prove = partial(_proved, storage, batch, workers)
+    return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)
 
 
-def _proved(storage: Storage, batch: int) -> Proved:
+def _proved(storage: Storage, batch: int, workers: int | None) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     _must_be_committed(reading, entries, batch)
     before = scan_checkpoint(reading)
-    _must_not_be_in_doubt(reading, before, batch)
+    _must_not_be_in_doubt(reading, before, batch, workers)
     removes = _removes(reading, entries, batch)
-    found = doctor(Without(reading, [one.path for one in removes]), deep=True)
+    found = doctor(Without(reading, [one.path for one in removes]), deep=True, workers=workers)
     _must_restart(found, batch)
     _must_leave_stores(before, found.checkpoint, batch)
     plan = RecoveryPlan(
@@ -96,18 +105,30 @@ def _proved(storage: Storage, batch: int) -> Proved:
     return Proved(plan, found.checkpoint, entries)
 
 
-def _must_not_be_in_doubt(storage: Storage, checkpoint: Checkpoint, batch: int) -> None:
+def _must_not_be_in_doubt(
+    storage: Storage, checkpoint: Checkpoint, batch: int, workers: int | None
+) -> None:
     """Refuses a batch whose log was replaced below a snapshot that would be moved away."""
-    for store in checkpoint.stores:
-        source = Source.of(storage, store, checkpoint)
-        stored = sum(file.entry.size for file in store.files)
-        engine = partial(engine_for, stored, checkpoint.provider)
-        for one in check_suspects(source, engine, store, checkpoint):
+    checks = (partial(_suspects, storage, checkpoint, one) for one in checkpoint.stores)
+    sizes = [_stored(one) for one in checkpoint.stores if judge(one, checkpoint).suspects]
+    threads = workers or suited(storage.parallel, sum(sizes), max(sizes, default=0))
+    for found in in_order(checks, threads=threads):
+        for one in found:
             if one.code is not FindingCode.STALE_SNAPSHOT and batch in one.batches:
                 detail = (
                     f"batch {batch} cannot be gone back to, its rows may be wrong: {one.detail}"
                 )
                 raise DamagedError(checkpoint.root, detail, code=one.code.value)
+
+
+def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> list[Finding]:
+    source = Source.of(storage, store, checkpoint)
+    engine = partial(engine_for, _stored(store), checkpoint.provider)
+    return [*check_suspects(source, engine, store, checkpoint)]
+
+
+def _stored(store: Store) -> int:
+    return sum(file.entry.size for file in store.files)
 
 
 def _must_leave_stores(before: Checkpoint, after: Checkpoint, batch: int) -> None:

@@ -1,5 +1,6 @@
 """State as an Arrow table; needs `pyarrow`, an extra of this package."""
 
+from itertools import islice
 from types import ModuleType
 from typing import Any, assert_never
 
@@ -20,6 +21,8 @@ from statemaint.storage import Storage
 
 # Arrow's calendar intervals consist of months, days and nanoseconds.
 _NANOSECONDS = 1000
+# As Python's objects rows take a multiple of what they take in the table.
+_BATCH = 8192
 
 
 def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
@@ -42,12 +45,13 @@ def read_table(storage: Storage | str, operator: int = 0, **where: Any) -> Any:
     found = select_state(storage, operator, **where)
     layout = _layout(found)
     schema = _schema(arrow, layout)
-    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
-    for row in found.decoded():
-        for name, value in _columns(layout, row).items():
-            columns[name].append(value)
+    rows = (_columns(layout, row) for row in found.decoded())
     try:
-        return arrow.table(columns, schema=schema)
+        batches = []
+        while some := [*islice(rows, _BATCH)]:
+            columns = {name: [row[name] for row in some] for name in schema.names}
+            batches.append(arrow.record_batch(columns, schema=schema))
+        return arrow.Table.from_batches(batches, schema)
     except (arrow.ArrowException, OverflowError) as error:
         raise CodecError(f"a value has no place in Arrow: {error}", offset=0) from error
 

@@ -7,15 +7,30 @@ For each column family, over the versions of the log above the start of the fold
     added      puts of a key that was not there
     removed    removes of a key that was there
     rewritten  keys that a version put and that were there from an older one, once for each version
+
+Memory does not grow with the keys: what happened to them is sorted by key (`fold.table`), and each
+key is then followed through the versions by itself.
 """
 
+import struct
+from bisect import insort
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain, groupby
+from operator import itemgetter
 
 from statemaint.codec.rocksdb.changelog import DELETE, DELETE_RANGE, Change
+from statemaint.errors import UnsupportedError
+from statemaint.fold.table import SortedEvents
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _DELETE, _DELETE_RANGE = int(DELETE), int(DELETE_RANGE)
+# An event of a key: its version, what it was, and how many ranges were deleted before.
+_EVENT = struct.Struct(">QBI")
+_PUT, _REMOVE, _RANGE = 0, 1, 2
+MOST_RANGES = 100_000
+"""The most deleted ranges in a store's log; all of them are held in memory."""
 
 
 @dataclass(slots=True)
@@ -62,74 +77,149 @@ class Churn:
 
 @dataclass(slots=True)
 class Log:
-    """Watches a fold (`fold.state.Watcher`), and holds every key that the state has meanwhile.
+    """Watches a fold (`fold.state.Watcher`), and then tells what happened to each key.
 
     Attributes:
+        place: the directory of the store, for errors.
         first: the oldest version whose log it sees.
         last: the newest version whose log it sees.
-        written: the version that put each key last; `first - 1` for those from before.
-        families: the churn of each column family, by its number as keys begin with it.
+        events: what happened to each key.
+        families: the churn of each column family, by its number as keys begin with it; complete
+            once `puts` has ended.
     """
 
+    place: str
     first: int
     last: int
-    written: dict[bytes, int] = field(default_factory=dict)
+    events: SortedEvents = field(default_factory=SortedEvents)
     families: dict[bytes, Churn] = field(default_factory=dict)
-    _rows: dict[bytes, int] = field(default_factory=dict)
+    _ranges: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     _width: int = 0
 
     def begin(self, keys: Iterable[bytes], families: Mapping[int, str]) -> None:
-        """Counts the keys that were there before the first version."""
+        """Notes the keys that were there before the first version."""
         self._width = _NUMBER if families else 0
+        there = _EVENT.pack(self.first - 1, _PUT, 0)
         for key in keys:
-            self.written[key] = self.first - 1
-            self._count(key, 1)
+            self.events.add(key, there)
 
     def watch(self, version: int, changes: Iterator[Change]) -> Iterator[Change]:
-        """Counts the changes of a version, and yields them unchanged."""
-        for number, rows in self._rows.items():
-            self._of(number).carried += rows
+        """Notes the changes of a version, and yields them unchanged.
+
+        Raises:
+            UnsupportedError: when there are more than `MOST_RANGES` deleted ranges.
+            StorageError: when the temporary directory cannot take what does not fit in memory.
+        """
+        add = self.events.add
+        put, remove = self._events_of(version)
         for change in changes:
             kind, key, value = change
             if kind == _DELETE:
-                self._remove(key)
+                add(key, remove)
             elif kind == _DELETE_RANGE:
-                self._remove_range(key, value or b"")
+                self._note_range(key, value or b"", version)
+                put, remove = self._events_of(version)
             else:
-                self._put(key, version)
+                add(key, put)
             yield change
 
-    def family(self, key: bytes) -> Churn:
-        """Returns the churn of a key's column family."""
-        return self._of(key[: self._width])
+    def _events_of(self, version: int) -> tuple[bytes, bytes]:
+        ranges = len(self._ranges)
+        return _EVENT.pack(version, _PUT, ranges), _EVENT.pack(version, _REMOVE, ranges)
 
-    def _of(self, number: bytes) -> Churn:
-        if number not in self.families:
-            self.families[number] = Churn()
-        return self.families[number]
+    def _note_range(self, first: bytes, end: bytes, version: int) -> None:
+        if len(self._ranges) == MOST_RANGES:
+            what = f"a log with more than {MOST_RANGES:,} deleted ranges"
+            raise UnsupportedError(self.place, what, "fewer in a store")
+        self._ranges.append((first, end, version))
 
-    def _put(self, key: bytes, version: int) -> None:
-        churn, before = self.family(key), self.written.get(key)
+    def puts(self) -> Iterator[tuple[bytes, int]]:
+        """Yields each key of the newest state, in order, and the version that put it last.
+
+        That is `first - 1` for keys from before. It can be iterated once.
+        """
+        ranges = _Ranges(self._ranges) if self._ranges else None
+        for key, pieces in groupby(self.events.by_key(), key=itemgetter(0)):
+            family = key[: self._width]
+            if family not in self.families:
+                self.families[family] = Churn()
+            fate = _Fate(self.families[family], self.first, self.last)
+            events = _unpacked(pieces)
+            for version, kind, _ in ranges.among(key, events) if ranges else events:
+                fate.put(version) if kind == _PUT else fate.remove(version, ranged=kind == _RANGE)
+            if (put := fate.end()) is not None:
+                yield key, put
+
+
+_Event = tuple[int, int, int]
+"""The version of an event of a key, its kind, and the number of ranges before it."""
+
+
+def _unpacked(pieces: Iterable[tuple[bytes, bytes]]) -> Iterator[_Event]:
+    return chain.from_iterable(_EVENT.iter_unpack(events) for _, events in pieces)
+
+
+class _Fate:
+    """One key on its way through the versions."""
+
+    __slots__ = ("_churn", "_first", "_last", "_put", "_since")
+
+    def __init__(self, churn: Churn, first: int, last: int) -> None:
+        self._churn, self._first, self._last = churn, first, last
+        self._put: int | None = None  # by which version it was put last, if it is there
+        self._since = 0  # the version that added it
+
+    def put(self, version: int) -> None:
+        churn, before = self._churn, self._put
+        self._put = version
+        if before is None:
+            self._since = version
+        if version < self._first:
+            return
         churn.puts += 1
-        self.written[key] = version
         if before is None:
             churn.added += 1
-            churn.recent += 2 * version > self.first + self.last
-            self._count(key, 1)
+            churn.recent += 2 * version > self._first + self._last
         elif before < version:
             churn.rewritten += 1
 
-    def _remove(self, key: bytes) -> None:
-        churn = self.family(key)
-        churn.removes += 1
-        if self.written.pop(key, None) is not None:
-            churn.removed += 1
-            self._count(key, -1)
+    def remove(self, version: int, *, ranged: bool) -> None:
+        there = self._put is not None
+        self._churn.removes += there or not ranged
+        if there:
+            self._churn.removed += 1
+            self._churn.carried += version - self._since
+            self._put = None
 
-    def _remove_range(self, first: bytes, end: bytes) -> None:
-        for key in [key for key in self.written if first <= key < end]:
-            self._remove(key)
+    def end(self) -> int | None:
+        if self._put is not None:
+            self._churn.carried += self._last - self._since
+        return self._put
 
-    def _count(self, key: bytes, number: int) -> None:
-        family = key[: self._width]
-        self._rows[family] = self._rows.get(family, 0) + number
+
+class _Ranges:
+    """The deleted ranges, while keys pass in order."""
+
+    def __init__(self, ranges: list[tuple[bytes, bytes, int]]) -> None:
+        self._ranges = ranges
+        self._coming = sorted(range(len(ranges)), key=lambda at: ranges[at][0], reverse=True)
+        self._active: list[int] = []
+
+    def among(self, key: bytes, events: Iterable[_Event]) -> Iterator[_Event]:
+        """Yields each event of a key, and each range that has it in its turn."""
+        covering = deque(self._covering(key))
+        for event in events:
+            while covering and covering[0] < event[2]:
+                yield self._range(covering.popleft())
+            yield event
+        yield from map(self._range, covering)
+
+    def _range(self, at: int) -> _Event:
+        return self._ranges[at][2], _RANGE, at
+
+    def _covering(self, key: bytes) -> list[int]:
+        """Returns the ranges that have a key, in the order in which they were deleted."""
+        while self._coming and self._ranges[self._coming[-1]][0] <= key:
+            insort(self._active, self._coming.pop())
+        self._active = [at for at in self._active if key < self._ranges[at][1]]
+        return self._active

@@ -14,18 +14,19 @@ them, and is unknown without it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from itertools import chain
 from typing import Any
 
-from statemaint.codec.rocksdb.changelog import MERGE, PUT
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
-from statemaint.fold.state import State, logged, opened_pair
+from statemaint.fold.state import State, opened_pair
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
+from statemaint.state.ahead import StoreReading, need_of, opened_ahead
+from statemaint.state.puts import Puts
 from statemaint.state.rows import (
     DecodedRow,
     Family,
@@ -43,8 +44,6 @@ from statemaint.storage import Storage
 Row = tuple[bytes, bytes]
 Pair = tuple[bytes, bytes | None, bytes | None]
 """A key, its older value and its newer one; `None` where it is not there."""
-
-_PUTTING = frozenset({int(PUT), int(MERGE)})
 
 
 @unique
@@ -149,8 +148,8 @@ def _left(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
     return chain((row,), rows) if row else rows
 
 
-def fate_of(pair: Pair, written: AbstractSet[bytes]) -> KeyChange | None:
-    """Returns the change of a key, given the keys that the log between put; `None` for none."""
+def fate_of(pair: Pair, put: Callable[[bytes], bool]) -> KeyChange | None:
+    """Returns the change of a key, `None` for none; `put` tells whether the log between put it."""
     key, old, new = pair
     if old is None:
         return KeyChange.ADDED
@@ -158,7 +157,7 @@ def fate_of(pair: Pair, written: AbstractSet[bytes]) -> KeyChange | None:
         return KeyChange.REMOVED
     if old != new:
         return KeyChange.CHANGED
-    return KeyChange.REWRITTEN if key in written else None
+    return KeyChange.REWRITTEN if put(key) else None
 
 
 def diff_state(
@@ -225,16 +224,19 @@ class DiffSelection:
         limit: int | None = None,
         *,
         into: Callable[[ChangedRow], None] | None = None,
+        workers: int | None = None,
     ) -> StateDiff:
         """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
 
-        It holds in memory the rows that it returns and, of one store at a time, the keys that the
-        log between puts and what `opened_state` needs for two states.
+        Apart from the rows that it returns, memory does not grow with the state: what does not fit
+        is sorted in the temporary directory.
 
         Args:
             keep: returns whether a row is requested; counts are of all rows.
             limit: the maximum number of rows to return.
             into: receives each of these rows as it is found; then none is held or returned.
+            workers: the number of stores whose files are read ahead, in bounded memory; by default
+                what suits the storage. The result is the same with any number.
 
         Raises:
             CheckpointError: when a file of either version, or of the log between, is damaged.
@@ -243,10 +245,18 @@ class DiffSelection:
         rows: list[ChangedRow] = []
         kept = _Kept(keep, limit, into or rows.append)
         stores: list[StoreDiff] = []
-        for older, newer in self.parts:
-            source = Source.of(self.storage, newer.store, self.checkpoint)
-            stores += _compared(source, older, newer, kept)
+        readings = (self._reading(older, newer) for older, newer in self.parts)
+        with closing(opened_ahead(self.storage, readings, workers=workers)) as opened:
+            for both in opened:
+                stores += _compared(both, kept)
         return StateDiff(self.older, self.newer, tuple(stores), tuple(rows))
+
+    def _reading(self, older: Part, newer: Part) -> "StoreReading[_Both]":
+        def opened(storage: Storage) -> AbstractContextManager[_Both]:
+            return _opened(Source.of(storage, newer.store, self.checkpoint), older, newer)
+
+        need = need_of(newer.store, older.chain) + need_of(newer.store, newer.chain, tables=2)
+        return StoreReading(opened, need)
 
 
 class _Kept:
@@ -296,18 +306,37 @@ class _Side:
             raise in_row(self._part, "a row", error) from error
 
 
-def _compared(source: Source, older: Part, newer: Part, kept: _Kept) -> Iterator[StoreDiff]:
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """A store at two versions, opened."""
+
+    source: Source
+    parts: tuple[Part, Part]
+    states: tuple[State, State]
+    puts: Puts
+
+
+@contextmanager
+def _opened(source: Source, older: Part, newer: Part) -> Iterator[_Both]:
+    puts = Puts(source, older, newer)
+    chains = older.chain, newer.chain
+    with opened_pair(source, newer.store, *chains, watch=puts.watch) as states:
+        puts.complete()
+        yield _Both(source, (older, newer), states, puts)
+
+
+def _compared(both: _Both, kept: _Kept) -> Iterator[StoreDiff]:
     """Yields the number of changes to each requested column family of a store."""
-    written = _written(source, older, newer)
+    (older, newer), states, source = both.parts, both.states, both.source
     counts: Counter[tuple[str | None, KeyChange]] = Counter()
-    with opened_pair(source, newer.store, older.chain, newer.chain) as states:
-        sides = _Side(source, older, states[0]), _Side(source, newer, states[1])
-        for pair in pairs(states[0].rows, states[1].rows):
-            if fate := fate_of(pair, written or frozenset()):
-                _take(sides, pair, fate, counts, kept)
+    sides = _Side(source, older, states[0]), _Side(source, newer, states[1])
+    has = both.puts.in_order()
+    for pair in pairs(states[0].rows, states[1].rows):
+        if fate := fate_of(pair, has):
+            _take(sides, pair, fate, counts, kept)
     for name in sorted({*older.layouts, *newer.layouts}, key=lambda name: name or ""):
         added, changed, removed, rewritten = (counts[name, fate] for fate in KeyChange)
-        known = rewritten if written is not None else None
+        known = rewritten if both.puts.known else None
         yield StoreDiff(newer.store.id, name, Counts(added, changed, removed, known))
 
 
@@ -325,13 +354,3 @@ def _take(
     counts[family.name, fate] += 1
     if fate is not KeyChange.REWRITTEN and not kept.full:
         kept.take(fate, sides[0].row(key, old), sides[1].row(key, new))
-
-
-def _written(source: Source, older: Part, newer: Part) -> AbstractSet[bytes] | None:
-    """Returns the keys that the log between two versions puts; `None` if some of it is missing."""
-    deltas = newer.store.versions.deltas
-    between = range(older.chain.version + 1, newer.chain.version + 1)
-    if any(version not in deltas for version in between):
-        return None
-    log = (logged(source, newer.store, deltas[version]) for version in between)
-    return {key for kind, key, _ in chain.from_iterable(log) if kind in _PUTTING}

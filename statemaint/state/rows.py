@@ -1,7 +1,8 @@
 """The rows of any version, decoded with the schema that the query wrote."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.planning import scan_checkpoint
+from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.layouts import Layouts, layouts_of
 from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import ReadOnly, Storage, open_storage
@@ -102,18 +104,37 @@ class StateSelection:
             for family, layout in part.layouts.items()
         }
 
-    def decoded(self) -> Iterator[DecodedRow]:
-        """Yields the rows as Python values, store by store; raises as `read_state` does."""
-        for part in self.parts:
-            source = Source.of(self.storage, part.store, self.checkpoint)
-            yield from _rows(source, part)
+    def decoded(self, *, workers: int | None = None, slowly: bool = False) -> Generator[DecodedRow]:
+        """Yields the rows as Python values, store by store; raises as `read_state` does.
 
-    def rows(self) -> Iterator[StateRow]:
-        """Yields the rows in readable form, store by store; raises as `read_state` does."""
-        return map(Readable().row, self.decoded())
+        Args:
+            workers: the number of stores that are read at a time, as for `read_state`.
+            slowly: begin with one store at a time, for a caller that may not want all rows.
+        """
+        readings = (self._reading(part) for part in self.parts)
+        with closing(
+            opened_ahead(self.storage, readings, workers=workers, slowly=slowly)
+        ) as opened:
+            for source, part, state in opened:
+                yield from _rows(source, part, state)
+
+    def rows(self, *, workers: int | None = None, slowly: bool = False) -> Generator[StateRow]:
+        """Yields the rows in readable form, store by store, as `decoded` does."""
+        readable = Readable()
+        with closing(self.decoded(workers=workers, slowly=slowly)) as decoded:
+            yield from map(readable.row, decoded)
+
+    def _reading(self, part: Part) -> StoreReading[tuple[Source, Part, State]]:
+        @contextmanager
+        def opened(storage: Storage) -> Iterator[tuple[Source, Part, State]]:
+            source = Source.of(storage, part.store, self.checkpoint)
+            with opened_state(source, part.store, part.chain) as state:
+                yield source, part, state
+
+        return StoreReading(opened, need_of(part.store, part.chain))
 
 
-def read_state(
+def read_state(  # noqa: PLR0913 -- each is a choice of its own
     storage: Storage | str,
     operator: int = 0,
     *,
@@ -121,6 +142,7 @@ def read_state(
     store: str | None = None,
     family: str | None = None,
     version: int | None = None,
+    workers: int | None = None,
 ) -> Iterator[StateRow]:
     """Yields the rows of an operator's state at a version; writes nothing.
 
@@ -138,6 +160,8 @@ def read_state(
         store: the store's name, all of them by default.
         family: the column family's name.
         version: the newest committed one by default.
+        workers: the number of stores whose files are read ahead, in bounded memory; by default
+            what suits the storage. The rows are the same with any number.
 
     Raises:
         ConfigError: when nothing is committed, or nothing matches the request.
@@ -150,7 +174,7 @@ def read_state(
     found = select_state(
         storage, operator, partition=partition, store=store, family=family, version=version
     )
-    return found.rows()
+    return found.rows(workers=workers)
 
 
 def select_state(
@@ -262,17 +286,16 @@ def of_the_query(family: str | None) -> bool:
     return family is None or not family.startswith(_OF_SPARK) or family in _TIMERS
 
 
-def _rows(source: Source, part: Part) -> Iterator[DecodedRow]:
-    with opened_state(source, part.store, part.chain) as state:
-        family_of = families_of(source, part, state)
-        for number, (key, value) in enumerate(state.rows, 1):
-            try:
-                family = family_of(key)
-                row = family.row(key, value) if family else None
-            except CodecError as error:
-                raise in_row(part, f"row {number}", error) from error
-            if row is not None:
-                yield row
+def _rows(source: Source, part: Part, state: State) -> Iterator[DecodedRow]:
+    family_of = families_of(source, part, state)
+    for number, (key, value) in enumerate(state.rows, 1):
+        try:
+            family = family_of(key)
+            row = family.row(key, value) if family else None
+        except CodecError as error:
+            raise in_row(part, f"row {number}", error) from error
+        if row is not None:
+            yield row
 
 
 def in_row(part: Part, which: str, error: CodecError) -> CodecError:

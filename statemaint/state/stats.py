@@ -7,22 +7,30 @@ without a gap.
 """
 
 import struct
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum, unique
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import reduce
 from heapq import heappush, heappushpop
 from operator import add
-from typing import Any
 
 from statemaint.errors import CodecError, ConfigError
 from statemaint.fold import Source
 from statemaint.fold.state import State, watched_state
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
-from statemaint.model.ids import StoreId
+from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.churn import Churn, Log
+from statemaint.state.figures import (
+    Figures,
+    LargeKey,
+    Notice,
+    NoticeCode,
+    OperatorStats,
+    Skew,
+    StateStats,
+    StoreStats,
+)
 from statemaint.state.rows import (
     Family,
     Part,
@@ -44,149 +52,7 @@ _SKEWED = 3.0
 _NUMBER = struct.Struct("<h")
 
 
-@unique
-class NoticeCode(StrEnum):
-    """The kinds of notices; none of them is damage."""
-
-    NEVER_REMOVES = "never_removes"
-    SKEWED = "skewed"
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """An observation that is worth a look.
-
-    Attributes:
-        code: its stable code.
-        operator: the stateful operator that it is about.
-        store: the store's name, `None` where it is about all of the operator.
-        family: the column family.
-        detail: a readable explanation.
-    """
-
-    code: NoticeCode
-    operator: int
-    store: str | None
-    family: str | None
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class LargeKey:
-    """A key that takes much space.
-
-    Attributes:
-        store: the store that it is in.
-        family: its column family; `None` where the store has none.
-        key: its columns, in readable form.
-        bytes: the size of key and value as they are stored.
-    """
-
-    store: StoreId
-    family: str | None
-    key: dict[str, Any]
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The numbers of a store, of a column family of it, or of several together.
-
-    Attributes:
-        rows: the number of rows at the newest committed version.
-        bytes: the size of their keys and values.
-        versions: the number of versions of the log, the most of any store.
-        churn: the changes by the log; `None` where a store no longer has a log.
-        untouched: rows that no version above the requested one has put; `None` as for churn.
-    """
-
-    rows: int = 0
-    bytes: int = 0
-    versions: int = 0
-    churn: Churn | None = field(default_factory=Churn)
-    untouched: int | None = 0
-
-    def __add__(self, other: "Figures") -> "Figures":
-        churns, untouched = (self.churn, other.churn), (self.untouched, other.untouched)
-        return Figures(
-            self.rows + other.rows,
-            self.bytes + other.bytes,
-            max(self.versions, other.versions),
-            None if None in churns else reduce(add, filter(None, churns)),
-            None if None in untouched else sum(filter(None, untouched)),
-        )
-
-    @property
-    def untouched_share(self) -> float | None:
-        """Returns the share of the rows that were not put since."""
-        return self.untouched / self.rows if self.rows and self.untouched is not None else None
-
-    @property
-    def changes_per_version(self) -> float | None:
-        """Returns the number of records that a version writes on average."""
-        return self.churn.changes / self.versions if self.churn and self.versions else None
-
-
-@dataclass(frozen=True, slots=True)
-class StoreStats:
-    """A store, or one of its column families; `largest` is in descending order of size."""
-
-    store: StoreId
-    family: str | None
-    figures: Figures
-    largest: tuple[LargeKey, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Skew:
-    """How uneven the partitions of an operator are.
-
-    Attributes:
-        partition: the partition with the most rows.
-        rows: the number of its rows.
-        mean: the mean number of rows of a partition.
-    """
-
-    partition: int
-    rows: int
-    mean: float
-
-    @property
-    def ratio(self) -> float | None:
-        """Returns the largest partition's rows divided by the mean; `None` without any row."""
-        return self.rows / self.mean if self.mean else None
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorStats:
-    """All requested stores of an operator; `largest` is in descending order of size."""
-
-    operator: int
-    figures: Figures
-    skew: Skew
-    largest: tuple[LargeKey, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StateStats:
-    """The statistics of a checkpoint's state.
-
-    Attributes:
-        version: the newest committed version, which was measured.
-        since: the version that untouched keys are at least as old as; `None` without any log.
-        operators: each requested operator.
-        stores: each store and column family.
-        notices: observations that are worth a look.
-    """
-
-    version: int
-    since: int | None
-    operators: tuple[OperatorStats, ...]
-    stores: tuple[StoreStats, ...]
-    notices: tuple[Notice, ...]
-
-
-def state_stats(
+def state_stats(  # noqa: PLR0913 -- each is a choice of its own
     storage: Storage | str,
     operator: int | None = None,
     *,
@@ -194,10 +60,12 @@ def state_stats(
     store: str | None = None,
     since: int | None = None,
     top: int = 5,
+    workers: int | None = None,
 ) -> StateStats:
     """Measures state at the newest committed version; writes nothing.
 
-    It holds all keys of one store at a time in memory, besides what `opened_state` needs.
+    Memory does not grow with the state, but for its column families, the keys in `top` and the
+    ranges that the log deletes: what does not fit is sorted in the temporary directory.
 
     Args:
         storage: where the checkpoint lives, or its address.
@@ -207,11 +75,14 @@ def state_stats(
         since: the version since which untouched keys were not put; by default the oldest one whose
             delta or changelog every store with a log has.
         top: how many of the largest keys to return.
+        workers: the number of stores that are read at a time; by default what suits the storage.
+            The result is the same with any number.
 
     Raises:
         ConfigError: when nothing is committed, nothing matches the request, or the log does not
             reach back that far.
-        UnsupportedError: when rows are not encoded as UnsafeRow.
+        UnsupportedError: when rows are not encoded as UnsafeRow, or the log deletes more ranges
+            than `churn.MOST_RANGES`.
         DamagedError: when the checkpoint's own logs or schemas cannot be read, or the newest
             version does not load.
         CheckpointError: when a file of it, or of the log, is damaged.
@@ -223,10 +94,10 @@ def state_stats(
     chains = [(one, _longest(checkpoint, one, version)) for one in stores]
     at = _since(checkpoint, chains, since)
     layouts = known_layouts(reading, checkpoint, version)
-    found: list[StoreStats] = []
-    for one, chain in chains:
-        source, part = Source.of(reading, one, checkpoint), Part(one, chain, layouts(one))
-        found += _measured(source, part, at, top)
+    parts = (Part(one, chain, layouts(one)) for one, chain in chains)
+    readings = (_reading(checkpoint, part, at, top) for part in parts)
+    with closing(opened_ahead(reading, readings, workers=workers)) as measured:
+        found = [one for stats_of_store in measured for one in stats_of_store]
     operators = tuple(_operators(found, top))
     notices = (*never_removes(found), *skewed(operators))
     return StateStats(version, at, operators, tuple(found), notices)
@@ -280,14 +151,31 @@ class _Tally:
         return [(size, key, value) for size, _, key, value in found]
 
 
+_TABLES = 3
+"""A store's rows, those that it began with, and what happened to its keys."""
+
+
+def _reading(
+    checkpoint: Checkpoint, part: Part, since: int | None, top: int
+) -> StoreReading[tuple[StoreStats, ...]]:
+    def measured(storage: Storage) -> AbstractContextManager[tuple[StoreStats, ...]]:
+        source = Source.of(storage, part.store, checkpoint)
+        return nullcontext(tuple(_measured(source, part, since, top)))
+
+    return StoreReading(measured, need_of(part.store, part.chain, tables=_TABLES))
+
+
 def _measured(source: Source, part: Part, since: int | None, top: int) -> Iterator[StoreStats]:
-    log = Log(part.chain.start + 1, part.chain.version)
+    log = Log(part.store.id.directory, part.chain.start + 1, part.chain.version)
     tallies: dict[bytes, _Tally] = defaultdict(lambda: _Tally(top))
     with watched_state(source, part.store, part.chain, log) as state:
         width = _NUMBER.size if state.families else 0
+        puts = log.puts()
         for key, value in state.rows:
-            untouched = since is not None and log.written[key] <= since
+            put = next(version for name, version in puts if name == key)
+            untouched = since is not None and put <= since
             tallies[key[:width]].add(key, value, untouched=untouched)
+        deque(puts, maxlen=0)  # the keys that the log removed
     names, family_of, readable = _names(state), families_of(source, part, state), Readable()
     for number in sorted({*tallies, *log.families} or {b""}):
         figures = _figures(part.chain, since, tallies[number], log.families.get(number, Churn()))

@@ -96,6 +96,33 @@ class ReadOnly:
         return self._storage.now()
 
 
+class Stoppable(ReadOnly):
+    """A storage whose readers end at their next file once they are stopped."""
+
+    def __init__(self, storage: Storage) -> None:
+        """Begins as the wrapped storage."""
+        super().__init__(storage)
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Lets every further read raise `StorageError`, in any thread."""
+        self._stopped = True
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content, unless this is stopped."""
+        self._must_go_on(path)
+        return self._storage.read(path)
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file for reading, unless this is stopped."""
+        self._must_go_on(path)
+        return self._storage.open(path)
+
+    def _must_go_on(self, path: str) -> None:
+        if self._stopped:
+            raise StorageError(path, "is not read, its reader was stopped")
+
+
 class Without(ReadOnly):
     """A storage as it would be without some files, on which a plan is proved beforehand."""
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,10 +13,12 @@ from typing import Any
 
 import boto3
 
-from statemaint.audit import doctor, verify
+from statemaint.audit import digest_stores, doctor, verify
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
+from statemaint.recover import plan_repair
+from statemaint.state import diff_state, read_state, state_stats
 from statemaint.storage import Storage
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.storage import S3Storage
@@ -33,6 +36,11 @@ VERBS: dict[str, Callable[[Storage], object]] = {
     "plan": lambda storage: plan_checkpoint(storage, _POLICY),
     "verify": verify,
     "doctor": doctor,
+    "digest": digest_stores,
+    "show": lambda storage: deque(read_state(storage), maxlen=0),
+    "diff": lambda storage: diff_state(storage).compare(),
+    "stats": state_stats,
+    "repair": plan_repair,
     "maintain": lambda storage: maintain(storage, _POLICY),
     AGAIN: lambda storage: maintain(storage, _GRACELESS),
 }

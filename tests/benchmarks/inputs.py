@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -53,7 +54,7 @@ def store_folder(root: Path, partition: int = 0) -> Path:
 
 def state_files(root: Path, partition: int = 0) -> list[Path]:
     """Returns every delta and snapshot of a store."""
-    return sorted(store_folder(root, partition).iterdir())
+    return sorted(one for one in store_folder(root, partition).iterdir() if one.is_file())
 
 
 @contextmanager
@@ -84,7 +85,9 @@ def _generate(case: Case, root: Path) -> Facts:
         _Store(case, store_folder(root, partition), facts, rng).write(partition << 40)
     for partition in range(_TEMPLATES, case.partitions):
         template = store_folder(root, partition % _TEMPLATES)
-        shutil.copytree(template, store_folder(root, partition), copy_function=os.link)
+        ours = shutil.ignore_patterns("_metadata")  # the first partition has it for all
+        target = store_folder(root, partition)
+        shutil.copytree(template, target, copy_function=os.link, ignore=ours)
     return facts
 
 
@@ -99,6 +102,20 @@ def _write_logs(case: Case, root: Path) -> None:
     for path, text in texts.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
+    schema = store_folder(root) / "_metadata" / "schema"
+    schema.parent.mkdir(parents=True)
+    schema.write_bytes(_schema(KINDS[case.kind]))
+
+
+def _schema(kind: Kind) -> bytes:
+    """Returns the schema file of a kind's rows, as Spark 3 writes it."""
+    found = b"\0\2v2"
+    for fields in (kind.key, kind.value):
+        columns = [{"name": name, "type": one, "nullable": True, "metadata": {}}
+                   for name, one in fields]  # fmt: skip
+        text = json.dumps({"type": "struct", "fields": columns}).encode()
+        found += struct.pack(">iH", 1, len(text)) + text
+    return found
 
 
 @dataclass(slots=True)
@@ -116,7 +133,7 @@ class _Store:
 
     def write(self, first_id: int) -> None:
         """Writes the store's files; its ids begin at one that no other store reaches."""
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)  # the schema may be in it
         alive = first_id + np.arange(self.case.rows, dtype=np.uint64)
         if self.case.base:
             self.facts.base_payload += self._file(f"{self.case.base}.snapshot", self._puts(alive))

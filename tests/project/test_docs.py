@@ -10,7 +10,7 @@ from statemaint import errors
 from statemaint.metrics import HELP
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import AttestReason, DeleteReason, KeepReason, SnapshotReason
-from statemaint.state.stats import NoticeCode
+from statemaint.state.figures import NoticeCode
 from tests.support.paths import ROOT
 
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()

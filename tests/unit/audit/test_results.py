@@ -1,13 +1,14 @@
 """What one verification takes over from another, and what it reads again."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO
 
 import pytest
 
+from statemaint.audit import doctor
 from statemaint.audit.rebuild import Depth, _without_frames
 from statemaint.audit.results import Results, StoreResult, UnitResult
 from statemaint.audit.verify import Verification, verify_at
@@ -124,7 +125,7 @@ def test_rows_are_read_again_for_any_store_of_their_partition() -> None:
     assert unit.holds((replace(left, listed=2.0), right))
     assert not unit.holds((left, replace(right, since=2)))
     assert not unit.holds((left,))
-    assert Results(units={unit.id: unit}).unit((SECOND,)) is None
+    assert Results(units={unit.id: (unit,)}).unit((SECOND,)) is None
 
 
 def test_an_error_that_is_kept_holds_no_frame_of_its_reader() -> None:
@@ -141,3 +142,51 @@ def test_an_error_that_is_kept_holds_no_frame_of_its_reader() -> None:
     kept = _without_frames(caught.value)
     assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
     assert str(kept) == "x.delta: cut short (at byte 3)"
+
+
+def test_results_with_and_without_a_file_are_held_together() -> None:
+    storage, path = example()
+    whole = look(storage).results
+    both = whole + look(storage, whole, path).results
+    assert opened_by(storage, both) == set()
+    assert opened_by(storage, both, path) == set()
+    other = Results.of(Checkpoint("memory:"), Depth.CHAINS, [StoreResult(FIRST, True, 1, ())], ())
+    assert both + other is both
+
+
+# -- how often a file is read
+
+
+def files_opened(storage: CountingStorage, read: Callable[[MemoryStorage], object]) -> Counter[str]:
+    storage.opened.clear()
+    read(storage)
+    return Counter({path: one for path, one in storage.opened.items() if path.startswith("state/")})
+
+
+def test_a_deep_look_decodes_each_file_once_and_folds_what_a_snapshot_is_compared_with() -> None:
+    storage, path = example()
+    opened = files_opened(storage, look)
+    below = {f"state/0/0/{version}.delta" for version in range(1, 21)}
+    deltas = {name for name in storage.files if name.endswith(".delta")}
+    assert opened == {path: 1, **{name: 1 + (name in below) for name in deltas}}
+
+
+def test_files_that_no_retained_version_needs_are_read_all_the_same() -> None:
+    storage, _ = example()
+    storage.write("state/0/1/19.snapshot", [snapshot_bytes(state_at(19))])
+    for version in (17, 18, 19, 20):
+        storage.delete(f"commits/{version - 1}")
+        storage.delete(f"offsets/{version - 1}")
+    storage.write("state/0/1/3.delta", [b"LZ4Block"], overwrite=True)
+    assert "state/0/1/3.delta" in {one.path for one in look(storage).findings}
+
+
+def test_doctor_reads_only_the_store_of_a_bad_snapshot_a_second_time() -> None:
+    storage, path = example()
+    sound = files_opened(storage, doctor)
+    storage.write(path, [snapshot_bytes(state_at(20))[:-30]], overwrite=True)
+    found = files_opened(storage, lambda one: doctor(one, workers=2))
+    assert doctor(storage).passed_over == (path,)
+    others = {name: count for name, count in found.items() if not name.startswith("state/0/0/")}
+    assert others == {name: sound[name] for name in others}
+    assert found["state/0/0/21.delta"] > 1

@@ -1,6 +1,8 @@
 """The rows of a store in bounded memory, against a dictionary."""
 
 import tempfile
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from statemaint.codec.hdfs.records import Record, apply
 from statemaint.errors import StorageError
-from statemaint.fold.table import SortedTable
+from statemaint.fold.table import SortedEvents, SortedTable
 
 KEYS = st.binary(max_size=2)
 CHANGES = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.binary(max_size=40))), max_size=60)
@@ -77,3 +79,36 @@ def test_a_full_temporary_directory_is_a_storage_error(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(StorageError, match="the temporary directory: No such file"):
         SortedTable(0).apply([(b"a", b"1")])
+
+
+# -- what happened to keys
+
+
+EVENTS = st.lists(st.tuples(KEYS, st.binary(min_size=1, max_size=4)), max_size=60)
+
+
+@given(EVENTS, HELD)
+def test_the_events_of_a_key_come_in_their_order(
+    events: list[tuple[bytes, bytes]], held: int
+) -> None:
+    expected: dict[bytes, bytes] = {}
+    table = SortedEvents(held)
+    for key, event in events:
+        expected[key] = expected.get(key, b"") + event
+        table.add(key, event)
+    found: dict[bytes, bytes] = {}
+    keys = []
+    for key, some in table.by_key():
+        keys.append(key)
+        found[key] = found.get(key, b"") + some
+    assert found == expected
+    assert keys == sorted(keys)
+
+
+def test_events_in_many_runs_are_merged() -> None:
+    table = SortedEvents(2000)
+    for one in range(3000):
+        table.add(b"%04d" % (one % 1000), b"%d" % (one // 1000))
+    found = [(key, b"".join(some for _, some in group))
+             for key, group in groupby(table.by_key(), key=itemgetter(0))]  # fmt: skip
+    assert found == [(b"%04d" % one, b"012") for one in range(1000)]

@@ -1,7 +1,7 @@
 """Several stores at a time: the result of one after another, and an end between two actions."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from threading import Barrier, Lock
 from threading import enumerate as running_threads
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statemaint.audit import digest_stores, doctor, verify
-from statemaint.errors import LeaseLostError
+from statemaint.errors import CodecError, LeaseLostError
 from statemaint.execute import Fence, execute
 from statemaint.listing import Entry
 from statemaint.maintain import apply, maintain, parse_plan, undo
@@ -222,3 +222,18 @@ def test_verify_and_doctor_find_the_same_in_the_same_order(workers: int) -> None
     found = [doctor(storage, workers=one) for one in (1, workers)]
     assert found[0].findings == found[1].findings
     assert not found[0].restarts
+
+
+@pytest.mark.parametrize("make", [three_stores, rocks])
+def test_a_digest_is_the_same_when_the_changes_do_not_fit_in_memory(
+    make: Callable[[], MemoryStorage],
+) -> None:
+    storage = make()
+    assert digest_stores(storage, memory=0) == digest_stores(storage)
+    maintain(storage, TIGHT)
+    assert digest_stores(storage, memory=0, workers=3) == digest_stores(storage)
+    storage = make()
+    damaged = next(path for path in storage.files if path.endswith((".delta", ".changelog")))
+    storage.write(damaged, [b"LZ4Block"], overwrite=True)
+    with pytest.raises(CodecError, match=damaged):
+        digest_stores(storage, memory=0)

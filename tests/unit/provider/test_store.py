@@ -456,3 +456,50 @@ def test_a_storage_that_fails_is_an_error_of_its_own() -> None:
     with pytest.raises(StorageError, match="unreachable") as caught:
         provider.get_store(1)
     assert not isinstance(caught.value, NotFoundError)
+
+
+# -- memory
+
+
+def test_a_version_that_is_larger_than_allowed_is_refused_with_what_to_do() -> None:
+    provider, storage = provider_of()
+    grown(provider, 9)
+    small, _ = provider_of(storage, max_bytes_in_memory=9 * 166 - 1)
+    assert len(list(small.get_read_store(8).iterator())) == 8
+    with pytest.raises(
+        ConfigError, match=r"part=3.*version 9 takes more than 1493 bytes of memory"
+    ):
+        small.get_read_store(9)
+    exact, _ = provider_of(storage, max_bytes_in_memory=9 * 166)
+    assert len(list(exact.get_store(9).iterator())) == 9
+
+
+def test_a_snapshot_that_is_too_large_is_refused_as_well() -> None:
+    provider, storage = provider_of()
+    store = provider.get_store(0, force_snapshot_on_commit=True)
+    for number in range(9):
+        store.put(word(number), word(1))
+    store.commit()
+    small, _ = provider_of(storage, max_bytes_in_memory=9 * 166 - 1)
+    with pytest.raises(ConfigError, match=r"read it with `statemaint\.state\.read_state`"):
+        small.get_read_store(1)
+
+
+def test_values_that_replace_each_other_do_not_add_up() -> None:
+    provider, storage = provider_of()
+    for version in range(50):
+        store = provider.get_store(version)
+        store.put(word(1), word(version))
+        store.put(word(version % 2 + 2), word(version))
+        store.commit()
+    small, _ = provider_of(storage, max_bytes_in_memory=3 * 166)
+    assert len(list(small.get_read_store(50).iterator())) == 3
+
+
+def test_rows_may_change_while_a_store_that_is_updated_is_read() -> None:
+    provider, _ = provider_of()
+    grown(provider, 3)
+    store = provider.get_store(3)
+    for key, _value in store.iterator():
+        store.remove(key)
+    assert list(store.iterator()) == []

@@ -22,6 +22,7 @@ from statemaint.state.arrow import read_table
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import offsets_bytes
+from tests.support.long_rows import write_longs
 
 SCHEMA = "state/0/0/_metadata/schema"
 OPERATOR = "state/0/_metadata/metadata"
@@ -266,3 +267,12 @@ def test_a_table_has_the_same_rows(kind: str, where: dict[str, Any]) -> None:
     ]
     assert table.to_pylist() == expected
     assert expected
+
+
+def test_a_large_table_has_every_row() -> None:
+    versions: list[list[tuple[int, int | None]]] = [[(key, key + 1) for key in range(20_000)]]
+    table = read_table(write_longs([versions]))
+    rows = sorted((one["key"]["k"], one["value"]["v"]) for one in table.to_pylist())
+    assert rows == [(key, key + 1) for key in range(20_000)]
+    assert table.column("key").num_chunks > 1
+    assert read_table(write_longs([[[]]])).num_rows == 0

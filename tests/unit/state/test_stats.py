@@ -20,14 +20,8 @@ from statemaint.plan import Request
 from statemaint.planning import scan_checkpoint
 from statemaint.state import read_state
 from statemaint.state.churn import Churn, Log
-from statemaint.state.stats import (
-    Figures,
-    NoticeCode,
-    StateStats,
-    StoreStats,
-    never_removes,
-    state_stats,
-)
+from statemaint.state.figures import Figures, NoticeCode, StateStats, StoreStats
+from statemaint.state.stats import never_removes, state_stats
 from statemaint.storage import MemoryStorage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes
@@ -232,18 +226,19 @@ def test_everything_of_rocksdb_is_what_a_plain_count_says(log: list[list[Change]
 
 
 def test_ranges_and_merges_are_counted_by_their_keys() -> None:
-    log = Log(1, 2)
+    log = Log("state/0/0", 1, 2)
     one, two = b"\1\0", b"\2\0"
     log.begin([one + b"a", one + b"b", two + b"b"], {1: "first", 2: "second"})
     first = [(PUT, one + b"c", b"1"), (MERGE, two + b"b", b"2"), (MERGE, two + b"d", b"3")]
     assert list(log.watch(1, iter(first))) == first
     second = [(DELETE_RANGE, one + b"a", one + b"c"), (DELETE, two + b"x", None)]
     assert list(log.watch(2, iter(second))) == second
+    puts = dict(log.puts())
     assert log.families == {
         one: Churn(puts=1, removes=2, added=1, removed=2, rewritten=0, carried=5, recent=0),
         two: Churn(puts=2, removes=1, added=1, removed=0, rewritten=1, carried=3, recent=0),
     }
-    assert log.written == {one + b"c": 1, two + b"b": 1, two + b"d": 1}
+    assert puts == {one + b"c": 1, two + b"b": 1, two + b"d": 1}
 
 
 def test_merges_and_ranges_of_rocksdb_are_counted() -> None:

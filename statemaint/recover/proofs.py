@@ -1,0 +1,143 @@
+"""The proofs of repair steps, several stores at a time.
+
+A search considers one step after the other, since each relies on those before it. What it reads
+for a step, however, is of the step's own store in nearly every checkpoint. So the stores are
+verified side by side before: without the files of each store's first step, of its first two, and so
+on. The search takes over what fits (`audit.results`) and reads the rest itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from statemaint.audit.rebuild import Depth
+from statemaint.audit.results import NO_RESULTS, Results, is_same
+from statemaint.audit.verify import Verification, verify_at
+from statemaint.errors import CheckpointError, StatemaintError, Superseded
+from statemaint.fold import Source, engine_for
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.ids import StoreId
+from statemaint.plan import Proof, RepairStep, families_of, of_checksum
+from statemaint.storage import Storage, Without
+from statemaint.workers import in_order, suited
+
+
+def store_of(checkpoint: Checkpoint, step: RepairStep) -> Store:
+    """Returns the store of a step.
+
+    Raises:
+        Superseded: when the checkpoint does not list it.
+    """
+    if found := listed(checkpoint, step):
+        return found
+    place = step.store.directory if step.store else checkpoint.root
+    detail = "is not listed, and a step of the repair is about it; it was removed meanwhile"
+    raise Superseded(place, detail)
+
+
+def listed(checkpoint: Checkpoint, step: RepairStep) -> Store | None:
+    """Returns the store of a step; `None` where the checkpoint does not list it."""
+    return next((one for one in checkpoint.stores if one.id == step.store), None)
+
+
+@dataclass(slots=True)
+class Proofs:
+    """The proofs of steps, and the results of verifications, that were made before the search.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        workers: the number of stores that are read at a time; `None` for what suits the storage.
+        results: the results of the verifications.
+    """
+
+    storage: Storage
+    workers: int | None
+    results: Results = NO_RESULTS
+    _made: list[tuple[Store, int, Proof | StatemaintError]] = field(default_factory=list)
+
+    def look_ahead(self, before: Verification, steps: Iterable[RepairStep]) -> None:
+        """Verifies stores without the files of their steps, and proves these steps.
+
+        Args:
+            before: the verification with all files.
+            steps: the steps in the order of the search.
+
+        Raises:
+            StorageError: when anything could not be listed or read.
+        """
+        by_store: dict[StoreId | None, list[RepairStep]] = defaultdict(list)
+        for step in steps:
+            if not of_checksum(step.finding):  # of those, one of two is taken, or often none
+                by_store[step.store].append(step)
+        if len(by_store) < 2 or self._threads(before.checkpoint, ()) == 1:  # noqa: PLR2004
+            return
+        known = before.results
+        for most in range(1, max(map(len, by_store.values())) + 1):
+            taken = [one for found in by_store.values() for one in found[:most]]
+            view = Without(self.storage, frozenset(path for one in taken for path in one.paths))
+            without = verify_at(view, Depth.ROWS, lineages=False, known=known, workers=self.workers)
+            known = without.results
+            self.results = known + self.results
+            last = [found[most - 1] for found in by_store.values() if len(found) >= most]
+            self.prove(view, without.checkpoint, last)
+
+    def prove(self, view: Storage, checkpoint: Checkpoint, steps: Iterable[RepairStep]) -> None:
+        """Proves steps of different stores, several at a time; with one worker, `of` does."""
+        there = [one for one in steps if listed(checkpoint, one)]
+        threads = self._threads(checkpoint, there)
+        if threads == 1:
+            return
+        jobs = (partial(_proof_or_error, view, checkpoint, one) for one in there)
+        for step, proof in zip(there, in_order(jobs, threads=threads), strict=True):
+            self._made.append((store_of(checkpoint, step), step.version, proof))
+
+    def of(self, view: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
+        """Returns the proof of a step, on a checkpoint without its files.
+
+        Raises:
+            CheckpointError: when the log does not give its version.
+            Superseded: when its store is not listed.
+            UnsupportedError, StorageError: when a file cannot be read.
+        """
+        store = store_of(checkpoint, step)
+        for known, version, proof in self._made:
+            if version == step.version and is_same(known, store):
+                if isinstance(proof, StatemaintError):
+                    raise proof
+                return proof
+        return _proof(view, checkpoint, step)
+
+    def _threads(self, checkpoint: Checkpoint, steps: Sequence[RepairStep]) -> int:
+        files = [file for one in steps for file in store_of(checkpoint, one).files]
+        sizes = [file.entry.size for file in files]
+        return self.workers or suited(self.storage.parallel, sum(sizes), max(sizes, default=0))
+
+
+def _proof_or_error(
+    storage: Storage, checkpoint: Checkpoint, step: RepairStep
+) -> Proof | StatemaintError:
+    """Returns the error of a proof, which the search may never need, instead of raising it."""
+    try:
+        return _proof(storage, checkpoint, step)
+    except StatemaintError as error:
+        return error.with_traceback(None)
+
+
+def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
+    """Folds the version of a step from the log, or the newest version where the step's is above.
+
+    Raises:
+        CheckpointError: when the log does not give it.
+    """
+    store = store_of(checkpoint, step)
+    last = checkpoint.span[1] if checkpoint.span else 0
+    version = min(step.version or last, last)
+    chain = store.versions.from_log(version, proved=()) or store.versions.chain(version)
+    if not isinstance(chain, Chain) or not chain.paths:
+        raise CheckpointError(store.id.directory, "files are missing; put them back from a copy")
+    source = replace(Source.of(storage, store, checkpoint), families=families_of(store, version))
+    engine = engine_for(chain.size, checkpoint.provider)
+    found = engine.fold(source, chain, (version,), write=False).digests[version]
+    return Proof(found.digest, found.rows, len(chain.paths), chain.start)

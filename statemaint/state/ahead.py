@@ -1,0 +1,115 @@
+"""Stores whose files are read ahead of the one that takes their rows, in bounded memory."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from statemaint.fold.table import HELD
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
+from statemaint.storage import Stoppable, Storage
+from statemaint.workers import BUFFERS
+
+_T = TypeVar("_T")
+AHEAD = 2 * BUFFERS
+"""The bytes that the stores take together that are read ahead."""
+# In plain Python a row is an object; a small store takes at least so much.
+_OBJECTS, _LEAST = 30, 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReading(Generic[_T]):
+    """The reading of one store.
+
+    Attributes:
+        open: reads and folds its files in the given storage; its result is closed when all is done.
+        need: the memory that the result takes, in bytes.
+    """
+
+    open: Callable[[Storage], AbstractContextManager[_T]]
+    need: int
+
+
+def need_of(store: Store, chain: Chain, *, tables: int = 1) -> int:
+    """Returns an upper estimate of the memory that an opened state takes, in bytes.
+
+    Args:
+        store: the store.
+        chain: the chain that it is folded from.
+        tables: the number of tables of its keys.
+    """
+    most = BUFFERS if store.rocks else tables * HELD
+    return min(most, _LEAST + tables * _OBJECTS * chain.size)
+
+
+def opened_ahead(
+    storage: Storage,
+    readings: Iterable[StoreReading[_T]],
+    *,
+    workers: int | None = None,
+    slowly: bool = False,
+) -> Generator[_T]:
+    """Yields what each reading gives, in their order; it is closed when the next is asked for.
+
+    One worker reads a store when it is asked for, in the caller's own thread. Several read ahead,
+    up to the memory in `AHEAD`. When a reading fails, or the caller stops, each ends before its
+    next file.
+
+    Args:
+        storage: where the checkpoint lives.
+        readings: one for each store.
+        workers: the number of stores that are read at a time; by default what suits the storage.
+        slowly: begin with one store at a time, for a caller that may not want them all.
+    """
+    threads = workers or storage.parallel
+    if threads == 1:
+        for reading in readings:
+            with reading.open(storage) as found:
+                yield found
+        return
+    with closing(_Window(storage, readings, threads)) as window:
+        yield from window.results(1 if slowly else threads)
+
+
+class _Window(Generic[_T]):
+    """The readings that are under way, in their order."""
+
+    def __init__(
+        self, storage: Storage, readings: Iterable[StoreReading[_T]], threads: int
+    ) -> None:
+        self._storage, self._threads = Stoppable(storage), threads
+        self._left = deque(readings)
+        self._pool = ThreadPoolExecutor(threads)
+        self._open = deque[tuple[int, Future[tuple[ExitStack, _T]]]]()
+
+    def results(self, most: int) -> Generator[_T]:
+        while self._left or self._open:
+            self._begin(most)
+            stack, found = self._open[0][1].result()
+            with stack:
+                yield found
+            self._open.popleft()
+            most = min(2 * most, self._threads)
+
+    def _begin(self, most: int) -> None:
+        """Begins readings in the caller's thread, so that none waits for one after it."""
+        while self._left and len(self._open) < most:
+            held = sum(need for need, _ in self._open)
+            if self._open and held + self._left[0].need > AHEAD:
+                return
+            reading = self._left.popleft()
+            self._open.append((reading.need, self._pool.submit(self._read, reading)))
+
+    def _read(self, reading: StoreReading[_T]) -> tuple[ExitStack, _T]:
+        stack = ExitStack()
+        return stack, stack.enter_context(reading.open(self._storage))
+
+    def close(self) -> None:
+        self._storage.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for _, future in self._open:
+            if not future.cancelled() and future.exception() is None:
+                future.result()[0].close()

@@ -1,0 +1,152 @@
+"""The figures of a checkpoint's state, as `stats` returns them."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum, unique
+from functools import reduce
+from operator import add
+from typing import Any
+
+from statemaint.model.ids import StoreId
+from statemaint.state.churn import Churn
+
+
+@unique
+class NoticeCode(StrEnum):
+    """The kinds of notices; none of them is damage."""
+
+    NEVER_REMOVES = "never_removes"
+    SKEWED = "skewed"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An observation that is worth a look.
+
+    Attributes:
+        code: its stable code.
+        operator: the stateful operator that it is about.
+        store: the store's name, `None` where it is about all of the operator.
+        family: the column family.
+        detail: a readable explanation.
+    """
+
+    code: NoticeCode
+    operator: int
+    store: str | None
+    family: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LargeKey:
+    """A key that takes much space.
+
+    Attributes:
+        store: the store that it is in.
+        family: its column family; `None` where the store has none.
+        key: its columns, in readable form.
+        bytes: the size of key and value as they are stored.
+    """
+
+    store: StoreId
+    family: str | None
+    key: dict[str, Any]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of a store, of a column family of it, or of several together.
+
+    Attributes:
+        rows: the number of rows at the newest committed version.
+        bytes: the size of their keys and values.
+        versions: the number of versions of the log, the most of any store.
+        churn: the changes by the log; `None` where a store no longer has a log.
+        untouched: rows that no version above the requested one has put; `None` as for churn.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    versions: int = 0
+    churn: Churn | None = field(default_factory=Churn)
+    untouched: int | None = 0
+
+    def __add__(self, other: "Figures") -> "Figures":
+        churns, untouched = (self.churn, other.churn), (self.untouched, other.untouched)
+        return Figures(
+            self.rows + other.rows,
+            self.bytes + other.bytes,
+            max(self.versions, other.versions),
+            None if None in churns else reduce(add, filter(None, churns)),
+            None if None in untouched else sum(filter(None, untouched)),
+        )
+
+    @property
+    def untouched_share(self) -> float | None:
+        """Returns the share of the rows that were not put since."""
+        return self.untouched / self.rows if self.rows and self.untouched is not None else None
+
+    @property
+    def changes_per_version(self) -> float | None:
+        """Returns the number of records that a version writes on average."""
+        return self.churn.changes / self.versions if self.churn and self.versions else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """A store, or one of its column families; `largest` is in descending order of size."""
+
+    store: StoreId
+    family: str | None
+    figures: Figures
+    largest: tuple[LargeKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """How uneven the partitions of an operator are.
+
+    Attributes:
+        partition: the partition with the most rows.
+        rows: the number of its rows.
+        mean: the mean number of rows of a partition.
+    """
+
+    partition: int
+    rows: int
+    mean: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Returns the largest partition's rows divided by the mean; `None` without any row."""
+        return self.rows / self.mean if self.mean else None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStats:
+    """All requested stores of an operator; `largest` is in descending order of size."""
+
+    operator: int
+    figures: Figures
+    skew: Skew
+    largest: tuple[LargeKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateStats:
+    """The statistics of a checkpoint's state.
+
+    Attributes:
+        version: the newest committed version, which was measured.
+        since: the version that untouched keys are at least as old as; `None` without any log.
+        operators: each requested operator.
+        stores: each store and column family.
+        notices: observations that are worth a look.
+    """
+
+    version: int
+    since: int | None
+    operators: tuple[OperatorStats, ...]
+    stores: tuple[StoreStats, ...]
+    notices: tuple[Notice, ...]

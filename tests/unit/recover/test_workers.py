@@ -1,0 +1,340 @@
+"""Repair and rollback by several: the plan and the result of one, and an end between two moves."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from threading import Barrier, Lock
+from threading import enumerate as running_threads
+from typing import BinaryIO
+
+import pytest
+
+from statemaint.audit import digest_stores, verify
+from statemaint.audit.rebuild import Depth
+from statemaint.audit.verify import verify_at
+from statemaint.errors import CheckpointError, ConfigError, LeaseLostError, StorageError, Superseded
+from statemaint.execute import Fence, recover
+from statemaint.maintain import maintain, undo
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.plan import RecoveryPlan, Remove, repair_steps
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import (
+    apply_recovery,
+    parse_recovery,
+    plan_repair,
+    plan_rollback,
+    repair,
+    rollback,
+)
+from statemaint.recover.proofs import Proofs, store_of
+from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.storage import MemoryStorage, ReadOnly, Without
+from tests.matrix.test_damage import cut
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.faults import Clock
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+MONTH = 30 * 86_400.0
+WAIT = 30
+WORKERS = [2, 3, 16]
+STORES = ("default", "second")
+
+
+def damaged(kind: type[MemoryStorage] = MemoryStorage) -> MemoryStorage:
+    """Three partitions of two stores; snapshots of four stores are bad, one more has none left."""
+    found = kind(clock=Clock())
+    write_checkpoint(found, partitions=3, stores=STORES)
+    for partition, name, version in (
+        (0, "default", 18), (0, "default", 20), (0, "second", 20),
+        (1, "default", 18), (1, "default", 19), (1, "default", 22), (2, "second", 25),
+    ):  # fmt: skip
+        path = f"{StoreId(0, partition, name).directory}/{version}.snapshot"
+        found.write(path, [cut(snapshot_bytes(state_at(version)))])
+    found.write("state/0/2/27.snapshot", [snapshot_bytes(state_at(25))])
+    found.write("state/0/1/.21.delta.crc", [b"crc\0\0\0\2\0\1\2\3\4"])
+    return found
+
+
+def of_the_query(storage: MemoryStorage) -> dict[str, bytes]:
+    return {path: one for path, one in storage.files.items() if not path.startswith("_")}
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_several_plan_and_do_what_one_does_in_the_same_order(workers: int) -> None:
+    alone, together = damaged(), damaged()
+    plan = plan_repair(alone, workers=1)
+    assert len(plan.repairs) == 8
+    assert plan.unrepaired  # the checksum of which nothing shows that it is wrong
+    assert recovery_json(plan_repair(together, workers=workers)) == recovery_json(plan)
+    one = repair(alone, trash_for=MONTH, workers=1)
+    many = repair(together, trash_for=MONTH, workers=workers)
+    assert shown(many) == shown(one)
+    assert [entry.path for entry in many.removed] == [entry.path for entry in one.removed]
+    assert of_the_query(together) == of_the_query(alone)
+    undo(together, many.run)
+    undo(alone, one.run)
+    assert of_the_query(together) == of_the_query(alone)
+
+
+def shown(done: object) -> dict[str, object]:
+    """Returns the JSON of a result, without what differs between two runs in any case."""
+    found = recovered_json("", done.plan, done.removed, done.written)  # type: ignore[attr-defined]
+    for one in found["written"]:
+        one["attestation"] = {**one["attestation"], "time": 0}
+    return found
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_several_roll_back_what_one_does_and_all_of_it_comes_back(workers: int) -> None:
+    alone, together = (sound() for _ in range(2))
+    before = of_the_query(together)
+    plan = plan_rollback(alone, 20, workers=1)
+    assert recovery_json(plan_rollback(together, 20, workers=workers)) == recovery_json(plan)
+    one = rollback(alone, 20, trash_for=MONTH, workers=1)
+    many = rollback(together, 20, trash_for=MONTH, workers=workers)
+    assert many.removed == one.removed == plan.removes
+    assert of_the_query(together) == of_the_query(alone) != before
+    assert not undo(together, many.run).left
+    assert of_the_query(together) == before
+
+
+def sound() -> MemoryStorage:
+    found = MemoryStorage(clock=Clock())
+    write_checkpoint(found, partitions=3, stores=STORES)
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_plan_that_was_reviewed_is_carried_out_by_several(workers: int) -> None:
+    to_repair, to_roll_back = damaged(), sound()
+    plans = plan_repair(to_repair), plan_rollback(to_roll_back, 20)
+    for storage, plan in zip((to_repair, to_roll_back), plans, strict=True):
+        document = {**recovery_json(plan), "trash_for": MONTH}
+        asked = parse_recovery("plan.json", json.dumps(document).encode())
+        assert asked
+        done = apply_recovery(storage, asked, workers=workers)
+        assert done.removed == tuple(one for one in plan.actions if isinstance(one, Remove))
+
+
+# -- at the same time
+
+
+class Meeting(MemoryStorage):
+    """A storage in which two files are moved at the same time, or none is."""
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        """Waits for another move."""
+        meet.wait(WAIT)
+        super().move(path, to, like=like)
+
+
+meet = Barrier(2)
+
+
+def test_two_stores_are_worked_on_at_the_same_time() -> None:
+    storage = Meeting(clock=Clock())
+    write_checkpoint(storage, partitions=2)
+    for partition in range(2):
+        path = f"state/0/{partition}/20.snapshot"
+        storage.write(path, [cut(snapshot_bytes(state_at(20)))])
+    assert len(repair(storage, trash_for=MONTH, workers=2).removed) == 2
+
+
+def counted(storage: MemoryStorage, read: Callable[[MemoryStorage], object]) -> Counter[str]:
+    """Returns how often each file is opened."""
+    opened: Counter[str] = Counter()
+    lock = Lock()
+
+    class Counting(MemoryStorage):
+        def open(self, path: str) -> BinaryIO:  # type: ignore[override]
+            with lock:
+                opened[path] += 1
+            return super().open(path)  # type: ignore[return-value]
+
+    read(Counting(dict(storage.files), clock=Clock()))
+    return opened
+
+
+def test_reading_ahead_opens_no_delta_more_often_than_one_worker_does() -> None:
+    storage = damaged()
+    alone = counted(storage, lambda one: plan_repair(one, workers=1))
+    together = counted(storage, lambda one: plan_repair(one, workers=3))
+    deltas = {path for path in alone if path.endswith(".delta")}
+    assert deltas
+    assert not {path: together[path] for path in deltas if together[path] > alone[path]}
+
+
+def test_the_search_takes_over_what_was_read_ahead() -> None:
+    """No store's own files are opened once the look ahead is over, except to fold proofs."""
+    storage = damaged()
+    reading = ReadOnly(storage)
+    before = verify(reading, deep=True)
+    steps = repair_steps(before.checkpoint, before.findings)
+    proofs = Proofs(reading, 3)
+    proofs.look_ahead(before, steps)
+    first = {one.store: one for one in reversed(steps)}
+    hidden = {path for one in first.values() for path in one.paths}
+
+    def again(one: MemoryStorage) -> None:
+        known = before.results + proofs.results
+        verify_at(Without(one, hidden), Depth.ROWS, lineages=False, known=known)
+
+    opened = counted(storage, again)
+    assert not [path for path in opened if path.endswith((".delta", ".snapshot"))]
+
+
+def test_one_worker_reads_nothing_ahead() -> None:
+    reading = ReadOnly(damaged())
+    before = verify(reading, deep=True)
+    proofs = Proofs(reading, None)  # memory is worth one request at a time
+    proofs.look_ahead(before, repair_steps(before.checkpoint, before.findings))
+    assert not proofs.results.stores
+
+
+def test_an_error_of_a_proof_ahead_is_raised_by_the_step_that_needs_it() -> None:
+    storage = damaged()
+    before = verify(ReadOnly(storage), deep=True)
+    steps = repair_steps(before.checkpoint, before.findings)
+    step = next(one for one in steps if one.store == StoreId(0, 0, "second"))
+    storage.write("state/0/0/second/7.delta", [b"LZ4Block"], overwrite=True)
+    proofs = Proofs(ReadOnly(storage), 2)
+    view = Without(storage, step.paths)
+    without = scan_checkpoint(view)
+    proofs.prove(view, without, [step])
+    with pytest.raises(CheckpointError, match=r"7\.delta"):
+        proofs.of(view, without, step)
+
+
+def test_a_step_of_a_store_that_is_not_listed_is_superseded() -> None:
+    storage = damaged()
+    before = verify(storage, deep=True)
+    step = repair_steps(before.checkpoint, before.findings)[0]
+    others = tuple(one for one in before.checkpoint.stores if one.id != step.store)
+    with pytest.raises(Superseded, match=r"state/0/0: is not listed, and a step of the repair"):
+        store_of(replace(before.checkpoint, stores=others), step)
+
+
+# -- an early end
+
+
+class Shaky(Fence):
+    """A lease that is lost after some looks at it."""
+
+    def __init__(self, looks: int) -> None:
+        self._left, self._lock = looks, Lock()
+        self.lost = False
+
+    @property
+    def is_fresh(self) -> bool:
+        return False
+
+    def must_hold(self) -> None:
+        with self._lock:
+            self._left -= 1
+            self.lost = self.lost or self._left < 0
+        if self.lost:
+            raise LeaseLostError("memory:", 1)
+
+
+def carried_out(
+    storage: MemoryStorage, plan: RecoveryPlan, fence: Fence, workers: int
+) -> list[str]:
+    hidden = [one.path for one in plan.actions if isinstance(one, Remove)]
+    done: list[str] = []
+    recover(
+        plan, storage, scan_checkpoint(Without(storage, hidden)), run="r", fence=fence,
+        trash_for=MONTH, before=lambda: None, workers=workers,
+        on_done=lambda one: done.append(one.path if isinstance(one, Remove) else one.action.path),
+    )  # fmt: skip
+    return done
+
+
+@pytest.mark.parametrize("workers", [1, *WORKERS])
+@pytest.mark.parametrize("looks", [0, 1, 4, 9])
+def test_a_lost_lease_stops_every_worker_between_two_moves(workers: int, looks: int) -> None:
+    storage, threads = sound(), set(running_threads())
+    plan = plan_rollback(storage, 20)
+    with pytest.raises(LeaseLostError):
+        carried_out(storage, plan, Shaky(looks), workers)
+    assert threads.issuperset(running_threads())
+    moved = {one.path for one in plan.removes} - storage.files.keys()
+    assert len(moved) <= looks
+    assert all(f"_statemaint/trash/r/{path}" in storage.files for path in moved)
+    must_be_in_order(plan, moved)
+    must_load_right_or_not_at_all(storage)
+    rollback(storage, 20, trash_for=MONTH)
+    assert verify(storage, deep=True).healthy
+
+
+def must_be_in_order(plan: RecoveryPlan, moved: set[str]) -> None:
+    """Of each store the first actions are done, and nothing of the logs before all of them."""
+    by_store: dict[StoreId | None, list[bool]] = {}
+    for one in plan.removes:
+        by_store.setdefault(one.store, []).append(one.path in moved)
+    assert all(found == sorted(found, reverse=True) for found in by_store.values())
+    if any(by_store.pop(None)):
+        assert all(all(found) for found in by_store.values())
+
+
+def must_load_right_or_not_at_all(storage: MemoryStorage) -> None:
+    """The batch that stays loads in every store; none above it loads with other rows."""
+    right = sound()
+    assert digest_stores(storage, version=21) == digest_stores(right, version=21)
+    for version in range(22, 26):
+        with suppress(ConfigError, CheckpointError):  # as Spark refuses it
+            assert digest_stores(storage, version=version) == digest_stores(right, version=version)
+
+
+class Interrupted(MemoryStorage):
+    """A storage in which one file cannot be moved."""
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        """Refuses one."""
+        if path == "state/0/1/second/23.delta":
+            raise StorageError(path, "refused")
+        super().move(path, to, like=like)
+
+
+@pytest.mark.parametrize("workers", [1, *WORKERS])
+def test_no_log_is_moved_while_state_of_any_store_is_left(workers: int) -> None:
+    storage = Interrupted(clock=Clock())
+    write_checkpoint(storage, partitions=3, stores=STORES)
+    plan, before = plan_rollback(storage, 20), of_the_query(storage)
+    with pytest.raises(StorageError, match="refused"):
+        rollback(storage, 20, trash_for=MONTH, workers=workers)
+    left = of_the_query(storage)
+    must_be_in_order(plan, {one.path for one in plan.removes} - left.keys())
+    must_load_right_or_not_at_all(storage)
+    assert {path for path in before if not path.startswith("state/")} <= left.keys()
+
+
+class Replacing(MemoryStorage):
+    """A storage in which a file is replaced as soon as another is moved."""
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        """Replaces the file first."""
+        self.write(CHANGED, [b"another attempt"], overwrite=True)
+        super().move(path, to, like=like)
+
+
+CHANGED = "state/0/1/second/22.delta"
+
+
+@pytest.mark.parametrize("workers", [1, *WORKERS])
+def test_the_moves_of_all_workers_are_counted_when_a_file_has_changed(workers: int) -> None:
+    storage = Replacing(clock=Clock())
+    write_checkpoint(storage, partitions=3, stores=STORES)
+    plan = plan_rollback(storage, 20)
+    with pytest.raises(Superseded, match=r"was replaced since this was planned") as caught:
+        rollback(storage, 20, trash_for=MONTH, workers=workers)
+    moved = {one.path for one in plan.removes} - storage.files.keys()
+    assert f"; {len(moved)} files are in the trash already" in str(caught.value)
+
+
+def test_what_many_leave_is_maintained_as_ever() -> None:
+    storage = damaged()
+    repair(storage, trash_for=MONTH, workers=4)
+    assert maintain(storage, TIGHT).snapshots_written
