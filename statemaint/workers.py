@@ -1,14 +1,19 @@
 """Threads that work side by side, within a budget of memory."""
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Condition, Event
 from typing import Generic, TypeVar
+
+from statemaint.errors import ConfigError
+from statemaint.machine import available_memory, resident_memory
 
 _T = TypeVar("_T")
 MEMORY = 1024 * 1024 * 1024
@@ -17,6 +22,52 @@ BUFFERS = 64 * 1024 * 1024
 """The bytes of one large file on its way: parts read ahead, windows, blocks."""
 _WORTH_A_CORE = 32 * 1024 * 1024
 _SMALL = 1024 * 1024
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
+# What stores may take where the process alone takes most of its memory: one of them has to run.
+_LEAST_SHARE = 4
+
+
+def memory_size(text: str) -> int:
+    """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`.
+
+    Raises:
+        ConfigError: when it is not one, or is nothing.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    unit = (1024 if found[3] else 1000) ** " KMGT".index(found[2] or " ") if found else 0
+    size = int(float(found[1]) * unit) if found else 0
+    if not size:
+        raise ConfigError(f"{text!r} is not a size of memory; write it like 512MB, 1GB or 1GiB")
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """How many stores are worked on at a time, and in how much memory.
+
+    Attributes:
+        number: the stores at a time; `None` for what suits the storage and the bytes to read.
+        memory: the bytes that the process should keep within; `None` for half of what is available
+            to it. It is kept by working on fewer stores at a time: one store always runs.
+    """
+
+    number: int | None = None
+    memory: int | None = None
+
+    @classmethod
+    def of(cls, asked: "Workers | int | None") -> "Workers":
+        """Returns the workers that a caller asked for, who may give their number alone."""
+        return asked if isinstance(asked, Workers) else cls(asked)
+
+    def threads(self, parallel: int, size: int) -> int:
+        """Returns the number of threads for some work; the arguments are those of `suited`."""
+        return self.number or suited(parallel, size)
+
+    def budget(self) -> "Budget":
+        """Returns the memory that stores may share: what this process has by now is taken off."""
+        own = resident_memory()
+        memory = self.memory or own + available_memory() // 2
+        return Budget(max(memory - own, memory // _LEAST_SHARE))
 
 
 def cores() -> int:
@@ -97,14 +148,24 @@ class Job(Generic[_T]):
     Attributes:
         start: makes the iterator, in that thread.
         need: the memory that it takes, in bytes.
+        size: the bytes that it reads; the largest job starts first.
     """
 
     start: Callable[[], Iterator[_T]]
     need: int = 0
+    size: int = 0
+
+
+def _nothing() -> None:
+    pass
 
 
 def as_they_come(
-    jobs: Sequence[Job[_T]], *, threads: int, budget: Budget | None = None
+    jobs: Sequence[Job[_T]],
+    *,
+    threads: int,
+    budget: Budget | None = None,
+    stop: Callable[[], object] = _nothing,
 ) -> Generator[_T]:
     """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
 
@@ -113,24 +174,58 @@ def as_they_come(
     caller stops, each running job ends after its current item; no other one starts.
 
     Args:
-        jobs: started in this order.
+        jobs: with one thread run in this order, with more the largest first.
         threads: the number of jobs that run at a time.
         budget: the memory that the running jobs share; unlimited by default.
+        stop: called before running jobs are waited for; it may end them within an item.
     """
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
         for job in jobs:
             yield from job.start()
         return
-    with closing(_Race(jobs, threads, budget)) as race:
+    ordered = sorted(jobs, key=lambda job: job.size, reverse=True)
+    with closing(_Race(ordered, threads, budget, stop)) as race:
         yield from race.items()
+
+
+def in_turn(
+    jobs: Sequence[Job[_T]],
+    *,
+    threads: int,
+    budget: Budget | None = None,
+    stop: Callable[[], object] = _nothing,
+) -> list[_T]:
+    """Returns the item of each job, in the order of the jobs, whatever ended first.
+
+    Args:
+        jobs: each has one item; run as `as_they_come` does, also the other arguments.
+        threads: the number of jobs that run at a time.
+        budget: the memory that the running jobs share; unlimited by default.
+        stop: called before running jobs are waited for; it may end them within an item.
+    """
+    numbered = [
+        Job(partial(_numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
+    ]
+    found = dict(as_they_come(numbered, threads=threads, budget=budget, stop=stop))
+    return [found[number] for number in range(len(jobs))]
+
+
+def _numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
+    yield from ((number, item) for item in job.start())
 
 
 class _Race(Generic[_T]):
     """Jobs in threads, and the queue of what they yield."""
 
-    def __init__(self, jobs: Sequence[Job[_T]], threads: int, budget: Budget | None) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job[_T]],
+        threads: int,
+        budget: Budget | None,
+        stop: Callable[[], object],
+    ) -> None:
         self._budget = budget or Budget(1)
-        self._limited = budget is not None
+        self._limited, self._stop = budget is not None, stop
         self._stopped = Event()
         self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
         self._left = len(jobs)
@@ -150,6 +245,7 @@ class _Race(Generic[_T]):
 
     def close(self) -> None:
         self._stopped.set()
+        self._stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, job: Job[_T]) -> None:

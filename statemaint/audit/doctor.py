@@ -17,6 +17,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.plan import blocks_load, judge, names_snapshot
 from statemaint.storage import ReadOnly, Storage, Without
+from statemaint.workers import Workers
 
 _MOST_CHANGES = 500
 """What a repaired load replays at most: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
@@ -26,7 +27,7 @@ _OF_SNAPSHOTS = frozenset(
 
 
 def doctor(
-    storage: Storage, *, deep: bool = False, slots: int = 1, workers: int | None = None
+    storage: Storage, *, deep: bool = False, slots: int = 1, workers: Workers | int | None = None
 ) -> Diagnosis:
     """Diagnoses a checkpoint: whether, and from where, its query can restart.
 
@@ -34,7 +35,7 @@ def doctor(
         storage: where the checkpoint lives.
         deep: check as a deep `verify` does; else every file of a retained version is decoded.
         slots: how many stores the query's executors read at the same time, one or more.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
 
     Raises:
         NotACheckpointError: when there is none.

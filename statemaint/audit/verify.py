@@ -29,7 +29,7 @@ from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import ReadOnly, Storage
-from statemaint.workers import in_order, suited
+from statemaint.workers import Job, Workers, in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def verify(
     *,
     deep: bool = False,
     sample: tuple[int, int] | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> Verification:
     """Checks every file that a retained version of any store needs; writes nothing.
 
@@ -74,7 +74,7 @@ def verify(
             join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when the sample is not a valid share.
@@ -92,7 +92,7 @@ def verify_at(
     only: Callable[[StoreId], bool] | None = None,
     *,
     lineages: bool = True,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
     known: Results = NO_RESULTS,
 ) -> Verification:
     """Verifies a checkpoint to any depth.
@@ -102,23 +102,26 @@ def verify_at(
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
         lineages: whether the zips that the lineages of changelogs name must be there.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
         known: the results of an earlier verification; what they cover is not read again.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
-    reading = ReadOnly(storage)
+    reading, crew = Stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading, only)
-    sizes = [file.entry.size for store in checkpoint.stores for file in store.files]
-    size, largest = sum(sizes), max(sizes, default=0)
-    threads = workers or suited(storage.parallel, size, largest)
+    sizes = [sum(file.entry.size for file in store.files) for store in checkpoint.stores]
+    size = sum(sizes)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
     check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
-    checks = (partial(check.at, store) for store in checkpoint.stores)
-    stores = tuple(in_order(checks, threads=threads))
+    jobs = [
+        Job(partial(check.at, store), need_of(store, checkpoint, depth, far=far), one)
+        for store, one in zip(checkpoint.stores, sizes, strict=True)
+    ]
+    threads = crew.threads(storage.parallel, size)
+    stores = in_turn(jobs, threads=threads, budget=crew.budget(), stop=reading.stop)
     findings += (one for store in stores for one in store.findings)
     units = tuple(check_units(reading, checkpoint, known)) if depth is Depth.ROWS else ()
     findings += row_findings(reading, checkpoint, units)
@@ -147,9 +150,9 @@ class _StoreCheck:
     engine: Callable[[], Engine]
     known: Results
 
-    def at(self, store: Store) -> StoreResult:
-        """Returns the result for a store."""
-        return self.known.store(store, lineages=self.lineages) or self._read(store)
+    def at(self, store: Store) -> Iterator[StoreResult]:
+        """Yields the result for a store."""
+        yield self.known.store(store, lineages=self.lineages) or self._read(store)
 
     def _read(self, store: Store) -> StoreResult:
         checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
@@ -282,14 +285,14 @@ def _stale(
 
 
 def digest_stores(
-    storage: Storage, *, version: int | None = None, workers: int | None = None
+    storage: Storage, *, version: int | None = None, workers: Workers | int | None = None
 ) -> tuple[int, tuple[tuple[StoreId, StateDigest], ...]]:
     """Returns a version and the digest of every store's state at it; writes nothing.
 
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
@@ -297,21 +300,25 @@ def digest_stores(
         CheckpointError: when a file of the version is damaged.
         StorageError: when anything could not be listed or read.
     """
-    reading = ReadOnly(storage)
+    reading, crew = Stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading)
     asked = committed_version(checkpoint, version)
     chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
-    sizes = [chain.size for _, chain in chains]
-    size, largest = sum(sizes), max(sizes, default=0)
+    size = sum(chain.size for _, chain in chains)
     engine = engine_for(size, checkpoint.provider)
-    digests = (
-        partial(_digest, Source.of(reading, store, checkpoint), engine, chain)
+    jobs = [
+        Job(
+            partial(_digest, Source.of(reading, store, checkpoint), engine, chain),
+            fold_need(chain, checkpoint.provider, far=storage.parallel > 1),
+            chain.size,
+        )
         for store, chain in chains
-    )
-    found = in_order(digests, threads=workers or suited(storage.parallel, size, largest))
+    ]
+    threads = crew.threads(storage.parallel, size)
+    found = in_turn(jobs, threads=threads, budget=crew.budget(), stop=reading.stop)
     return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 
-def _digest(source: Source, engine: Engine, chain: Chain) -> StateDigest:
+def _digest(source: Source, engine: Engine, chain: Chain) -> Iterator[StateDigest]:
     folds = engine.fold(source, chain, (chain.version,), write=False)
-    return folds.digests[chain.version]
+    yield folds.digests[chain.version]

@@ -27,7 +27,7 @@ from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Plan, StorePlan
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
-from statemaint.workers import MEMORY, Budget, Job, as_they_come, suited
+from statemaint.workers import Job, Workers, as_they_come
 
 # How long a stale snapshot stays in the trash where other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
@@ -41,7 +41,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     fence: Fence | None = None,
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.
 
@@ -56,20 +56,24 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
         engine: the engine to fold with; by default the one that suits the amount of work.
-        workers: the number of stores that are worked on at a time, each in a thread; by default
-            what suits the storage and the bytes to read.
+        workers: the number of stores that are worked on at a time, each in a thread, and their
+            memory; by default what suits the storage, the bytes to read and the machine.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
     context = _context(plan, storage, run, fence or Fence(), engine)
-    threads = workers or suited(storage.parallel, sum(map(bytes_read, plan.stores)))
-    stores = plan.stores if threads == 1 else sorted(plan.stores, key=bytes_read, reverse=True)
+    crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
     jobs = [
-        Job(partial(_of_plan, plan, store, context, elapsed), need_of(store, plan.provider))
-        for store in stores
+        Job(
+            partial(_of_plan, plan, store, context, elapsed),
+            need_of(store, plan.provider),
+            bytes_read(store),
+        )
+        for store in plan.stores
     ]
-    yield from as_they_come(jobs, threads=threads, budget=Budget(MEMORY))
+    threads = crew.threads(storage.parallel, size)
+    yield from as_they_come(jobs, threads=threads, budget=crew.budget())
 
 
 def _of_plan(

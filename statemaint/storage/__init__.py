@@ -13,7 +13,7 @@ from statemaint.storage.open import open_storage
 from statemaint.storage.place import overlap, place_of
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.storage import S3Storage
-from statemaint.storage.wrappers import ReadOnly, Without
+from statemaint.storage.wrappers import ReadOnly, Stoppable, Without
 
 __all__ = [
     "HadoopStorage",
@@ -22,6 +22,7 @@ __all__ = [
     "ReadOnly",
     "S3Options",
     "S3Storage",
+    "Stoppable",
     "Storage",
     "Without",
     "deprived",

@@ -1,7 +1,9 @@
 """Storages that wrap other storages."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
+from threading import Event
 from typing import BinaryIO
 
 from statemaint.errors import NotFoundError, StorageError
@@ -94,6 +96,39 @@ class ReadOnly:
     def now(self) -> float:
         """Returns the time by the wrapped storage's clock."""
         return self._storage.now()
+
+
+class Stoppable(ReadOnly):
+    """A storage that threads read until they are stopped, each then before its next file."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        """Makes every further request raise `CancelledError`, in any thread."""
+        self._stopped.set()
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        return self._on().list(prefix)
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        return self._on().stat(path)
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        return self._on().read(path)
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file for reading."""
+        return self._on().open(path)
+
+    def _on(self) -> Storage:
+        if self._stopped.is_set():
+            raise CancelledError
+        return self._storage
 
 
 class Without(ReadOnly):
