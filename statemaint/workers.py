@@ -63,9 +63,13 @@ class Workers:
         """Returns the number of threads for some work; the arguments are those of `suited`."""
         return self.number or suited(parallel, size)
 
-    def budget(self) -> "Budget":
-        """Returns the memory that stores may share: what this process has by now is taken off."""
-        own = resident_memory()
+    def budget(self, loading: int = 0) -> "Budget":
+        """Returns the memory that stores may share: without what the process itself takes.
+
+        Args:
+            loading: the bytes that the process still grows by, whatever the stores are.
+        """
+        own = resident_memory() + loading
         memory = self.memory or own + available_memory() // 2
         return Budget(max(memory - own, memory // _LEAST_SHARE))
 
@@ -147,12 +151,12 @@ class Job(Generic[_T]):
 
     Attributes:
         start: makes the iterator, in that thread.
-        need: the memory that it takes, in bytes.
+        need: the memory that it takes, in bytes; or what finds that out, in that thread.
         size: the bytes that it reads; the largest job starts first.
     """
 
     start: Callable[[], Iterator[_T]]
-    need: int = 0
+    need: int | Callable[[], int] = 0
     size: int = 0
 
 
@@ -245,17 +249,23 @@ class _Race(Generic[_T]):
 
     def close(self) -> None:
         self._stopped.set()
-        self._stop()
+        if self._left:
+            self._stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, job: Job[_T]) -> None:
         try:
-            with self._budget.hold(job.need if self._limited else 0):
+            with self._budget.hold(self._need(job)):
                 self._consume(job)
         except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
             self._items.put(error)
         else:
             self._items.put(None)
+
+    def _need(self, job: Job[_T]) -> int:
+        if not self._limited or self._stopped.is_set():
+            return 0
+        return job.need() if callable(job.need) else job.need
 
     def _consume(self, job: Job[_T]) -> None:
         if self._stopped.is_set():

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 
+from statemaint.audit.needs import chain_need, need_of
 from statemaint.audit.rebuild import Depth, finding_of, rebuild, spoiled
 from statemaint.audit.restart_logs import restart_logs
 from statemaint.audit.results import NO_RESULTS, Results, StoreResult
@@ -19,6 +20,7 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, lone_checksum_files
 from statemaint.model.checkpoint import Checkpoint, Store
@@ -28,7 +30,7 @@ from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
-from statemaint.storage import ReadOnly, Storage
+from statemaint.storage import Stoppable, Storage
 from statemaint.workers import Job, Workers, in_turn
 
 
@@ -117,11 +119,12 @@ def verify_at(
     check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
     jobs = [
-        Job(partial(check.at, store), need_of(store, checkpoint, depth, far=far), one)
+        Job(partial(check.at, store), partial(check.need, store), one)
         for store, one in zip(checkpoint.stores, sizes, strict=True)
     ]
     threads = crew.threads(storage.parallel, size)
-    stores = in_turn(jobs, threads=threads, budget=crew.budget(), stop=reading.stop)
+    budget = crew.budget(loading(size, checkpoint.provider) if depth > Depth.HEADERS else 0)
+    stores = tuple(in_turn(jobs, threads=threads, budget=budget, stop=reading.stop))
     findings += (one for store in stores for one in store.findings)
     units = tuple(check_units(reading, checkpoint, known)) if depth is Depth.ROWS else ()
     findings += row_findings(reading, checkpoint, units)
@@ -153,6 +156,11 @@ class _StoreCheck:
     def at(self, store: Store) -> Iterator[StoreResult]:
         """Yields the result for a store."""
         yield self.known.store(store, lineages=self.lineages) or self._read(store)
+
+    def need(self, store: Store) -> int:
+        """Returns an estimate of the memory that this takes."""
+        source = Source.of(self.storage, store, self.checkpoint)
+        return need_of(store, source, self.checkpoint, self.depth)
 
     def _read(self, store: Store) -> StoreResult:
         checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
@@ -309,13 +317,14 @@ def digest_stores(
     jobs = [
         Job(
             partial(_digest, Source.of(reading, store, checkpoint), engine, chain),
-            fold_need(chain, checkpoint.provider, far=storage.parallel > 1),
+            partial(chain_need, chain, Source.of(reading, store, checkpoint), store, checkpoint),
             chain.size,
         )
         for store, chain in chains
     ]
     threads = crew.threads(storage.parallel, size)
-    found = in_turn(jobs, threads=threads, budget=crew.budget(), stop=reading.stop)
+    budget = crew.budget(loading(size, checkpoint.provider))
+    found = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
     return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 

@@ -23,6 +23,7 @@ from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Plan, StorePlan
 from statemaint.report import Halted, Outcome, Skipped
@@ -67,13 +68,22 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     jobs = [
         Job(
             partial(_of_plan, plan, store, context, elapsed),
-            need_of(store, plan.provider),
+            partial(_need, plan, store, context),
             bytes_read(store),
         )
         for store in plan.stores
     ]
-    threads = crew.threads(storage.parallel, size)
-    yield from as_they_come(jobs, threads=threads, budget=crew.budget())
+    threads, budget = (
+        crew.threads(storage.parallel, size),
+        crew.budget(loading(size, plan.provider)),
+    )
+    yield from as_they_come(jobs, threads=threads, budget=budget)
+
+
+def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:
+    if plan.halted or plan.target is None:
+        return 0
+    return need_of(store, Source.of(context.storage, store.store, plan), plan.provider)
 
 
 def _of_plan(

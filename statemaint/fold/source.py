@@ -19,6 +19,8 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.files import Snapshot, spark_checksums
 from statemaint.storage import Storage, read_small
 
+COMPILED_FROM = 512 * 1024
+"""The stored bytes of a run below which plain loops end before compiled ones would be loaded."""
 Pieces = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
 """The pieces of some files, each with its version, and in the end the digest of each version."""
 
@@ -103,6 +105,11 @@ class Source:
             digest_key(described.query_id),
             spark_checksums(store.files),
         )
+
+    @property
+    def far(self) -> bool:
+        """Returns whether the storage is worth several requests at a time."""
+        return self.storage.parallel > 1
 
     def beside(self, path: str) -> "Source":
         """Returns the same source, which also checks one more file against its checksum file."""
