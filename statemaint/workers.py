@@ -63,6 +63,16 @@ class Workers:
         """Returns the number of threads for some work; the arguments are those of `suited`."""
         return self.number or suited(parallel, size)
 
+    def ahead(self, parallel: int, jobs: int, size: int) -> int:
+        """Returns the number of files that a job fetches at a time, so that all use the storage.
+
+        Args:
+            parallel: the number of requests that the storage is worth at a time.
+            jobs: the number of jobs.
+            size: the bytes that all of them read.
+        """
+        return max(1, parallel // max(1, min(self.threads(parallel, size), jobs)))
+
     def budget(self, loading: int = 0) -> "Budget":
         """Returns the memory that stores may share: without what the process itself takes.
 

@@ -1,6 +1,6 @@
 """Checks the retained versions of one store, to a given depth."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
@@ -71,18 +71,31 @@ def rebuild(
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
     asked = range(first, last + 1)
-    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, asked, lineages)
+    wanted = sorted(one for one in loads if checkpoint.asks(store.id, one))
     findings: list[Finding] = []
     checked = 0
-    for version in sorted(one for one in one_by_one.loads if checkpoint.asks(store.id, one)):
-        try:
-            bad = one_by_one.at(version)
-        except (NotFoundError, Superseded) as error:
-            detail = f"{error.path} went away or was replaced while it was read; run again"
-            return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
-        findings += (finding_of(store, error, checkpoint) for error in bad)
-        checked += version >= first and not bad
+    with source.fetching(_deltas(versions, wanted)) as near:
+        one_by_one = _Rebuild(
+            near, engine, store, versions, loads, depth, suspects, asked, lineages
+        )
+        for version in wanted:
+            try:
+                bad = one_by_one.at(version)
+            except (NotFoundError, Superseded) as error:
+                detail = f"{error.path} went away or was replaced while it was read; run again"
+                return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
+            findings += (finding_of(store, error, checkpoint) for error in bad)
+            checked += version >= first and not bad
     return checked, findings
+
+
+def _deltas(versions: Versions, wanted: Sequence[int]) -> Iterator[Delta]:
+    """Yields the deltas in the order in which some versions need them first."""
+    lowest = versions.chain(wanted[0]) if wanted else None
+    begin = lowest.start if isinstance(lowest, Chain) else 0
+    for version in sorted(versions.deltas):
+        if wanted and begin < version <= wanted[-1]:
+            yield versions.deltas[version]
 
 
 def _beginning(versions: Versions, first: int, last: int) -> int:

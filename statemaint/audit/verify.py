@@ -116,7 +116,8 @@ def verify_at(
     size = sum(sizes)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
-    check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
+    ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
+    check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known, ahead)
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
     jobs = [
         Job(partial(check.at, store), partial(check.need, store), one)
@@ -144,6 +145,7 @@ class _StoreCheck:
         lineages: whether the zips are there that the lineages of changelogs name.
         engine: loads the engine when it is first needed.
         known: the results that are not computed again.
+        ahead: the number of files of a store that are fetched at a time.
     """
 
     storage: Storage
@@ -152,6 +154,7 @@ class _StoreCheck:
     lineages: bool
     engine: Callable[[], Engine]
     known: Results
+    ahead: int
 
     def at(self, store: Store) -> Iterator[StoreResult]:
         """Yields the result for a store."""
@@ -163,7 +166,8 @@ class _StoreCheck:
         return need_of(store, source, self.checkpoint, self.depth)
 
     def _read(self, store: Store) -> StoreResult:
-        checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
+        checkpoint = self.checkpoint
+        source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
         rebuilt, found = rebuild(
@@ -313,10 +317,11 @@ def digest_stores(
     asked = committed_version(checkpoint, version)
     chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
     size = sum(chain.size for _, chain in chains)
+    ahead = crew.ahead(storage.parallel, len(chains), size)
     engine = engine_for(size, checkpoint.provider)
     jobs = [
         Job(
-            partial(_digest, Source.of(reading, store, checkpoint), engine, chain),
+            partial(_digest, Source.of(reading, store, checkpoint, ahead=ahead), engine, chain),
             partial(chain_need, chain, Source.of(reading, store, checkpoint), store, checkpoint),
             chain.size,
         )

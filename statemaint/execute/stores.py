@@ -6,6 +6,7 @@ below it is deleted (S6, S7), and deletions are in an order of which every prefi
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from statemaint.errors import (
@@ -63,8 +64,9 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
-    context = _context(plan, storage, run, fence or Fence(), engine)
     crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
+    ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)
+    context = replace(_context(plan, storage, run, fence or Fence(), engine), ahead=ahead)
     jobs = [
         Job(
             partial(_of_plan, plan, store, context, elapsed),
@@ -94,7 +96,7 @@ def _of_plan(
     elif plan.target is None or _out_of_time(plan, elapsed()):
         yield Skipped(store.store.id)
     else:
-        source = Source.of(context.storage, store.store, plan)
+        source = Source.of(context.storage, store.store, plan, ahead=context.ahead)
         yield from _store(StoreExecutor.of(store, source, context), verify=plan.policy.verify)
 
 

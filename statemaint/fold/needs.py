@@ -27,6 +27,7 @@ from statemaint.fold.source import COMPILED_FROM, Source
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider
 from statemaint.model.files import Delta
+from statemaint.storage import MOST_AHEAD
 
 _MIB = 1024 * 1024
 
@@ -199,9 +200,9 @@ def _rocks_need(chain: Chain, found: Density) -> int:
 
 
 def _moved(chain: Chain) -> int:
-    """Returns the bytes of parts on their way: of the file that is read, and of the snapshot."""
+    """Returns the bytes on their way: of the file that is read, the next ones, the snapshot."""
     largest = max((one.entry.size for one in (*chain.deltas, chain.base) if one), default=0)
-    return min(2 * largest, _PARTS) + min(chain.size, _PARTS)
+    return min(2 * largest, _PARTS) + min(chain.size, _PARTS) + min(chain.size, MOST_AHEAD)
 
 
 def read_need(size: int, *, far: bool) -> int:

@@ -5,6 +5,7 @@ A storage knows paths and bytes, but neither versions nor which file may be dele
 
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
+from statemaint.storage.ahead import MOST_AHEAD, Ahead
 from statemaint.storage.base import Storage, read_small
 from statemaint.storage.hadoop.storage import HadoopStorage
 from statemaint.storage.local.storage import LocalStorage
@@ -16,6 +17,8 @@ from statemaint.storage.s3.storage import S3Storage
 from statemaint.storage.wrappers import ReadOnly, Stoppable, Without
 
 __all__ = [
+    "MOST_AHEAD",
+    "Ahead",
     "HadoopStorage",
     "LocalStorage",
     "MemoryStorage",

@@ -157,7 +157,8 @@ def folded(
         opened(base.path if base else last, workdir, delimiter, create=base is None) as database,
     ):
         pending = Pending(database, like, held=limits.held)
-        known = _apply(source, chain.deltas, pending, database, limits)
+        with source.fetching(chain.deltas) as near:
+            known = _apply(near, chain.deltas, pending, database, limits)
         compiled = stored >= limits.compiled
         yield Folded(database, base, like, pending.tagged, last, compiled, known)
 
