@@ -3,7 +3,7 @@
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ BUFFERS = 64 * 1024 * 1024
 """The bytes of one large file on its way: parts read ahead, windows, blocks."""
 _WORTH_A_CORE = 32 * 1024 * 1024
 _SMALL = 1024 * 1024
+VARIABLE = "STATEMAINT_MEMORY"
+"""The variable with the memory of tasks, and of verbs without `--memory`."""
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
 # What stores may take where the process alone takes most of its memory: one of them has to run.
 _LEAST_SHARE = 4
@@ -39,6 +41,19 @@ def memory_size(text: str) -> int:
     if not size:
         raise ConfigError(f"{text!r} is not a size of memory; write it like 512MB, 1GB or 1GiB")
     return size
+
+
+def memory_from(environment: Mapping[str, str]) -> int | None:
+    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` where it is not set.
+
+    Raises:
+        ConfigError: when its value is not a size.
+    """
+    text = environment.get(VARIABLE)
+    try:
+        return memory_size(text) if text else None
+    except ConfigError as error:
+        raise ConfigError(f"{VARIABLE}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

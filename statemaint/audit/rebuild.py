@@ -1,6 +1,6 @@
 """Checks the retained versions of one store, to a given depth."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
@@ -71,31 +71,28 @@ def rebuild(
     suspects = {one.path: one for one in judge(store, checkpoint).suspects}
     loads = versions.loadable(begin, last)
     asked = range(first, last + 1)
-    wanted = sorted(one for one in loads if checkpoint.asks(store.id, one))
+    one_by_one = _Rebuild(source, engine, store, versions, loads, depth, suspects, asked, lineages)
     findings: list[Finding] = []
     checked = 0
-    with source.fetching(_deltas(versions, wanted)) as near:
-        one_by_one = _Rebuild(
-            near, engine, store, versions, loads, depth, suspects, asked, lineages
-        )
-        for version in wanted:
-            try:
-                bad = one_by_one.at(version)
-            except (NotFoundError, Superseded) as error:
-                detail = f"{error.path} went away or was replaced while it was read; run again"
-                return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
-            findings += (finding_of(store, error, checkpoint) for error in bad)
-            checked += version >= first and not bad
+    for version in sorted(one for one in one_by_one.loads if checkpoint.asks(store.id, one)):
+        try:
+            bad = one_by_one.at(version)
+        except (NotFoundError, Superseded) as error:
+            detail = f"{error.path} went away or was replaced while it was read; run again"
+            return checked, [*findings, Finding(FindingCode.SUPERSEDED, detail, store.id)]
+        findings += (finding_of(store, error, checkpoint) for error in bad)
+        checked += version >= first and not bad
     return checked, findings
 
 
-def _deltas(versions: Versions, wanted: Sequence[int]) -> Iterator[Delta]:
-    """Yields the deltas in the order in which some versions need them first."""
-    lowest = versions.chain(wanted[0]) if wanted else None
-    begin = lowest.start if isinstance(lowest, Chain) else 0
-    for version in sorted(versions.deltas):
-        if wanted and begin < version <= wanted[-1]:
-            yield versions.deltas[version]
+def needed_deltas(store: Store, checkpoint: Checkpoint) -> Iterator[Delta]:
+    """Yields the deltas that rebuilding the retained versions reads, in their order."""
+    first, last = checkpoint.span or (1, 0)
+    lowest = store.versions.chain(min(store.versions.loadable(first, last), default=first))
+    begin = lowest.start if isinstance(lowest, Chain) else first - 1
+    for version in sorted(store.versions.deltas):
+        if begin < version <= last:
+            yield store.versions.deltas[version]
 
 
 def _beginning(versions: Versions, first: int, last: int) -> int:

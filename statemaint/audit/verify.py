@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from statemaint.audit.needs import chain_need, need_of
-from statemaint.audit.rebuild import Depth, finding_of, rebuild, spoiled
+from statemaint.audit.rebuild import Depth, finding_of, needed_deltas, rebuild, spoiled
 from statemaint.audit.restart_logs import restart_logs
 from statemaint.audit.results import NO_RESULTS, Results, StoreResult
 from statemaint.audit.row_rules import check_units, row_findings
@@ -170,9 +170,10 @@ class _StoreCheck:
         source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
-        rebuilt, found = rebuild(
-            source, self.engine, store, checkpoint, self.depth, lineages=self.lineages
-        )
+        with source.fetching(needed_deltas(store, checkpoint)) as near:
+            rebuilt, found = rebuild(
+                near, self.engine, store, checkpoint, self.depth, lineages=self.lineages
+            )
         findings += [*found, *_purged(store, checkpoint), *_orphans(store)]
         if self.depth >= Depth.CHAINS:
             findings += _sides(self.storage, store, checkpoint)

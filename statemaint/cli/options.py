@@ -10,7 +10,7 @@ import click
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, duration, seconds
 from statemaint.plan import Request
-from statemaint.workers import Workers, memory_size
+from statemaint.workers import VARIABLE, Workers, memory_size
 
 _SAFE = PRESETS["safe"]
 Command = Callable[..., None]
@@ -98,8 +98,9 @@ _WORKERS = [
     click.option(
         "--memory",
         type=Memory(),
+        envvar=VARIABLE,
         help="Memory to keep within, such as 512MB or 1GB, by working on fewer stores at a time.  "
-        "[default: half of what is available]",
+        "[default: STATEMAINT_MEMORY, or half of what is available]",
     ),
 ]
 
