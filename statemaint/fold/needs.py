@@ -37,7 +37,8 @@ _NUMBA, _LOOPS, _ROCKSDB = 76 * _MIB, 58 * _MIB, 16 * _MIB
 
 # -- a fold by the compiled engine
 
-_OUTPUTS = 6 * _MIB
+_FOLD = 6 * _MIB
+_PER_SNAPSHOT = 6 * _MIB  # its output, and what waits to be written
 _PER_KEY = 45  # of the table while it grows: 20 for an entry, a load of 0.7, old and new together
 _WINDOW, _MOST_WINDOW = 2.5, 8 * _MIB  # it grows by doubling, up to what is held of a delta
 _PER_RECORD = 3  # of the largest delta: their fates
@@ -166,22 +167,25 @@ def fold_need(
     provider: Provider,
     found: Density = UNKNOWN,
     *,
+    writes: int = 0,
     tables: int = 0,
     far: bool = False,
 ) -> int:
-    """Returns the bytes that folding a chain takes, and writing and reading back its snapshot.
+    """Returns the bytes that folding a chain takes, and writing and reading back its snapshots.
 
     Args:
         chain: the chain to fold.
         provider: the provider of its store.
         found: what its deltas hold.
+        writes: the number of snapshots that are written.
         tables: the bytes of the SST files that its base refers to.
         far: whether files come from a storage that holds whole parts of them.
     """
     moved = _moved(chain) if far else 0
     if provider is Provider.ROCKSDB:
         return moved + _rocks_need(chain, found) + int(tables * _OF_TABLES)
-    return moved + min(_hdfs_need(chain, found), _OUTPUTS + _OBJECTS * chain.size)
+    moved += writes * _PER_SNAPSHOT
+    return moved + min(_hdfs_need(chain, found), _FOLD + _OBJECTS * chain.size)
 
 
 def _hdfs_need(chain: Chain, found: Density) -> int:
@@ -189,7 +193,7 @@ def _hdfs_need(chain: Chain, found: Density) -> int:
     largest = max(sizes, default=0)
     window = max(min(found.payload * largest, _MOST_WINDOW), found.record) * _WINDOW
     keys, fates = found.records(sum(sizes)), found.records(largest)
-    return _OUTPUTS + int(window) + _PER_KEY * keys + _PER_RECORD * fates
+    return _FOLD + int(window) + _PER_KEY * keys + _PER_RECORD * fates
 
 
 def _rocks_need(chain: Chain, found: Density) -> int:
@@ -207,4 +211,4 @@ def _moved(chain: Chain) -> int:
 
 def read_need(size: int, *, far: bool) -> int:
     """Returns the bytes that reading a file takes, a window of it at a time."""
-    return _OUTPUTS + (min(2 * size, _PARTS) if far else 0)
+    return _FOLD + (min(2 * size, _PARTS) if far else 0)
