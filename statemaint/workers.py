@@ -96,7 +96,7 @@ class Workers:
         """
         own = resident_memory() + loading
         memory = self.memory or own + available_memory() // 2
-        return Budget(max(memory - own, memory // _LEAST_SHARE))
+        return Budget(max(memory - own, memory // _LEAST_SHARE, 1))
 
 
 def cores() -> int:

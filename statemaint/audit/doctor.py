@@ -16,7 +16,7 @@ from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.plan import blocks_load, judge, names_snapshot
-from statemaint.storage import ReadOnly, Storage, Without
+from statemaint.storage import Storage, Without, stoppable
 from statemaint.workers import Workers
 
 _MOST_CHANGES = 500
@@ -42,7 +42,7 @@ def doctor(
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    reading, depth = ReadOnly(storage), Depth.ROWS if deep else Depth.CHAINS
+    reading, depth = stoppable(storage), Depth.ROWS if deep else Depth.CHAINS
     found = verify_at(reading, depth, workers=workers)
     checkpoint = found.checkpoint
     resumable = _resumes(found)

@@ -30,8 +30,11 @@ from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
-from statemaint.storage import Stoppable, Storage
+from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
+
+# Up to here it takes as long to fetch a file whole as to fetch its beginning.
+_READ_WHOLE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def verify_at(
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
-    reading, crew = Stoppable(storage), Workers.of(workers)
+    reading, crew = stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading, only)
     sizes = [sum(file.entry.size for file in store.files) for store in checkpoint.stores]
     size = sum(sizes)
@@ -170,7 +173,10 @@ class _StoreCheck:
         source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
-        with source.fetching(needed_deltas(store, checkpoint)) as near:
+        deltas = needed_deltas(store, checkpoint)
+        if self.depth is Depth.HEADERS:  # of larger ones not all is read
+            deltas = (one for one in deltas if one.entry.size <= _READ_WHOLE)
+        with source.fetching(deltas) as near:
             rebuilt, found = rebuild(
                 near, self.engine, store, checkpoint, self.depth, lineages=self.lineages
             )
@@ -313,7 +319,7 @@ def digest_stores(
         CheckpointError: when a file of the version is damaged.
         StorageError: when anything could not be listed or read.
     """
-    reading, crew = Stoppable(storage), Workers.of(workers)
+    reading, crew = stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading)
     asked = committed_version(checkpoint, version)
     chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]

@@ -14,7 +14,7 @@ from statemaint.storage.open import open_storage
 from statemaint.storage.place import overlap, place_of
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.storage import S3Storage
-from statemaint.storage.wrappers import ReadOnly, Stoppable, Without
+from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
 
 __all__ = [
     "MOST_AHEAD",
@@ -34,4 +34,5 @@ __all__ = [
     "overlap",
     "place_of",
     "read_small",
+    "stoppable",
 ]

@@ -99,15 +99,19 @@ class ReadOnly:
 
 
 class Stoppable(ReadOnly):
-    """A storage that threads read until they are stopped, each then before its next file."""
+    """A storage that threads read until they are stopped, each then before its next file.
+
+    Attributes:
+        stopped: whether they are.
+    """
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
-        self._stopped = Event()
+        self.stopped = Event()
 
     def stop(self) -> None:
         """Makes every further request raise `CancelledError`, in any thread."""
-        self._stopped.set()
+        self.stopped.set()
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yields every file below a directory."""
@@ -126,9 +130,14 @@ class Stoppable(ReadOnly):
         return self._on().open(path)
 
     def _on(self) -> Storage:
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             raise CancelledError
         return self._storage
+
+
+def stoppable(storage: Storage) -> Stoppable:
+    """Returns a storage that can be stopped: the given one, if it can."""
+    return storage if isinstance(storage, Stoppable) else Stoppable(storage)
 
 
 class Without(ReadOnly):
