@@ -8,6 +8,8 @@ from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
 _ROOT = Path("/")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT, _OF_THE_SYSTEM = 16 * 1024 * 1024, 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,22 @@ def resident_memory() -> int:
     if len(statm) > 1:
         return int(statm[1]) * os.sysconf("SC_PAGE_SIZE")
     return getrusage(RUSAGE_SELF).ru_maxrss  # of a system without /proc: bytes
+
+
+def keep_freed_memory() -> None:
+    """Has the C library keep up to 16 MiB that a thread has freed for its next allocation.
+
+    Every fold needs a few buffers of up to a megabyte. Given back and taken again for each file,
+    they cost a seventh of the processor's time, in the system, where threads wait for each other.
+    Allocations of 4 MiB and more are given back at once. It is a setting of the whole process, and
+    does nothing where the C library is not glibc.
+    """
+    import ctypes  # noqa: PLC0415 -- only verbs that fold pay for it
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_TRIM_THRESHOLD, _KEPT)
+        mallopt(_M_MMAP_THRESHOLD, _OF_THE_SYSTEM)
 
 
 def _of_machine(root: Path) -> int:

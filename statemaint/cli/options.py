@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from statemaint.errors import ConfigError
+from statemaint.machine import keep_freed_memory
 from statemaint.model.policy import PRESETS, duration, seconds
 from statemaint.plan import Request
 from statemaint.workers import VARIABLE, Workers, memory_size
@@ -79,6 +80,7 @@ def workers_flag(command: Command) -> Command:
 
     @wraps(command)
     def with_workers(*, number: int | None, memory: int | None, **rest: Any) -> None:
+        keep_freed_memory()
         command(workers=Workers(number, memory), **rest)
 
     found: Command = with_workers

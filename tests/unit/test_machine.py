@@ -1,5 +1,8 @@
 """The memory that is left: of the machine, and of the control groups of either version."""
 
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,26 @@ def test_this_process_has_memory() -> None:
     before = resident_memory()
     held = b"\1" * (64 * MIB)
     assert resident_memory() - before > len(held) // 2
+
+
+_FAULTS = """
+from resource import RUSAGE_SELF, getrusage
+from statemaint.machine import keep_freed_memory
+{call}
+held = [bytearray(1 << 20) for _ in range(4)]
+del held
+before = getrusage(RUSAGE_SELF).ru_minflt
+for _ in range(50):
+    held = [bytearray(1 << 20) for _ in range(4)]
+    del held
+print(getrusage(RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc's")
+def test_freed_memory_is_kept_for_the_next_allocation() -> None:
+    def faults(call: str) -> int:
+        program = [sys.executable, "-c", _FAULTS.format(call=call)]
+        return int(subprocess.run(program, check=True, capture_output=True).stdout)
+
+    assert faults("keep_freed_memory()") < 100 < faults("")
