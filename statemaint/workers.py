@@ -1,22 +1,97 @@
 """Threads that work side by side, within a budget of memory."""
 
 import os
+import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Condition, Event
 from typing import Generic, TypeVar
 
+from statemaint.errors import ConfigError
+from statemaint.machine import available_memory, resident_memory
+
 _T = TypeVar("_T")
-MEMORY = 1024 * 1024 * 1024
-"""The bytes that all threads may take together."""
-BUFFERS = 64 * 1024 * 1024
-"""The bytes of one large file on its way: parts read ahead, windows, blocks."""
 _WORTH_A_CORE = 32 * 1024 * 1024
-_SMALL = 1024 * 1024
+VARIABLE = "STATEMAINT_MEMORY"
+"""The variable with the memory of tasks, and of verbs without `--memory`."""
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
+# What stores may take where the process alone takes most of its memory: one of them has to run.
+_LEAST_SHARE = 4
+
+
+def memory_size(text: str) -> int:
+    """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`.
+
+    Raises:
+        ConfigError: when it is not one, or is nothing.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    unit = (1024 if found[3] else 1000) ** " KMGT".index(found[2] or " ") if found else 0
+    size = int(float(found[1]) * unit) if found else 0
+    if not size:
+        raise ConfigError(f"{text!r} is not a size of memory; write it like 512MB, 1GB or 1GiB")
+    return size
+
+
+def memory_from(environment: Mapping[str, str]) -> int | None:
+    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` where it is not set.
+
+    Raises:
+        ConfigError: when its value is not a size.
+    """
+    text = environment.get(VARIABLE)
+    try:
+        return memory_size(text) if text else None
+    except ConfigError as error:
+        raise ConfigError(f"{VARIABLE}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """How many stores are worked on at a time, and in how much memory.
+
+    Attributes:
+        number: the stores at a time; `None` for what suits the storage and the bytes to read.
+        memory: the bytes that the process should keep within; `None` for half of what is available
+            to it. It is kept by working on fewer stores at a time: one store always runs.
+    """
+
+    number: int | None = None
+    memory: int | None = None
+
+    @classmethod
+    def of(cls, asked: "Workers | int | None") -> "Workers":
+        """Returns the workers that a caller asked for, who may give their number alone."""
+        return asked if isinstance(asked, Workers) else cls(asked)
+
+    def threads(self, parallel: int, size: int) -> int:
+        """Returns the number of threads for some work; the arguments are those of `suited`."""
+        return self.number or suited(parallel, size)
+
+    def ahead(self, parallel: int, jobs: int, size: int) -> int:
+        """Returns the number of files that a job fetches at a time, so that all use the storage.
+
+        Args:
+            parallel: the number of requests that the storage is worth at a time.
+            jobs: the number of jobs.
+            size: the bytes that all of them read.
+        """
+        return max(1, parallel // max(1, min(self.threads(parallel, size), jobs)))
+
+    def budget(self, loading: int = 0) -> "Budget":
+        """Returns the memory that stores may share: without what the process itself takes.
+
+        Args:
+            loading: the bytes that the process still grows by, whatever the stores are.
+        """
+        own = resident_memory() + loading
+        memory = self.memory or own + available_memory() // 2
+        return Budget(max(memory - own, memory // _LEAST_SHARE, 1))
 
 
 def cores() -> int:
@@ -24,16 +99,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def suited(parallel: int, size: int, largest: int = 0) -> int:
+def suited(parallel: int, size: int) -> int:
     """Returns the number of threads that suits some work.
 
     Args:
         parallel: the number of requests that the storage is worth at a time.
         size: the bytes to read; few are folded in plain Python, on one core.
-        largest: the bytes of the largest file; threads that read large ones share the memory.
     """
-    threads = max(parallel, cores() if size >= _WORTH_A_CORE else 1)
-    return max(1, min(threads, MEMORY // (BUFFERS + 4 * largest))) if largest > _SMALL else threads
+    return max(parallel, cores() if size >= _WORTH_A_CORE else 1)
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:
@@ -96,15 +169,25 @@ class Job(Generic[_T]):
 
     Attributes:
         start: makes the iterator, in that thread.
-        need: the memory that it takes, in bytes.
+        need: the memory that it takes, in bytes; or what finds that out, in that thread.
+        size: the bytes that it reads; the largest job starts first.
     """
 
     start: Callable[[], Iterator[_T]]
-    need: int = 0
+    need: int | Callable[[], int] = 0
+    size: int = 0
+
+
+def nothing() -> None:
+    """Stops nothing."""
 
 
 def as_they_come(
-    jobs: Sequence[Job[_T]], *, threads: int, budget: Budget | None = None
+    jobs: Sequence[Job[_T]],
+    *,
+    threads: int,
+    budget: Budget | None = None,
+    stop: Callable[[], object] = nothing,
 ) -> Generator[_T]:
     """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
 
@@ -113,24 +196,58 @@ def as_they_come(
     caller stops, each running job ends after its current item; no other one starts.
 
     Args:
-        jobs: started in this order.
+        jobs: with one thread run in this order, with more the largest first.
         threads: the number of jobs that run at a time.
         budget: the memory that the running jobs share; unlimited by default.
+        stop: called before running jobs are waited for; it may end them within an item.
     """
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
         for job in jobs:
             yield from job.start()
         return
-    with closing(_Race(jobs, threads, budget)) as race:
+    ordered = sorted(jobs, key=lambda job: job.size, reverse=True)
+    with closing(_Race(ordered, threads, budget, stop)) as race:
         yield from race.items()
+
+
+def in_turn(
+    jobs: Sequence[Job[_T]],
+    *,
+    threads: int,
+    budget: Budget | None = None,
+    stop: Callable[[], object] = nothing,
+) -> list[_T]:
+    """Returns the item of each job, in the order of the jobs, whatever ended first.
+
+    Args:
+        jobs: each has one item; run as `as_they_come` does, also the other arguments.
+        threads: the number of jobs that run at a time.
+        budget: the memory that the running jobs share; unlimited by default.
+        stop: called before running jobs are waited for; it may end them within an item.
+    """
+    numbered = [
+        Job(partial(_numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
+    ]
+    found = dict(as_they_come(numbered, threads=threads, budget=budget, stop=stop))
+    return [found[number] for number in range(len(jobs))]
+
+
+def _numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
+    yield from ((number, item) for item in job.start())
 
 
 class _Race(Generic[_T]):
     """Jobs in threads, and the queue of what they yield."""
 
-    def __init__(self, jobs: Sequence[Job[_T]], threads: int, budget: Budget | None) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job[_T]],
+        threads: int,
+        budget: Budget | None,
+        stop: Callable[[], object],
+    ) -> None:
         self._budget = budget or Budget(1)
-        self._limited = budget is not None
+        self._limited, self._stop = budget is not None, stop
         self._stopped = Event()
         self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
         self._left = len(jobs)
@@ -150,16 +267,23 @@ class _Race(Generic[_T]):
 
     def close(self) -> None:
         self._stopped.set()
+        if self._left:
+            self._stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, job: Job[_T]) -> None:
         try:
-            with self._budget.hold(job.need if self._limited else 0):
+            with self._budget.hold(self._need(job)):
                 self._consume(job)
         except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
             self._items.put(error)
         else:
             self._items.put(None)
+
+    def _need(self, job: Job[_T]) -> int:
+        if not self._limited or self._stopped.is_set():
+            return 0
+        return job.need() if callable(job.need) else job.need
 
     def _consume(self, job: Job[_T]) -> None:
         if self._stopped.is_set():

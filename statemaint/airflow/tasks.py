@@ -5,6 +5,7 @@ has passed on the results.
 """
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPException
@@ -22,6 +23,7 @@ from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Report, summarize
 from statemaint.storage import Storage
+from statemaint.workers import Workers, memory_from
 
 _log = logging.getLogger(__name__)
 # Of one task: the other tasks of a run make requests as well.
@@ -236,7 +238,7 @@ def _maintain(settings: QuerySettings, bundle: Bundle, options: Options, run: st
         dry_run=options.dry_run,
         run=run,
         holder=bundle.holder,
-        workers=min(storage.parallel, _STORES_AT_A_TIME),
+        workers=Workers(min(storage.parallel, _STORES_AT_A_TIME), memory_from(os.environ)),
     )
 
 

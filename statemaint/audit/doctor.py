@@ -16,7 +16,8 @@ from statemaint.model.files import ChecksumFile, Snapshot
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import batch_of, version_of
 from statemaint.plan import blocks_load, judge, names_snapshot
-from statemaint.storage import ReadOnly, Storage, Without
+from statemaint.storage import Storage, Without, stoppable
+from statemaint.workers import Workers
 
 _MOST_CHANGES = 500
 """What a repaired load replays at most: `stateStore.autoSnapshotRepair.maxChangeFileReplay`."""
@@ -26,7 +27,7 @@ _OF_SNAPSHOTS = frozenset(
 
 
 def doctor(
-    storage: Storage, *, deep: bool = False, slots: int = 1, workers: int | None = None
+    storage: Storage, *, deep: bool = False, slots: int = 1, workers: Workers | int | None = None
 ) -> Diagnosis:
     """Diagnoses a checkpoint: whether, and from where, its query can restart.
 
@@ -34,14 +35,14 @@ def doctor(
         storage: where the checkpoint lives.
         deep: check as a deep `verify` does; else every file of a retained version is decoded.
         slots: how many stores the query's executors read at the same time, one or more.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
 
     Raises:
         NotACheckpointError: when there is none.
         UnsupportedError: when it is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
-    reading, depth = ReadOnly(storage), Depth.ROWS if deep else Depth.CHAINS
+    reading, depth = stoppable(storage), Depth.ROWS if deep else Depth.CHAINS
     found = verify_at(reading, depth, workers=workers)
     checkpoint = found.checkpoint
     resumable = _resumes(found)
@@ -94,7 +95,7 @@ def _asked(checkpoint: Checkpoint) -> list[Store]:
 
 
 def _passed_over(
-    storage: Storage, found: Verification, depth: Depth, workers: int | None
+    storage: Storage, found: Verification, depth: Depth, workers: Workers | int | None
 ) -> tuple[str, ...] | None:
     """Returns the bad snapshots without which a restart succeeds, `None` where it does not.
 
@@ -163,11 +164,11 @@ def _right(
     storage: Storage,
     verified: Verification,
     loadable: tuple[int, ...],
-    workers: int | None,
+    workers: Workers | int | None,
 ) -> Iterator[int]:
     """Yields the newest batch whose rows are right, if those of the newest version are not."""
     if any(one.code in OF_ROWS for one in verified.findings):
-        threads = workers or storage.parallel
+        threads = Workers.of(workers).number or storage.parallel
         found = newest_right(storage, verified.checkpoint, loadable, threads=threads)
         yield from () if found is None else (found,)
 

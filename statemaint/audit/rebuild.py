@@ -101,6 +101,16 @@ def rebuild(
     return Rebuilt(checked, tuple(findings), one_by_one.read.keys())
 
 
+def needed_deltas(store: Store, checkpoint: Checkpoint) -> Iterator[Delta]:
+    """Yields the deltas that rebuilding the retained versions reads, in their order."""
+    first, last = checkpoint.span or (1, 0)
+    lowest = store.versions.chain(min(store.versions.loadable(first, last), default=first))
+    begin = lowest.start if isinstance(lowest, Chain) else first - 1
+    for version in sorted(store.versions.deltas):
+        if begin < version <= last:
+            yield store.versions.deltas[version]
+
+
 def _beginning(versions: Versions, first: int, last: int) -> int:
     """Returns where the log begins from which the first retained version can be folded."""
     lowest = min(versions.loadable(first, last), default=first)

@@ -31,7 +31,7 @@ from statemaint.model.ids import StoreId, UnitId, batch_of
 from statemaint.state.layouts import Stored, schemas_of
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
 from statemaint.storage import Storage
-from statemaint.workers import in_order
+from statemaint.workers import Job, in_turn, nothing
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
 _COUNTS, _ENTRIES = "keyToNumValues", "keyWithIndexToValue"
@@ -87,27 +87,32 @@ def check_rows(storage: Storage, checkpoint: Checkpoint, *, threads: int = 1) ->
 
 
 def check_units(
-    storage: Storage, checkpoint: Checkpoint, known: Results = NO_RESULTS, *, threads: int = 1
-) -> Iterator[UnitResult]:
-    """Yields the result for the rows of each partition, ascending; reads what is not known.
+    storage: Storage,
+    checkpoint: Checkpoint,
+    known: Results = NO_RESULTS,
+    *,
+    threads: int = 1,
+    stop: Callable[[], object] = nothing,
+) -> list[UnitResult]:
+    """Returns the result for the rows of each partition, ascending; reads what is not known.
 
     Args:
         storage: where the checkpoint lives.
         checkpoint: the checkpoint.
         known: the results of an earlier verification; what they cover is not read again.
         threads: the number of partitions that are read at a time.
+        stop: ends the reading of partitions when another one failed.
 
     Raises:
         StorageError: when anything could not be listed or read.
     """
     if checkpoint.target is None or any(one.damage for one in checkpoint.findings):
-        return
+        return []
     # Other stores are of batches before a repartition.
     asked = (one for one in checkpoint.stores if checkpoint.asks(one.id, checkpoint.target))
     units = (tuple(group) for _, group in groupby(asked, key=lambda one: one.id.unit))
-    yield from in_order(
-        (partial(_unit, storage, checkpoint, stores, known) for stores in units), threads=threads
-    )
+    jobs = [Job(partial(_unit, storage, checkpoint, stores, known)) for stores in units]
+    return in_turn(jobs, threads=threads, stop=stop)
 
 
 def row_findings(
@@ -163,8 +168,8 @@ def _is_strict(storage: Storage, checkpoint: Checkpoint) -> bool:
 
 def _unit(
     storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...], known: Results
-) -> UnitResult:
-    return known.unit(stores) or _check_unit(storage, checkpoint, stores)
+) -> Iterator[UnitResult]:
+    yield known.unit(stores) or _check_unit(storage, checkpoint, stores)
 
 
 def _check_unit(storage: Storage, checkpoint: Checkpoint, stores: tuple[Store, ...]) -> UnitResult:

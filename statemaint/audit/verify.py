@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from statemaint.audit.rebuild import Depth, finding_of, rebuild, spoiled
+from statemaint.audit.needs import chain_need, need_of
+from statemaint.audit.rebuild import Depth, finding_of, needed_deltas, rebuild, spoiled
 from statemaint.audit.restart_logs import restart_logs
 from statemaint.audit.results import NO_RESULTS, Results, StoreResult
 from statemaint.audit.row_rules import check_units, row_findings
@@ -19,6 +20,7 @@ from statemaint.errors import (
     UnsupportedError,
 )
 from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.fold.state import state_digest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain, lone_checksum_files
@@ -29,8 +31,11 @@ from statemaint.model.ids import StoreId, batch_of
 from statemaint.plan import diagnose, diagnose_logs
 from statemaint.planning import scan_checkpoint
 from statemaint.state.versions import chain_of, committed_version
-from statemaint.storage import ReadOnly, Storage
-from statemaint.workers import BUFFERS, MEMORY, in_order, suited
+from statemaint.storage import Storage, stoppable
+from statemaint.workers import Job, Workers, in_turn
+
+# Up to here it takes as long to fetch a file whole as to fetch its beginning.
+_READ_WHOLE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def verify(
     *,
     deep: bool = False,
     sample: tuple[int, int] | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> Verification:
     """Checks every file that a retained version of any store needs; writes nothing.
 
@@ -75,7 +80,7 @@ def verify(
             join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when the sample is not a valid share.
@@ -93,7 +98,7 @@ def verify_at(
     only: Callable[[StoreId], bool] | None = None,
     *,
     lineages: bool = True,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
     known: Results = NO_RESULTS,
 ) -> Verification:
     """Verifies a checkpoint to any depth.
@@ -103,26 +108,35 @@ def verify_at(
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
         lineages: whether the zips that the lineages of changelogs name must be there.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time; by default what suits storage and machine.
         known: the results of an earlier verification; what they cover is not read again.
 
     Raises:
         NotACheckpointError, UnsupportedError, StorageError: as `verify` does.
     """
-    reading = ReadOnly(storage)
+    reading, crew = stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading, only)
-    sizes = [file.entry.size for store in checkpoint.stores for file in store.files]
-    size, largest = sum(sizes), max(sizes, default=0)
-    threads = workers or suited(storage.parallel, size, largest)
+    sizes = [sum(file.entry.size for file in store.files) for store in checkpoint.stores]
+    size = sum(sizes)
     engine = cache(partial(engine_for, size, checkpoint.provider))
     known = known.valid(checkpoint, depth)
-    check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known)
+    ahead = crew.ahead(storage.parallel, len(checkpoint.stores), size)
+    check = _StoreCheck(reading, checkpoint, depth, lineages, engine, known, ahead)
     deep = depth is Depth.ROWS
     findings = [*checkpoint.findings, *_logs(reading, checkpoint, whole=depth >= Depth.CHAINS)]
-    checks = (partial(check.at, store) for store in checkpoint.stores)
-    stores = tuple(in_order(checks, threads=threads))
+    jobs = [
+        Job(partial(check.at, store), partial(check.need, store), one)
+        for store, one in zip(checkpoint.stores, sizes, strict=True)
+    ]
+    threads = crew.threads(storage.parallel, size)
+    budget = crew.budget(loading(size, checkpoint.provider) if depth > Depth.HEADERS else 0)
+    stores = tuple(in_turn(jobs, threads=threads, budget=budget, stop=reading.stop))
     findings += (one for store in stores for one in store.findings)
-    units = tuple(check_units(reading, checkpoint, known, threads=threads)) if deep else ()
+    units = (
+        tuple(check_units(reading, checkpoint, known, threads=threads, stop=reading.stop))
+        if deep
+        else ()
+    )
     findings += row_findings(reading, checkpoint, units)
     results = Results.of(checkpoint, depth, stores, units)
     checked = sum(one.versions_checked for one in stores)
@@ -140,6 +154,7 @@ class _StoreCheck:
         lineages: whether the zips are there that the lineages of changelogs name.
         engine: loads the engine when it is first needed.
         known: the results that are not computed again.
+        ahead: the number of files of a store that are fetched at a time.
     """
 
     storage: Storage
@@ -148,18 +163,29 @@ class _StoreCheck:
     lineages: bool
     engine: Callable[[], Engine]
     known: Results
+    ahead: int
 
-    def at(self, store: Store) -> StoreResult:
-        """Returns the result for a store."""
-        return self.known.store(store, lineages=self.lineages) or self._read(store)
+    def at(self, store: Store) -> Iterator[StoreResult]:
+        """Yields the result for a store."""
+        yield self.known.store(store, lineages=self.lineages) or self._read(store)
+
+    def need(self, store: Store) -> int:
+        """Returns an estimate of the memory that this takes."""
+        source = Source.of(self.storage, store, self.checkpoint)
+        return need_of(store, source, self.checkpoint, self.depth)
 
     def _read(self, store: Store) -> StoreResult:
-        checkpoint, source = self.checkpoint, Source.of(self.storage, store, self.checkpoint)
+        checkpoint = self.checkpoint
+        source = Source.of(self.storage, store, checkpoint, ahead=self.ahead)
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
-        rebuilt = rebuild(
-            source, self.engine, store, checkpoint, self.depth, lineages=self.lineages
-        )
+        deltas = needed_deltas(store, checkpoint)
+        if self.depth is Depth.HEADERS:  # of larger ones not all is read
+            deltas = (one for one in deltas if one.entry.size <= _READ_WHOLE)
+        with source.fetching(deltas) as near:
+            rebuilt = rebuild(
+                near, self.engine, store, checkpoint, self.depth, lineages=self.lineages
+            )
         findings += [*rebuilt.findings, *_purged(store, checkpoint), *_orphans(store)]
         if self.depth >= Depth.CHAINS:
             findings += _sides(self.storage, store, checkpoint)
@@ -290,16 +316,8 @@ def _stale(
         yield Finding(code, detail, store.id, side.version, path=path, batches=batches)
 
 
-# The compiled engine holds an entry of 20 bytes and more for each key of the deltas.
-_KEYS = 4
-
-
 def digest_stores(
-    storage: Storage,
-    *,
-    version: int | None = None,
-    workers: int | None = None,
-    memory: int = MEMORY,
+    storage: Storage, *, version: int | None = None, workers: Workers | int | None = None
 ) -> tuple[int, tuple[tuple[StoreId, StateDigest], ...]]:
     """Returns a version and the digest of every store's state at it; writes nothing.
 
@@ -308,8 +326,7 @@ def digest_stores(
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
-        workers: the number of stores that are read at a time; by default what suits the storage.
-        memory: the bytes that a store may take in memory.
+        workers: how many stores are read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
@@ -317,24 +334,45 @@ def digest_stores(
         CheckpointError: when a file of the version is damaged.
         StorageError: when anything could not be listed or read.
     """
-    reading = ReadOnly(storage)
+    reading, crew = stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading)
     asked = committed_version(checkpoint, version)
     chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
-    sizes = [chain.size for _, chain in chains]
-    size, largest = sum(sizes), max(sizes, default=0)
+    size = sum(chain.size for _, chain in chains)
+    ahead = crew.ahead(storage.parallel, len(chains), size)
     engine = engine_for(size, checkpoint.provider)
-    digests = (
-        partial(_digest, Source.of(reading, store, checkpoint), store, chain, engine, memory)
-        for store, chain in chains
-    )
-    found = in_order(digests, threads=workers or suited(storage.parallel, size, largest))
+    threads = crew.threads(storage.parallel, size)
+    budget = crew.budget(loading(size, checkpoint.provider))
+    digest = _Digest(reading, checkpoint, engine, ahead, budget.total)
+    jobs = [
+        Job(partial(digest.of, *one), partial(digest.need, *one), one[1].size) for one in chains
+    ]
+    found = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
     return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
 
 
-def _digest(source: Source, store: Store, chain: Chain, engine: Engine, memory: int) -> StateDigest:
-    changes = sum(delta.entry.size for delta in chain.deltas)
-    if store.rocks is None and BUFFERS + _KEYS * changes > memory:
-        return state_digest(source, store, chain)
-    folds = engine.fold(source, chain, (chain.version,), write=False)
-    return folds.digests[chain.version]
+@dataclass(frozen=True, slots=True)
+class _Digest:
+    """Digests the states of stores."""
+
+    storage: Storage
+    checkpoint: Checkpoint
+    engine: Engine
+    ahead: int
+    memory: int
+
+    def need(self, store: Store, chain: Chain) -> int:
+        """Returns an estimate of the memory that a digest takes, which may exceed what there is."""
+        return chain_need(chain, self._source(store), store, self.checkpoint)
+
+    def of(self, store: Store, chain: Chain) -> Iterator[StateDigest]:
+        """Yields the digest of the state that a chain folds to."""
+        source = self._source(store)
+        if store.rocks is None and self.need(store, chain) > self.memory:
+            yield state_digest(source, store, chain)
+        else:
+            folds = self.engine.fold(source, chain, (chain.version,), write=False)
+            yield folds.digests[chain.version]
+
+    def _source(self, store: Store) -> Source:
+        return Source.of(self.storage, store, self.checkpoint, ahead=self.ahead)

@@ -10,6 +10,7 @@ from statemaint.cli.options import as_json, workers_flag
 from statemaint.maintain import apply, parse_plan
 from statemaint.recover import apply_recovery, parse_recovery
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 
 @click.command("apply")
@@ -19,7 +20,7 @@ from statemaint.storage import open_storage
 )
 @workers_flag
 @as_json
-def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: int | None, as_json: bool) -> None:
+def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_json: bool) -> None:
     """Carry out exactly what `plan`, `repair` or `rollback --json` printed, or refuse.
 
     A plan whose files have changed since is refused with exit code 6.

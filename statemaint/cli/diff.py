@@ -15,6 +15,7 @@ from statemaint.cli.output import Json, json_with_rows, print_pieces
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
+from statemaint.workers import Workers
 
 
 @click.command("diff")
@@ -35,7 +36,7 @@ def diff_verb(  # noqa: PLR0913 -- each is a choice of its own
     newer: int | None,
     key: str | None,
     limit: int | None,
-    workers: int | None,
+    workers: Workers,
     as_json: bool,
     **where: Any,
 ) -> None:

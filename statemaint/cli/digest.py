@@ -12,6 +12,7 @@ from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
 from statemaint.report.to_json import id_json
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 
 @click.command("digest")
@@ -19,7 +20,7 @@ from statemaint.storage import open_storage
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @workers_flag
 @as_json
-def digest_verb(uri: str, *, version: int | None, workers: int | None, as_json: bool) -> None:
+def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: bool) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
     Digests are keyed with the query's id: compare them between copies of one checkpoint, not

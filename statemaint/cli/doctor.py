@@ -16,6 +16,7 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 _SHOWN = 3
 
@@ -31,7 +32,7 @@ _SHOWN = 3
 @workers_flag
 @as_json
 def doctor_verb(
-    uri: str, *, deep: bool, slots: int | None, workers: int | None, as_json: bool
+    uri: str, *, deep: bool, slots: int | None, workers: Workers, as_json: bool
 ) -> None:
     """Report in a dozen lines whether the query can restart, from which batch, and what to do.
 

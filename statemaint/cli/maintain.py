@@ -20,6 +20,7 @@ from statemaint.plan import Plan, Request
 from statemaint.report import Outcome, Report, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 
 @click.command("maintain")
@@ -30,7 +31,7 @@ from statemaint.storage import open_storage
 @workers_flag
 @as_json
 def maintain_verb(
-    uri: str, *, policy: Policy, request: Request, dry_run: bool, workers: int | None, as_json: bool
+    uri: str, *, policy: Policy, request: Request, dry_run: bool, workers: Workers, as_json: bool
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
     storage = open_storage(uri)

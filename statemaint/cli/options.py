@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from statemaint.errors import ConfigError
+from statemaint.machine import keep_freed_memory
 from statemaint.model.policy import PRESETS, duration, seconds
 from statemaint.plan import Request
+from statemaint.workers import VARIABLE, Workers, memory_size
 
 _SAFE = PRESETS["safe"]
 Command = Callable[..., None]
@@ -60,10 +62,49 @@ def as_json(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+class Memory(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """A size of memory such as `512MB` or `1GiB`; its value is in bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the bytes, or ends the program with click's usage error."""
+        try:
+            return memory_size(str(value))
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
 def workers_flag(command: Command) -> Command:
-    """Adds `--workers`."""
-    text = "Number of stores to work on at a time.  [default: what suits the storage and the size]"
-    return click.option("--workers", type=click.IntRange(min=1), help=text)(command)
+    """Adds `--workers` and `--memory`, and passes the verb one `workers`."""
+
+    @wraps(command)
+    def with_workers(*, number: int | None, memory: int | None, **rest: Any) -> None:
+        keep_freed_memory()
+        command(workers=Workers(number, memory), **rest)
+
+    found: Command = with_workers
+    for option in reversed(_WORKERS):
+        found = option(found)
+    return found
+
+
+_WORKERS = [
+    click.option(
+        "--workers",
+        "number",
+        type=click.IntRange(min=1),
+        help="Number of stores to work on at a time.  "
+        "[default: what suits the storage and the size]",
+    ),
+    click.option(
+        "--memory",
+        type=Memory(),
+        envvar=VARIABLE,
+        help="Memory to keep within, such as 512MB or 1GB, by working on fewer stores at a time.  "
+        "[default: STATEMAINT_MEMORY, or half of what is available]",
+    ),
+]
 
 
 def policy_flags(command: Command) -> Command:

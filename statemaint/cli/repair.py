@@ -6,6 +6,7 @@ from statemaint.cli import recovery
 from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
 from statemaint.recover import plan_repair, repair
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 
 @click.command("repair")
@@ -15,7 +16,7 @@ from statemaint.storage import open_storage
 @workers_flag
 @as_json
 def repair_verb(
-    uri: str, *, apply: bool, trash_for: float, workers: int | None, as_json: bool
+    uri: str, *, apply: bool, trash_for: float, workers: Workers, as_json: bool
 ) -> None:
     """Show which damage can be repaired, with a proof for each step, or repair it (--apply).
 

@@ -6,6 +6,7 @@ from statemaint.cli import recovery
 from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
 from statemaint.recover import plan_rollback, rollback
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 
 @click.command("rollback")
@@ -22,7 +23,7 @@ from statemaint.storage import open_storage
 @workers_flag
 @as_json
 def rollback_verb(
-    uri: str, *, batch: int, apply: bool, trash_for: float, workers: int | None, as_json: bool
+    uri: str, *, batch: int, apply: bool, trash_for: float, workers: Workers, as_json: bool
 ) -> None:
     """Show which files a rollback to a batch would move to the trash, or move them (--apply).
 

@@ -17,6 +17,7 @@ from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
 from statemaint.state.key_partition import holding
+from statemaint.workers import Workers
 
 
 @click.command("show")
@@ -34,7 +35,7 @@ def show_verb(
     key: str | None,
     limit: int | None,
     as_csv: bool,
-    workers: int | None,
+    workers: Workers,
     as_json: bool,
     **where: Any,
 ) -> None:

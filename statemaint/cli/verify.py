@@ -9,6 +9,7 @@ from statemaint.cli.output import Json, end_with, print_result
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
 from statemaint.storage import open_storage
+from statemaint.workers import Workers
 
 
 @click.command("verify")
@@ -31,7 +32,7 @@ def verify_verb(
     *,
     deep: bool,
     sample: tuple[int, int] | None,
-    workers: int | None,
+    workers: Workers,
     as_json: bool,
 ) -> None:
     """Check every file that a retained version of any store needs.

@@ -1,18 +1,14 @@
 """Estimates of the memory that carrying out a store's plan takes."""
 
+from statemaint.fold import Source
+from statemaint.fold.needs import density, fold_need, read_need
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Provider
 from statemaint.plan import Attest, Delete, StorePlan, WriteSnapshot
-from statemaint.workers import BUFFERS
-
-# The keys of the deltas are held, uncompressed.
-_KEYS = 4
-# In plain Python, which folds small states, every row is an object.
-_OBJECTS = 30
 
 
 def chains_of(plan: StorePlan) -> tuple[Chain, ...]:
-    """Returns the chains that carrying out a store's plan reads."""
+    """Returns the chains that carrying out a store's plan folds."""
     chains = [one.chain for one in plan.actions if isinstance(one, WriteSnapshot)]
     chains += [one.instead for one in plan.actions if isinstance(one, Delete) and one.instead]
     chains += [one.against for one in plan.actions if isinstance(one, Attest) and one.against]
@@ -24,13 +20,27 @@ def bytes_read(plan: StorePlan) -> int:
     return sum(chain.size for chain in chains_of(plan))
 
 
-def need_of(plan: StorePlan, provider: Provider) -> int:
-    """Returns an upper estimate of the memory that a store's plan takes, in bytes."""
-    needs = (_need(chain, provider) for chain in chains_of(plan))
-    return max(needs, default=0)
+def need_of(plan: StorePlan, source: Source, provider: Provider) -> int:
+    """Returns an upper estimate of the memory that a store's plan takes, in bytes.
+
+    Args:
+        plan: the plan of the store.
+        source: its files; the beginning of one delta is read where there are many bytes of them.
+        provider: its provider.
+    """
+    chains = chains_of(plan)
+    if not chains:
+        return max((read_need(path, far=source.far) for path in _compared(plan)), default=0)
+    writes = sum(isinstance(one, WriteSnapshot) for one in plan.actions)
+    found = density(source, max(chains, key=lambda one: one.size).deltas, provider)
+    parts = plan.store.rocks.parts if plan.store.rocks else {}
+    tables = [sum(parts.get(one.base.entry.path, {}).values()) if one.base else 0 for one in chains]
+    return max(
+        fold_need(chain, provider, found, writes=writes, tables=size, far=source.far)
+        for chain, size in zip(chains, tables, strict=True)
+    )
 
 
-def _need(chain: Chain, provider: Provider) -> int:
-    deltas = sum(delta.entry.size for delta in chain.deltas)
-    folded = BUFFERS + _KEYS * deltas
-    return folded if provider is Provider.ROCKSDB else min(folded, _OBJECTS * chain.size)
+def _compared(plan: StorePlan) -> list[int]:
+    """Returns the sizes of the snapshots that are read whole."""
+    return [one.snapshot.entry.size for one in plan.actions if isinstance(one, Attest)]

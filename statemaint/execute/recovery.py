@@ -19,12 +19,13 @@ from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.execute.world import is_same, recovery_notes, rolled_back
 from statemaint.fold import Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.plan import RecoveryPlan, Remove, StorePlan, WriteSnapshot
 from statemaint.report import SnapshotWritten
 from statemaint.storage import Storage
-from statemaint.workers import MEMORY, Budget, Job, as_they_come, suited
+from statemaint.workers import Job, Workers, as_they_come
 
 Done = Remove | SnapshotWritten
 _Step = Remove | WriteSnapshot
@@ -39,7 +40,7 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
     fence: Fence,
     trash_for: float,
     before: Callable[[], object],
-    workers: int | None = None,
+    workers: Workers | int | None = None,
     on_done: Callable[[Done], object] = lambda _: None,
 ) -> None:
     """Carries out the actions of a repair or a rollback.
@@ -98,15 +99,20 @@ class _Recovery:
     trash: Trash
 
     def carry_out(
-        self, steps: Sequence[_Step], workers: int | None, on_done: Callable[[Done], object]
+        self,
+        steps: Sequence[_Step],
+        workers: Workers | int | None,
+        on_done: Callable[[Done], object],
     ) -> None:
         """Does the actions on some stores, several stores at a time."""
-        sizes = [one.chain.size for one in steps if isinstance(one, WriteSnapshot)]
-        largest = max(sizes, default=0)
-        threads = workers or suited(self.storage.parallel, sum(sizes), largest)
-        groups = (steps,) if threads == 1 else _by_store(steps)
-        jobs = [Job(partial(self.each, group, on_done), self._need(group)) for group in groups]
-        deque(as_they_come(jobs, threads=threads, budget=Budget(MEMORY)), maxlen=0)
+        crew, size = Workers.of(workers), _bytes_read(steps)
+        threads = crew.threads(self.storage.parallel, size)
+        jobs = [
+            Job(partial(self.each, group, on_done), partial(self._need, group), _bytes_read(group))
+            for group in ((steps,) if threads == 1 else _by_store(steps))
+        ]
+        budget = crew.budget(loading(size, self.checkpoint.provider))
+        deque(as_they_come(jobs, threads=threads, budget=budget), maxlen=0)
 
     def each(self, steps: Iterable[_Step], on_done: Callable[[Done], object]) -> Iterator[Done]:
         """Yields each action once it is done; an unconsumed action is not done."""
@@ -136,13 +142,19 @@ class _Recovery:
         yield from StoreExecutor.of(alone, source, context).writer.write((step,), verify=True)
 
     def _need(self, steps: Iterable[_Step]) -> int:
-        writes = (self._alone(one) for one in steps if isinstance(one, WriteSnapshot))
-        return max((need_of(one, self.checkpoint.provider) for one in writes), default=0)
+        plans = [self._alone(one) for one in steps if isinstance(one, WriteSnapshot)]
+        source = partial(Source.of, self.storage, described=self.checkpoint)
+        provider = self.checkpoint.provider
+        return max((need_of(one, source(one.store), provider) for one in plans), default=0)
 
     def _alone(self, step: WriteSnapshot) -> StorePlan:
         if step.store not in self.stores:
             raise Superseded(step.path, "its store was listed when this was planned and is gone")
         return StorePlan(self.stores[step.store], None, (step,), (), ())
+
+
+def _bytes_read(steps: Iterable[_Step]) -> int:
+    return sum(one.chain.size for one in steps if isinstance(one, WriteSnapshot))
 
 
 def _by_store(steps: Iterable[_Step]) -> Iterable[Sequence[_Step]]:

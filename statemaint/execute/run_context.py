@@ -23,6 +23,7 @@ class RunContext:
         aside: receives stale snapshots under every policy; `None` where there are none.
         target: the run's target version.
         commit: the newest entry of the commit log when the run was planned.
+        ahead: the number of files of a store that are fetched at a time.
     """
 
     storage: Storage
@@ -33,3 +34,4 @@ class RunContext:
     aside: Trash | None = None
     target: int | None = None
     commit: Entry | None = None
+    ahead: int = 1

@@ -6,6 +6,7 @@ below it is deleted (S6, S7), and deletions are in an order of which every prefi
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from statemaint.errors import (
@@ -23,11 +24,12 @@ from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
 from statemaint.execute.trash import Trash
 from statemaint.fold import Engine, Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import Plan, StorePlan
 from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
-from statemaint.workers import MEMORY, Budget, Job, as_they_come, suited
+from statemaint.workers import Job, Workers, as_they_come
 
 # How long a stale snapshot stays in the trash where other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
@@ -41,7 +43,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     fence: Fence | None = None,
     elapsed: Callable[[], float] = lambda: 0.0,
     engine: Engine | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> Iterator[Outcome]:
     """Yields the outcomes of a plan as it is carried out.
 
@@ -56,20 +58,34 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
         fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
         engine: the engine to fold with; by default the one that suits the amount of work.
-        workers: the number of stores that are worked on at a time, each in a thread; by default
-            what suits the storage and the bytes to read.
+        workers: the number of stores that are worked on at a time, each in a thread, and their
+            memory; by default what suits the storage, the bytes to read and the machine.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.
     """
-    context = _context(plan, storage, run, fence or Fence(), engine)
-    threads = workers or suited(storage.parallel, sum(map(bytes_read, plan.stores)))
-    stores = plan.stores if threads == 1 else sorted(plan.stores, key=bytes_read, reverse=True)
+    crew, size = Workers.of(workers), sum(map(bytes_read, plan.stores))
+    ahead = crew.ahead(storage.parallel, sum(1 for one in plan.stores if one.actions), size)
+    context = replace(_context(plan, storage, run, fence or Fence(), engine), ahead=ahead)
     jobs = [
-        Job(partial(_of_plan, plan, store, context, elapsed), need_of(store, plan.provider))
-        for store in stores
+        Job(
+            partial(_of_plan, plan, store, context, elapsed),
+            partial(_need, plan, store, context),
+            bytes_read(store),
+        )
+        for store in plan.stores
     ]
-    yield from as_they_come(jobs, threads=threads, budget=Budget(MEMORY))
+    threads, budget = (
+        crew.threads(storage.parallel, size),
+        crew.budget(loading(size, plan.provider)),
+    )
+    yield from as_they_come(jobs, threads=threads, budget=budget)
+
+
+def _need(plan: Plan, store: StorePlan, context: RunContext) -> int:
+    if plan.halted or plan.target is None:
+        return 0
+    return need_of(store, Source.of(context.storage, store.store, plan), plan.provider)
 
 
 def _of_plan(
@@ -80,7 +96,7 @@ def _of_plan(
     elif plan.target is None or _out_of_time(plan, elapsed()):
         yield Skipped(store.store.id)
     else:
-        source = Source.of(context.storage, store.store, plan)
+        source = Source.of(context.storage, store.store, plan, ahead=context.ahead)
         yield from _store(StoreExecutor.of(store, source, context), verify=plan.policy.verify)
 
 

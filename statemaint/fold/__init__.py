@@ -8,13 +8,10 @@ RocksDB itself (`rocksdb`). A fold reads a storage and never writes to it.
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import SnapshotMismatchError
 from statemaint.fold.reference import ClearEngine
-from statemaint.fold.source import Engine, Folding, Pieces, Source
+from statemaint.fold.source import COMPILED_FROM, Engine, Folding, Pieces, Source
 from statemaint.model.checkpoint import Provider
 
 __all__ = ["ClearEngine", "Engine", "Folding", "Pieces", "Source", "engine_for", "must_equal"]
-
-# Below this many stored bytes the plain loops end before the compiled ones would be loaded.
-_FAST_FROM = 512 * 1024
 
 
 def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine:
@@ -23,7 +20,7 @@ def engine_for(stored: int, provider: Provider = Provider.HDFS_BACKED) -> Engine
         from statemaint.fold.rocksdb.engine import RocksEngine  # noqa: PLC0415 -- RocksDB is large
 
         return RocksEngine()
-    if stored < _FAST_FROM:
+    if stored < COMPILED_FROM:
         return ClearEngine()
     from statemaint.fold.compiled.engine import FastEngine  # noqa: PLC0415 -- small runs never pay for it
 

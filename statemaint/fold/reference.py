@@ -35,7 +35,9 @@ class ClearEngine:
 
 
 def _pieces(source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool) -> Pieces:
-    states = _states(source, chain, versions)
+    base = (chain.base,) if chain.base else ()
+    with source.fetching((*base, *chain.deltas)) as near:
+        states = _states(near, chain, versions)
     if write:
         for version, state in states.items():
             for piece in encode(source.compression, records.encode(state.items())):

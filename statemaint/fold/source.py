@@ -1,8 +1,8 @@
 """The files of one store as a fold reads them."""
 
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol, cast
 
@@ -16,9 +16,11 @@ from statemaint.codec.integrity.digest import StateDigest, digest_key
 from statemaint.errors import CodecError, NotFoundError, StaleChecksumError
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Snapshot, spark_checksums
-from statemaint.storage import Storage, read_small
+from statemaint.model.files import Delta, Snapshot, spark_checksums
+from statemaint.storage import Ahead, Storage, read_small
 
+COMPILED_FROM = 512 * 1024
+"""The stored bytes of a run below which plain loops end before compiled ones would be loaded."""
 Pieces = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
 """The pieces of some files, each with its version, and in the end the digest of each version."""
 
@@ -83,6 +85,7 @@ class Source:
         checksums: the path of Spark's checksum file for each file that has one.
         families: the zip that records the RocksDB setup, for a chain that begins without a zip.
         sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
+        ahead: the number of files that are fetched at a time where several will be read.
     """
 
     storage: Storage
@@ -92,9 +95,12 @@ class Source:
     checksums: Mapping[str, str] = field(default_factory=dict)
     families: Snapshot | None = None
     sums: dict[str, int] | None = None
+    ahead: int = 1
 
     @classmethod
-    def of(cls, storage: Storage, store: Store, described: Described) -> "Source":
+    def of(
+        cls, storage: Storage, store: Store, described: Described, *, ahead: int = 1
+    ) -> "Source":
         """Returns the source of a store's files."""
         return cls(
             storage,
@@ -102,7 +108,33 @@ class Source:
             described.row_checksums,
             digest_key(described.query_id),
             spark_checksums(store.files),
+            ahead=ahead,
         )
+
+    @contextmanager
+    def fetching(self, files: Iterable[Delta | Snapshot]) -> Iterator["Source"]:
+        """Yields a source whose files are fetched ahead, in the order in which they will be read.
+
+        Args:
+            files: the files; their checksum files follow each.
+        """
+        if self.ahead == 1:
+            yield self
+            return
+        behind = self.storage.storage if isinstance(self.storage, Ahead) else self.storage
+        with closing(Ahead(behind, self._in_order(files), self.ahead)) as near:
+            yield replace(self, storage=near)
+
+    def _in_order(self, files: Iterable[Delta | Snapshot]) -> Iterator[tuple[str, int]]:
+        for file in files:
+            yield file.entry.path, file.entry.size
+            if beside := self.checksums.get(file.entry.path):
+                yield beside, MOST_BYTES
+
+    @property
+    def far(self) -> bool:
+        """Returns whether the storage is worth several requests at a time."""
+        return self.storage.parallel > 1
 
     def beside(self, path: str) -> "Source":
         """Returns the same source, which also checks one more file against its checksum file."""

@@ -14,6 +14,7 @@ from statemaint.report import Report
 from statemaint.report.to_json import fingerprint
 from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
+from statemaint.workers import Workers
 
 
 class PlanFile(BaseModel):
@@ -51,7 +52,7 @@ def apply(
     asked: PlanFile,
     *,
     run: str | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Carries out exactly the plan that was made, or nothing.

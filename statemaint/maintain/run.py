@@ -28,6 +28,7 @@ from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Outcome, Report, summarize
 from statemaint.storage import Storage
+from statemaint.workers import Workers
 
 OnOutcome = Callable[[Outcome, Plan], None]
 
@@ -45,7 +46,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     dry_run: bool = False,
     run: str | None = None,
     holder: Holder | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Maintains a checkpoint once, and returns the report of the run.
@@ -62,8 +63,8 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         run: the run's id in the ledger; a new one by default.
         holder: the holder of the lease that it works under. Tasks with the same holder share the
             lease, and leave it to `end_run`; by default a run has its own, whatever its id.
-        workers: the number of stores that are maintained at a time; by default what suits the
-            storage and the bytes to read.
+        workers: the number of stores that are maintained at a time, and their memory; by default
+            what suits the storage, the bytes to read and the machine.
         on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
@@ -155,7 +156,12 @@ class Work:
     """One run, with its cost and its outcomes so far."""
 
     def __init__(
-        self, storage: Storage, run: str, *, dry_run: bool = False, workers: int | None = None
+        self,
+        storage: Storage,
+        run: str,
+        *,
+        dry_run: bool = False,
+        workers: Workers | int | None = None,
     ) -> None:
         self._storage, self.run, self._dry_run = storage, run, dry_run
         self._workers = workers

@@ -6,7 +6,6 @@ from typing import Any
 
 from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.errors import ConfigError
-from statemaint.workers import MEMORY
 
 _STREAMING = "spark.sql.streaming"
 
@@ -38,7 +37,7 @@ class StateStoreConf:
     max_versions_to_retain_in_memory: int = 2
     auto_snapshot_repair_enabled: bool = True
     auto_snapshot_repair_max_change_file_replay: int = 500
-    max_bytes_in_memory: int = MEMORY
+    max_bytes_in_memory: int = 1024 * 1024 * 1024
 
     def __post_init__(self) -> None:
         if self.compression_codec not in COMPRESSIONS:

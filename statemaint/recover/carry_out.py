@@ -14,6 +14,7 @@ from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
+from statemaint.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def carry_out(
     *,
     trash_for: float,
     expected: str | None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> RecoveryReport:
     """Makes a plan and carries it out; writes nothing where there is nothing to do.
 

@@ -11,6 +11,7 @@ from statemaint.recover.carry_out import RecoveryReport
 from statemaint.recover.repair import repair
 from statemaint.recover.rollback import rollback
 from statemaint.storage import Storage
+from statemaint.workers import Workers
 
 
 class RecoveryFile(BaseModel):
@@ -53,7 +54,7 @@ def _has_verb(content: bytes) -> bool:
 
 
 def apply_recovery(
-    storage: Storage, asked: RecoveryFile, *, workers: int | None = None
+    storage: Storage, asked: RecoveryFile, *, workers: Workers | int | None = None
 ) -> RecoveryReport:
     """Carries out exactly the repair or rollback that was reviewed, or nothing.
 

@@ -7,21 +7,23 @@ on. The search takes over what fits (`audit.results`) and reads the rest itself.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from statemaint.audit.needs import need_of
 from statemaint.audit.rebuild import Depth
 from statemaint.audit.results import NO_RESULTS, Results, is_same
 from statemaint.audit.verify import Verification, verify_at
 from statemaint.errors import CheckpointError, StatemaintError, Superseded
 from statemaint.fold import Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.ids import StoreId
 from statemaint.plan import Proof, RepairStep, families_of, of_checksum
 from statemaint.storage import Storage, Without
-from statemaint.workers import in_order, suited
+from statemaint.workers import Job, Workers, in_turn
 
 
 def store_of(checkpoint: Checkpoint, step: RepairStep) -> Store:
@@ -48,12 +50,12 @@ class Proofs:
 
     Attributes:
         storage: where the checkpoint lives.
-        workers: the number of stores that are read at a time; `None` for what suits the storage.
+        workers: how many stores are read at a time.
         results: the results of the verifications.
     """
 
     storage: Storage
-    workers: int | None
+    workers: Workers
     results: Results = NO_RESULTS
     _made: list[tuple[Store, int, Proof | StatemaintError]] = field(default_factory=list)
 
@@ -89,8 +91,16 @@ class Proofs:
         threads = self._threads(checkpoint, there)
         if threads == 1:
             return
-        jobs = (partial(_proof_or_error, view, checkpoint, one) for one in there)
-        for step, proof in zip(there, in_order(jobs, threads=threads), strict=True):
+        sizes = [_stored(checkpoint, one) for one in there]
+        jobs = [
+            Job(
+                partial(_proofs, view, checkpoint, one), partial(_need, view, checkpoint, one), size
+            )
+            for one, size in zip(there, sizes, strict=True)
+        ]
+        budget = self.workers.budget(loading(sum(sizes), checkpoint.provider))
+        proofs = in_turn(jobs, threads=threads, budget=budget)
+        for step, proof in zip(there, proofs, strict=True):
             self._made.append((store_of(checkpoint, step), step.version, proof))
 
     def of(self, view: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:
@@ -110,19 +120,28 @@ class Proofs:
         return _proof(view, checkpoint, step)
 
     def _threads(self, checkpoint: Checkpoint, steps: Sequence[RepairStep]) -> int:
-        files = [file for one in steps for file in store_of(checkpoint, one).files]
-        sizes = [file.entry.size for file in files]
-        return self.workers or suited(self.storage.parallel, sum(sizes), max(sizes, default=0))
+        size = sum(_stored(checkpoint, one) for one in steps)
+        return self.workers.threads(self.storage.parallel, size)
 
 
-def _proof_or_error(
+def _stored(checkpoint: Checkpoint, step: RepairStep) -> int:
+    return sum(file.entry.size for file in store_of(checkpoint, step).files)
+
+
+def _need(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> int:
+    store = store_of(checkpoint, step)
+    source = Source.of(storage, store, checkpoint)
+    return need_of(store, source, checkpoint, Depth.CHAINS)
+
+
+def _proofs(
     storage: Storage, checkpoint: Checkpoint, step: RepairStep
-) -> Proof | StatemaintError:
-    """Returns the error of a proof, which the search may never need, instead of raising it."""
+) -> Iterator[Proof | StatemaintError]:
+    """Yields the error of a proof, which the search may never need, instead of raising it."""
     try:
-        return _proof(storage, checkpoint, step)
+        yield _proof(storage, checkpoint, step)
     except StatemaintError as error:
-        return error.with_traceback(None)
+        yield error.with_traceback(None)
 
 
 def _proof(storage: Storage, checkpoint: Checkpoint, step: RepairStep) -> Proof:

@@ -38,9 +38,10 @@ from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_
 from statemaint.recover.proofs import Proofs, listed, store_of
 from statemaint.scan import fingerprint
 from statemaint.storage import ReadOnly, Storage, Without
+from statemaint.workers import Workers
 
 
-def plan_repair(storage: Storage, *, workers: int | None = None) -> RecoveryPlan:
+def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> RecoveryPlan:
     """Returns the plan of a repair, each step with its proof; writes nothing.
 
     A bad snapshot whose version the log gives is rebuilt where retained versions are loaded from
@@ -69,7 +70,7 @@ def repair(
     *,
     trash_for: float,
     expected: str | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> RecoveryReport:
     """Repairs what the log can prove; the bad files are moved to the trash.
 
@@ -92,11 +93,11 @@ def repair(
     return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)
 
 
-def _proved(storage: Storage, workers: int | None) -> Proved:
+def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     before = verify(reading, deep=True, workers=workers)
-    proofs = Proofs(reading, workers)
+    proofs = Proofs(reading, Workers.of(workers))
     search = _Search(reading, before, proofs)
     steps = repair_steps(before.checkpoint, before.findings)
     proofs.look_ahead(before, steps)

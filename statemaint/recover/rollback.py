@@ -6,6 +6,8 @@ from functools import partial
 
 from statemaint.audit.diagnosis import Diagnosis, is_doubt
 from statemaint.audit.doctor import doctor
+from statemaint.audit.needs import need_of
+from statemaint.audit.rebuild import Depth
 from statemaint.audit.suspects import check_suspects
 from statemaint.codec.metadata import logs
 from statemaint.errors import (
@@ -15,6 +17,7 @@ from statemaint.errors import (
     NotFoundError,
 )
 from statemaint.fold import Source, engine_for
+from statemaint.fold.needs import loading
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
@@ -23,13 +26,15 @@ from statemaint.plan import RecoveryPlan, RecoveryVerb, Remove, judge, rolled_ba
 from statemaint.planning import scan_checkpoint
 from statemaint.recover.carry_out import Proved, RecoveryReport, carry_out, log_entries
 from statemaint.scan import partition_counts
-from statemaint.storage import ReadOnly, Storage, Without
-from statemaint.workers import in_order, suited
+from statemaint.storage import ReadOnly, Storage, Without, stoppable
+from statemaint.workers import Job, Workers, in_turn
 
 _OPERATOR_METADATA = re.compile(r"state/[0-9]+/_metadata/v2/[^/]+")
 
 
-def plan_rollback(storage: Storage, batch: int, *, workers: int | None = None) -> RecoveryPlan:
+def plan_rollback(
+    storage: Storage, batch: int, *, workers: Workers | int | None = None
+) -> RecoveryPlan:
     """Returns the plan of the removals that let the query continue after a batch; writes nothing.
 
     The remaining files are scanned and read as if there were no others: the batch must be the
@@ -58,7 +63,7 @@ def rollback(
     *,
     trash_for: float,
     expected: str | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> RecoveryReport:
     """Moves the files above a batch to the trash, so that the query continues after that batch.
 
@@ -83,7 +88,7 @@ def rollback(
     return carry_out(storage, prove, trash_for=trash_for, expected=expected, workers=workers)
 
 
-def _proved(storage: Storage, batch: int, workers: int | None) -> Proved:
+def _proved(storage: Storage, batch: int, workers: Workers | int | None) -> Proved:
     reading = ReadOnly(storage)
     entries = log_entries(reading)
     _must_be_committed(reading, entries, batch)
@@ -106,13 +111,17 @@ def _proved(storage: Storage, batch: int, workers: int | None) -> Proved:
 
 
 def _must_not_be_in_doubt(
-    storage: Storage, checkpoint: Checkpoint, batch: int, workers: int | None
+    storage: Storage, checkpoint: Checkpoint, batch: int, workers: Workers | int | None
 ) -> None:
     """Refuses a batch whose log was replaced below a snapshot that would be moved away."""
-    checks = (partial(_suspects, storage, checkpoint, one) for one in checkpoint.stores)
-    sizes = [_stored(one) for one in checkpoint.stores if judge(one, checkpoint).suspects]
-    threads = workers or suited(storage.parallel, sum(sizes), max(sizes, default=0))
-    for found in in_order(checks, threads=threads):
+    reading, crew = stoppable(storage), Workers.of(workers)
+    check = partial(_suspects, reading, checkpoint)
+    need = partial(_need, reading, checkpoint)
+    jobs = [Job(partial(check, one), partial(need, one), _stored(one)) for one in checkpoint.stores]
+    size = sum(_stored(one) for one in checkpoint.stores if judge(one, checkpoint).suspects)
+    threads = crew.threads(storage.parallel, size)
+    budget = crew.budget(loading(size, checkpoint.provider))
+    for found in in_turn(jobs, threads=threads, budget=budget, stop=reading.stop):
         for one in found:
             if one.code is not FindingCode.STALE_SNAPSHOT and batch in one.batches:
                 detail = (
@@ -121,13 +130,18 @@ def _must_not_be_in_doubt(
                 raise DamagedError(checkpoint.root, detail, code=one.code.value)
 
 
-def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> list[Finding]:
+def _suspects(storage: Storage, checkpoint: Checkpoint, store: Store) -> Iterator[list[Finding]]:
     source = Source.of(storage, store, checkpoint)
     engine = partial(engine_for, _stored(store), checkpoint.provider)
-    return [*check_suspects(source, engine, store, checkpoint)]
+    yield [*check_suspects(source, engine, store, checkpoint)]
+
+
+def _need(storage: Storage, checkpoint: Checkpoint, store: Store) -> int:
+    return need_of(store, Source.of(storage, store, checkpoint), checkpoint, Depth.CHAINS)
 
 
 def _stored(store: Store) -> int:
+    """Returns the stored bytes of a store that its check may read."""
     return sum(file.entry.size for file in store.files)
 
 

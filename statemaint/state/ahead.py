@@ -11,11 +11,13 @@ from statemaint.fold.table import HELD
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.storage import Stoppable, Storage
-from statemaint.workers import BUFFERS
+from statemaint.workers import Workers
 
 _T = TypeVar("_T")
+BUFFERS = 64 * 1024 * 1024
+"""The bytes that a RocksDB store takes at most."""
 AHEAD = 2 * BUFFERS
-"""The bytes that the stores take together that are read ahead."""
+"""The bytes that the stores that are read ahead take together at most."""
 # In plain Python a row is an object; a small store takes at least so much.
 _OBJECTS, _LEAST = 30, 256 * 1024
 
@@ -49,28 +51,31 @@ def opened_ahead(
     storage: Storage,
     readings: Iterable[StoreReading[_T]],
     *,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
     slowly: bool = False,
 ) -> Generator[_T]:
     """Yields what each reading gives, in their order; it is closed when the next is asked for.
 
     One worker reads a store when it is asked for, in the caller's own thread. Several read ahead,
-    up to the memory in `AHEAD`. When a reading fails, or the caller stops, each ends before its
-    next file.
+    up to the memory in `AHEAD` and to that of the workers. When a reading fails, or the caller
+    stops, each ends before its next file.
 
     Args:
         storage: where the checkpoint lives.
         readings: one for each store.
-        workers: the number of stores that are read at a time; by default what suits the storage.
+        workers: how many stores are read at a time, and their memory; by default what suits the
+            storage and the machine.
         slowly: begin with one store at a time, for a caller that may not want them all.
     """
-    threads = workers or storage.parallel
+    crew = Workers.of(workers)
+    threads = crew.number or storage.parallel
     if threads == 1:
         for reading in readings:
             with reading.open(storage) as found:
                 yield found
         return
-    with closing(_Window(storage, readings, threads)) as window:
+    most = min(AHEAD, crew.budget().total)
+    with closing(_Window(storage, readings, threads, most)) as window:
         yield from window.results(1 if slowly else threads)
 
 
@@ -78,9 +83,9 @@ class _Window(Generic[_T]):
     """The readings that are under way, in their order."""
 
     def __init__(
-        self, storage: Storage, readings: Iterable[StoreReading[_T]], threads: int
+        self, storage: Storage, readings: Iterable[StoreReading[_T]], threads: int, memory: int
     ) -> None:
-        self._storage, self._threads = Stoppable(storage), threads
+        self._storage, self._threads, self._memory = Stoppable(storage), threads, memory
         self._left = deque(readings)
         self._pool = ThreadPoolExecutor(threads)
         self._open = deque[tuple[int, Future[tuple[ExitStack, _T]]]]()
@@ -98,7 +103,7 @@ class _Window(Generic[_T]):
         """Begins readings in the caller's thread, so that none waits for one after it."""
         while self._left and len(self._open) < most:
             held = sum(need for need, _ in self._open)
-            if self._open and held + self._left[0].need > AHEAD:
+            if self._open and held + self._left[0].need > self._memory:
                 return
             reading = self._left.popleft()
             self._open.append((reading.need, self._pool.submit(self._read, reading)))

@@ -40,6 +40,7 @@ from statemaint.state.rows import (
 )
 from statemaint.state.versions import committed_version
 from statemaint.storage import Storage
+from statemaint.workers import Workers
 
 Row = tuple[bytes, bytes]
 Pair = tuple[bytes, bytes | None, bytes | None]
@@ -224,7 +225,7 @@ class DiffSelection:
         limit: int | None = None,
         *,
         into: Callable[[ChangedRow], None] | None = None,
-        workers: int | None = None,
+        workers: Workers | int | None = None,
     ) -> StateDiff:
         """Counts all keys and returns rows, store by store, in the order of their keys' bytes.
 

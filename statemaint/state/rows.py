@@ -21,6 +21,7 @@ from statemaint.state.ahead import StoreReading, need_of, opened_ahead
 from statemaint.state.layouts import Layouts, layouts_of
 from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import ReadOnly, Storage, open_storage
+from statemaint.workers import Workers
 
 _FAMILY = struct.Struct("<h")
 # Families that Spark keeps for itself beside the state variables: counters, and expiry orders.
@@ -104,7 +105,9 @@ class StateSelection:
             for family, layout in part.layouts.items()
         }
 
-    def decoded(self, *, workers: int | None = None, slowly: bool = False) -> Generator[DecodedRow]:
+    def decoded(
+        self, *, workers: Workers | int | None = None, slowly: bool = False
+    ) -> Generator[DecodedRow]:
         """Yields the rows as Python values, store by store; raises as `read_state` does.
 
         Args:
@@ -118,7 +121,9 @@ class StateSelection:
             for source, part, state in opened:
                 yield from _rows(source, part, state)
 
-    def rows(self, *, workers: int | None = None, slowly: bool = False) -> Generator[StateRow]:
+    def rows(
+        self, *, workers: Workers | int | None = None, slowly: bool = False
+    ) -> Generator[StateRow]:
         """Yields the rows in readable form, store by store, as `decoded` does."""
         readable = Readable()
         with closing(self.decoded(workers=workers, slowly=slowly)) as decoded:
@@ -142,7 +147,7 @@ def read_state(  # noqa: PLR0913 -- each is a choice of its own
     store: str | None = None,
     family: str | None = None,
     version: int | None = None,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> Iterator[StateRow]:
     """Yields the rows of an operator's state at a version; writes nothing.
 

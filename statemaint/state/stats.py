@@ -43,6 +43,7 @@ from statemaint.state.rows import (
 )
 from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import Storage
+from statemaint.workers import Workers
 
 # Fewer versions may simply not have reached the time at which the first keys are removed.
 _LEAST_VERSIONS = 10
@@ -60,7 +61,7 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
     store: str | None = None,
     since: int | None = None,
     top: int = 5,
-    workers: int | None = None,
+    workers: Workers | int | None = None,
 ) -> StateStats:
     """Measures state at the newest committed version; writes nothing.
 

@@ -5,6 +5,7 @@ A storage knows paths and bytes, but neither versions nor which file may be dele
 
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
+from statemaint.storage.ahead import MOST_AHEAD, Ahead
 from statemaint.storage.base import Storage, read_small
 from statemaint.storage.hadoop.storage import HadoopStorage
 from statemaint.storage.local.storage import LocalStorage
@@ -13,9 +14,11 @@ from statemaint.storage.open import open_storage
 from statemaint.storage.place import overlap, place_of
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.storage import S3Storage
-from statemaint.storage.wrappers import ReadOnly, Stoppable, Without
+from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
 
 __all__ = [
+    "MOST_AHEAD",
+    "Ahead",
     "HadoopStorage",
     "LocalStorage",
     "MemoryStorage",
@@ -31,4 +34,5 @@ __all__ = [
     "overlap",
     "place_of",
     "read_small",
+    "stoppable",
 ]

@@ -1,7 +1,9 @@
 """Storages that wrap other storages."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
+from threading import Event
 from typing import BinaryIO
 
 from statemaint.errors import NotFoundError, StorageError
@@ -97,30 +99,45 @@ class ReadOnly:
 
 
 class Stoppable(ReadOnly):
-    """A storage whose readers end at their next file once they are stopped."""
+    """A storage that threads read until they are stopped, each then before its next file.
+
+    Attributes:
+        stopped: whether they are.
+    """
 
     def __init__(self, storage: Storage) -> None:
-        """Begins as the wrapped storage."""
         super().__init__(storage)
-        self._stopped = False
+        self.stopped = Event()
 
     def stop(self) -> None:
-        """Lets every further read raise `StorageError`, in any thread."""
-        self._stopped = True
+        """Makes every further request raise `CancelledError`, in any thread."""
+        self.stopped.set()
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        return self._on().list(prefix)
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        return self._on().stat(path)
 
     def read(self, path: str) -> bytes:
-        """Returns a file's whole content, unless this is stopped."""
-        self._must_go_on(path)
-        return self._storage.read(path)
+        """Returns a file's whole content."""
+        return self._on().read(path)
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file for reading, unless this is stopped."""
-        self._must_go_on(path)
-        return self._storage.open(path)
+        """Opens a file for reading."""
+        return self._on().open(path)
 
-    def _must_go_on(self, path: str) -> None:
-        if self._stopped:
-            raise StorageError(path, "is not read, its reader was stopped")
+    def _on(self) -> Storage:
+        if self.stopped.is_set():
+            raise CancelledError
+        return self._storage
+
+
+def stoppable(storage: Storage) -> Stoppable:
+    """Returns a storage that can be stopped: the given one, if it can."""
+    return storage if isinstance(storage, Stoppable) else Stoppable(storage)
 
 
 class Without(ReadOnly):

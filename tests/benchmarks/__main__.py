@@ -12,10 +12,12 @@ from tests.benchmarks import (
     cases,
     far,
     growth,
+    held,
     machine,
     rocks,
     side_by_side,
     small,
+    stores,
     tables,
     threads,
 )
@@ -44,7 +46,10 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "delta-size": partial(growth.run, cases=cases.DELTA_SIZES),
     "chain-length": partial(growth.run, cases=cases.CHAIN_LENGTHS),
     "threads": partial(threads.run, case=cases.AGGREGATION),
+    "stores": partial(stores.run, case=cases.SEVERAL),
+    "memory": held.run,
     "far": partial(far.run, case=cases.FAR),
+    "far-chain": partial(far.run, case=cases.FAR_ONE, delays=(30,)),
     "process": partial(small.run_process, case=cases.TINIEST),
 }
 

@@ -62,6 +62,8 @@ TINY = Case("tiny", rows=16, deltas=12, share=0.25, inserts=0.0, base=0, partiti
 TINIEST = Case("one tiny partition", rows=16, deltas=12, share=0.25, inserts=0.0, base=0)
 
 FAR = Case("32 stores of 40 deltas", rows=200, deltas=40, share=0.1, base=0, partitions=32)
+FAR_ONE = Case("1 store of 200 deltas", rows=200, deltas=200, share=0.1, base=0)
+SEVERAL = Case("64 stores of 4 MB", rows=80_000, partitions=64)
 
 STATE_SIZES = tuple(Case(f"{rows:,} rows", rows=rows) for rows in
                     (250_000, 500_000, 1_000_000, 2_000_000, 4_000_000))  # fmt: skip

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from statemaint.codec.compression.base import encode
 from statemaint.codec.compression.registry import COMPRESSIONS
+from statemaint.codec.hdfs import records as hdfs_records
 from statemaint.codec.integrity.digest import digest
 from statemaint.codec.rocksdb import snapshot_zip
 from statemaint.fold import Source, engine_for
@@ -14,7 +16,8 @@ from statemaint.model.chain import Chain, Versions
 from statemaint.model.files import Delta, Snapshot, classify
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
-from statemaint.storage import LocalStorage
+from statemaint.storage import LocalStorage, MemoryStorage
+from statemaint.workers import Workers
 
 # One snapshot a store, of the target version; the default grace then leaves every file in place.
 _POLICY = Policy(min_deltas_for_snapshot=1, rebase=False)
@@ -27,6 +30,19 @@ def import_all() -> None:
     import statemaint.fold.compiled.engine  # noqa: F401, PLC0415
 
 
+def load_loops() -> None:
+    """Loads the compiled loops of HDFS-backed stores, by a fold of two rows."""
+    storage, lz4 = MemoryStorage(), COMPRESSIONS["lz4"]
+    records = b"".join(hdfs_records.encode([(b"one", b"1"), (b"two", b"2")]))
+    snapshot = Snapshot(1, storage.write("1.snapshot", encode(lz4, [records])))
+    delta = Delta(2, storage.write("2.delta", encode(lz4, [records])))
+    source = Source(storage, lz4, row_checksums=False, key=_KEY)
+    engine = engine_for(1 << 30)
+    for _ in engine.fold(source, Chain(2, snapshot, (delta,)), (2, 1)):
+        pass
+    engine.digest(source, "1.snapshot")
+
+
 def fold_and_write(root: Path, version: int) -> None:
     """Folds a version of partition 0's store and writes its snapshot, in the calling thread."""
     source = _source(root)
@@ -35,9 +51,9 @@ def fold_and_write(root: Path, version: int) -> None:
     source.storage.write(_snapshot(version), (chunk for _, chunk in chunks))
 
 
-def maintain_all(root: Path) -> int:
+def maintain_all(root: Path, workers: Workers | None = None) -> int:
     """Maintains a checkpoint, and returns how many snapshots were written and proved."""
-    report = maintain(LocalStorage(root), _POLICY)
+    report = maintain(LocalStorage(root), _POLICY, workers=workers)
     if report.exit_code or report.bytes_deleted:
         raise RuntimeError(report)
     return report.snapshots_written

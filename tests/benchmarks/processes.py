@@ -27,6 +27,11 @@ def in_child(work: str, root: Path, version: int) -> Any:
     return json.loads(_run(command).splitlines()[-1])
 
 
+def run_module(module: str, *args: str) -> str:
+    """Runs a module in a process of its own, and returns the last line that it prints."""
+    return _run([sys.executable, "-m", module, *args]).splitlines()[-1]
+
+
 def cpu_of(command: Sequence[str], given: str = "") -> tuple[float, str]:
     """Runs a program to its end, and returns its CPU seconds and what it prints."""
     before = _children_cpu()

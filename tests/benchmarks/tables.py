@@ -78,7 +78,31 @@ DISTANCE = Section(
     "come that much later; boto3 is the client. *Maintain* writes two snapshots a store.",
     ("case", "each answer takes", "verb", "seconds", "CPU seconds", "requests", "at once"),
 )
-SECTIONS = (TIMES, ROCKS, BREAKDOWN, MEMORY, TINY, GROWTH, THREADS, PROCESS, DISTANCE)
+NEEDS = Section(
+    "Memory, estimated before and measured",
+    "MiB that one store takes beyond the loaded program, each in a new process: what is estimated "
+    "before the store begins (`--memory` is shared out by that), and the peak.",
+    ("case", "verb", "estimate", "peak", "estimate ÷ peak"),
+)
+STORES = Section(
+    "Several stores at a time",
+    "*Maintain* of a checkpoint on local disk, in new processes with loaded loops, which take "
+    "turns; the least of {repeat} runs. *Peak* is the most that the whole process had resident.",
+    ("case", "workers", "--memory", "seconds", "CPU seconds", "times as fast", "peak, MB"),
+)
+SECTIONS = (
+    TIMES,
+    ROCKS,
+    BREAKDOWN,
+    MEMORY,
+    NEEDS,
+    STORES,
+    TINY,
+    GROWTH,
+    THREADS,
+    PROCESS,
+    DISTANCE,
+)
 
 
 def _wide() -> Console:

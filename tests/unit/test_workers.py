@@ -6,7 +6,20 @@ from typing import Any, Self
 
 import pytest
 
-from statemaint.workers import Budget, Job, as_they_come, cores, in_order, suited
+from statemaint.errors import ConfigError
+from statemaint.machine import resident_memory
+from statemaint.workers import (
+    Budget,
+    Job,
+    Workers,
+    as_they_come,
+    cores,
+    in_order,
+    in_turn,
+    memory_from,
+    memory_size,
+    suited,
+)
 
 WAIT = 30
 
@@ -32,14 +45,11 @@ def test_there_is_a_core() -> None:
     assert cores() >= 1
 
 
-def test_the_number_of_threads_goes_by_the_storage_the_size_and_the_largest_file() -> None:
+def test_the_number_of_threads_goes_by_the_storage_and_the_size() -> None:
     mib = 1024 * 1024
     assert suited(1, 31 * mib) == 1
     assert suited(1, 32 * mib) == cores()
     assert suited(32, 0) == 32
-    assert suited(32, 0, mib) == 32
-    assert suited(32, 0, 16 * mib) == 8
-    assert suited(32, 0, 100_000 * mib) == 1
 
 
 def test_results_come_in_the_order_of_their_jobs() -> None:
@@ -159,3 +169,107 @@ def test_a_job_that_fails_gives_its_memory_back() -> None:
         raise KeyError
     with budget.hold(10):
         pass
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1B", 1), ("512MB", 512_000_000), ("1GB", 10**9), ("1.5 GB", 1_500_000_000),
+        ("64KiB", 65_536), ("1GiB", 1 << 30), (" 2TB ", 2 * 10**12), ("0.5KiB", 512),
+    ],
+)  # fmt: skip
+def test_a_size_of_memory_is_a_number_and_a_unit(text: str, size: int) -> None:
+    assert memory_size(text) == size
+    assert memory_from({"STATEMAINT_MEMORY": text}) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["512", "", "0MB", "0.1B", "-1GB", "1gb", "1 PB", "1e9B", "\u0661MB"]
+)
+def test_anything_else_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(ConfigError, match="write it like 512MB, 1GB or 1GiB"):
+        memory_size(text)
+
+
+def test_the_variable_counts_where_it_is_set_and_is_named_where_it_is_wrong() -> None:
+    assert memory_from({}) is memory_from({"STATEMAINT_MEMORY": ""}) is None
+    with pytest.raises(ConfigError, match="STATEMAINT_MEMORY: 'much' is not a size"):
+        memory_from({"STATEMAINT_MEMORY": "much"})
+
+
+def test_a_caller_may_give_a_number_alone() -> None:
+    assert Workers.of(3) == Workers(3)
+    assert Workers.of(None) == Workers()
+    assert Workers.of(Workers(2, 5)) == Workers(2, 5)
+    assert Workers(3).threads(32, 0) == 3
+    assert Workers().threads(32, 0) == 32
+
+
+def test_stores_share_what_the_process_leaves_of_the_memory_and_never_nothing() -> None:
+    gib, own = 1 << 30, resident_memory()
+    share = Workers(memory=gib).budget().total
+    assert gib // 4 <= share <= gib - own // 2
+    assert Workers(memory=gib).budget(loading=gib // 4).total <= share - gib // 5
+    assert Workers(memory=1000).budget().total == 250
+    assert Workers(memory=1).budget().total == 1
+    assert Workers().budget().total > 0
+
+
+@pytest.mark.parametrize(
+    ("parallel", "jobs", "ahead"), [(1, 9, 1), (32, 1, 32), (32, 5, 6), (32, 32, 1), (32, 900, 1)]
+)
+def test_what_stores_leave_of_the_storages_requests_fetches_ahead(
+    parallel: int, jobs: int, ahead: int
+) -> None:
+    assert Workers().ahead(parallel, jobs, 0) == ahead
+
+
+def test_the_largest_job_starts_first_and_results_keep_the_order_of_the_jobs() -> None:
+    begun: list[int] = []
+
+    def job(size: int) -> Job[int]:
+        def start() -> Iterator[int]:
+            begun.append(size)
+            yield size
+
+        return Job(start, 10, size)
+
+    sizes = [3, 1, 4, 1, 5]
+    # One at a time: each takes the whole budget.
+    assert in_turn([job(one) for one in sizes], threads=3, budget=Budget(10)) == sizes
+    assert begun[0] == 5
+    begun.clear()
+    assert in_turn([job(one) for one in sizes], threads=1) == begun == sizes
+
+
+def test_a_job_may_find_its_need_out_itself_in_its_thread() -> None:
+    asked: list[object] = []
+
+    def need() -> int:
+        asked.append(current_thread())
+        return 10
+
+    jobs = [Job(lambda: iter([1]), need)] * 3
+    assert in_turn(jobs, threads=2, budget=Budget(10)) == [1, 1, 1]
+    assert len(asked) == 3
+    assert current_thread() not in asked
+    asked.clear()
+    assert in_turn(jobs, threads=2) == in_turn(jobs, threads=1, budget=Budget(10)) == [1, 1, 1]
+    assert asked == []
+
+
+def test_stop_is_called_where_jobs_are_left_and_not_at_the_end() -> None:
+    calls: list[bool] = []
+
+    def items() -> Iterator[int]:
+        yield 1
+
+    def fails() -> Iterator[int]:
+        nothing: dict[str, int] = {}
+        yield nothing["gone"]
+
+    in_turn([Job(items)] * 4, threads=2, stop=lambda: calls.append(True))
+    assert calls == []
+    with pytest.raises(KeyError):
+        in_turn([Job(items), Job(fails)], threads=2, stop=lambda: calls.append(True))
+    assert calls == [True]

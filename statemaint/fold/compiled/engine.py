@@ -98,13 +98,15 @@ class FastEngine:
     def _pieces(
         self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool
     ) -> Pieces:
-        fold = _Fold(self, _compiled(source), chain, versions, write=write)
-        for delta in reversed(chain.deltas):
-            yield from fold.delta(delta)
-        if chain.base:
-            yield from fold.base(chain.base.entry.path)
-        yield from fold.end()
-        return fold.digests()
+        base = (chain.base,) if chain.base else ()
+        with source.fetching((*reversed(chain.deltas), *base)) as near:
+            fold = _Fold(self, _compiled(near), chain, versions, write=write)
+            for delta in reversed(chain.deltas):
+                yield from fold.delta(delta)
+            if chain.base:
+                yield from fold.base(chain.base.entry.path)
+            yield from fold.end()
+            return fold.digests()
 
     def digest(self, source: Source, path: str) -> StateDigest:
         """Returns the digest of a snapshot, read back whole."""

@@ -71,6 +71,8 @@ class Output:
 
     def _cut(self, upto: int) -> None:
         """Compresses everything below a position and moves the rest to the front."""
+        if not upto:
+            return
         self._ready.append(self._compressor.blocks(self._buffer, upto))
         left = self._at - upto
         self._buffer[:left] = self._buffer[upto : self._at].copy()

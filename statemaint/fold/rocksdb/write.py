@@ -97,7 +97,8 @@ class Folded:
         """Applies the changelogs that follow, and returns the longer chain's fold."""
         if not deltas:
             return self
-        known = _apply(self.source, deltas, self.pending, self.database, self.limits)
+        with self.source.fetching(deltas) as near:
+            known = _apply(near, deltas, self.pending, self.database, self.limits)
         stored = self.stored + sum(delta.entry.size for delta in deltas)
         return replace(self, path=deltas[-1].entry.path, stored=stored, known=known)
 

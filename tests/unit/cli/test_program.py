@@ -394,6 +394,8 @@ def test_what_cannot_be_maintained_is_said_in_one_line(
         (["apply", "CK/offsets/24"], "not a plan (the file: Invalid JSON"),
         (["apply", "CK/none.json"], "No such file or directory"),
         (["maintain", "CK", "--trash-for", "ever"], "not a duration: 'ever'"),
+        (["verify", "CK", "--memory", "512"], "'512' is not a size of memory; write it like 512MB"),
+        (["maintain", "CK", "--workers", "0"], "0 is not in the range x>=1"),
         (["scan", "nosuch://bucket/ck"], "storage 'nosuch' is not supported"),
         (["scan", "CK/nowhere"], "NOT_A_CHECKPOINT"),
         (["runs", "CK/nowhere"], "NOT_A_CHECKPOINT"),
@@ -408,6 +410,26 @@ def test_bad_usage_is_told_with_exit_code_2(checkpoint: Path, args: list[str], t
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
     assert tree(checkpoint) == before
+
+
+@pytest.mark.parametrize("verb", ["maintain", "verify", "doctor", "digest"])
+def test_workers_and_their_memory_change_nothing_of_what_is_told(
+    checkpoint: Path, verb: str
+) -> None:
+    crew = ["--workers", "2", "--memory", "300MB", "--json"]
+    alone, together = run(verb, str(checkpoint), "--json"), run(verb, str(checkpoint), *crew)
+    assert together.returncode == alone.returncode == 0
+    assert json.loads(together.stdout).keys() == json.loads(alone.stdout).keys()
+
+
+def test_the_memory_may_come_from_a_variable(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEMAINT_MEMORY", "much")
+    refused = run("verify", str(checkpoint))
+    assert refused.returncode == 2
+    assert "'much' is not a size of memory" in refused.stderr
+    assert run("verify", str(checkpoint), "--memory", "1GB").returncode == 0
 
 
 @pytest.fixture

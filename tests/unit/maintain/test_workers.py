@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import _GeneratorContextManager
 from dataclasses import replace
-from threading import Barrier, Lock
+from threading import Barrier, Event, Lock
 from threading import enumerate as running_threads
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -20,7 +21,8 @@ from statemaint.model.policy import Policy
 from statemaint.planning import plan_checkpoint
 from statemaint.report import SnapshotWritten, StoreOutcome
 from statemaint.report.to_json import plan_json
-from statemaint.storage import MemoryStorage
+from statemaint.storage import MemoryStorage, Stoppable
+from statemaint.workers import Workers
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
 from tests.support.rocks import write_rocks_checkpoint
@@ -229,11 +231,132 @@ def test_a_digest_is_the_same_when_the_changes_do_not_fit_in_memory(
     make: Callable[[], MemoryStorage],
 ) -> None:
     storage = make()
-    assert digest_stores(storage, memory=0) == digest_stores(storage)
+    assert digest_stores(storage, workers=Workers(memory=1)) == digest_stores(storage)
     maintain(storage, TIGHT)
-    assert digest_stores(storage, memory=0, workers=3) == digest_stores(storage)
+    assert digest_stores(storage, workers=Workers(3, memory=1)) == digest_stores(storage)
     storage = make()
     damaged = next(path for path in storage.files if path.endswith((".delta", ".changelog")))
     storage.write(damaged, [b"LZ4Block"], overwrite=True)
     with pytest.raises(CodecError, match=damaged):
-        digest_stores(storage, memory=0)
+        digest_stores(storage, workers=Workers(memory=1))
+
+
+@pytest.mark.parametrize("memory", [1, 10**9])
+def test_memory_changes_the_order_of_work_and_nothing_else(memory: int) -> None:
+    alone, together = three_stores(), three_stores()
+    maintain(alone, TIGHT, workers=1)
+    maintain(together, TIGHT, workers=Workers(4, memory))
+    assert state(together) == state(alone)
+    assert digest_stores(together, workers=Workers(4, memory)) == digest_stores(alone)
+    assert verify(together, deep=True, workers=Workers(4, memory)).healthy
+
+
+class Crowded(MemoryStorage):
+    """A storage that counts how many snapshots are written at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = self._now = 0
+        self._lock = Lock()
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        """Counts the writers of snapshots."""
+        one = path.endswith(".snapshot")
+        with self._lock:
+            self._now += one
+            self.most = max(self.most, self._now)
+        try:
+            return super().write(path, chunks, overwrite=overwrite, like=like)
+        finally:
+            with self._lock:
+                self._now -= one
+
+
+def test_stores_that_each_exceed_the_memory_run_alone() -> None:
+    storage = Crowded()
+    write_checkpoint(storage, partitions=8)
+    report = maintain(storage, TIGHT, workers=Workers(8, memory=1))
+    assert report.snapshots_written == 16
+    assert storage.most == 1
+
+
+class Far(MemoryStorage):
+    """A storage that is worth many requests at a time."""
+
+    @property
+    def parallel(self) -> int:
+        """Returns enough for a store to fetch its files ahead."""
+        return 32
+
+
+@pytest.mark.parametrize("write", [write_checkpoint, write_rocks_checkpoint])
+def test_what_is_fetched_ahead_is_what_is_read(write: Any) -> None:
+    near, far = MemoryStorage(clock=Clock()), Far(clock=Clock())
+    for storage in (near, far):
+        write(storage, partitions=2)
+    damaged = next(path for path in far.files if path.startswith("state/0/1/") and "7." in path)
+    for deep in (False, True):
+        assert verify(far, deep=deep).findings == verify(near, deep=deep).findings
+    assert digest_stores(far) == digest_stores(near)
+    for storage in (near, far):
+        storage.write(damaged, [storage.files[damaged][:-9]], overwrite=True)
+    assert doctor(far).findings == doctor(near).findings
+    reports = [maintain(storage, TIGHT) for storage in (near, far)]
+    assert [one.snapshots_written for one in reports] == [2, 2]
+    assert reports[0].findings == reports[1].findings
+
+
+class Interrupted(MemoryStorage):
+    """A storage in which a key is pressed while a file of the first partition is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened, self.stopped, self._open = 0, Event(), Event()
+
+    def open(self, path: str) -> "_GeneratorContextManager[BinaryIO]":
+        """Interrupts once two stores are read; the other one goes on when all are stopped."""
+        if path.startswith("state/0/1/"):
+            assert self._open.wait(WAIT)
+            raise KeyboardInterrupt
+        if path.startswith("state/0/0/"):
+            self._open.set()
+            assert self.stopped.wait(WAIT)
+            self.opened += 1
+        return super().open(path)
+
+
+@pytest.mark.parametrize("verb", [verify, doctor, digest_stores])
+def test_an_interrupt_ends_reading_between_two_files_of_a_store(verb: Any) -> None:
+    storage, before = Interrupted(), set(running_threads())
+    write_checkpoint(storage, partitions=2)
+    reading = Stoppable(storage)
+    storage.stopped = reading.stopped
+    with pytest.raises(KeyboardInterrupt):
+        verb(reading, workers=2)
+    assert storage.opened == 1
+    assert before.issuperset(running_threads())
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_an_interrupt_ends_a_run_between_two_actions_and_the_next_goes_on(workers: int) -> None:
+    storage, before = three_stores(), set(running_threads())
+
+    def press(_outcome: object, _plan: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        maintain(storage, TIGHT, workers=workers, on_outcome=press)
+    assert before.issuperset(running_threads())
+    snapshots = [path for path in state(storage) if path.endswith(".snapshot")]
+    assert snapshots
+    assert workers > 1 or len(snapshots) == 1
+    assert verify(storage, deep=True).healthy
+    run_thrice(storage, 1)
+    assert state(storage) == state(maintained())

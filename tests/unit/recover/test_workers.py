@@ -32,6 +32,7 @@ from statemaint.recover import (
 from statemaint.recover.proofs import Proofs, store_of
 from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.storage import MemoryStorage, ReadOnly, Without
+from statemaint.workers import Workers
 from tests.matrix.test_damage import cut
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
 from tests.support.faults import Clock
@@ -173,7 +174,7 @@ def test_the_search_takes_over_what_was_read_ahead() -> None:
     reading = ReadOnly(storage)
     before = verify(reading, deep=True)
     steps = repair_steps(before.checkpoint, before.findings)
-    proofs = Proofs(reading, 3)
+    proofs = Proofs(reading, Workers(3))
     proofs.look_ahead(before, steps)
     first = {one.store: one for one in reversed(steps)}
     hidden = {path for one in first.values() for path in one.paths}
@@ -189,7 +190,7 @@ def test_the_search_takes_over_what_was_read_ahead() -> None:
 def test_one_worker_reads_nothing_ahead() -> None:
     reading = ReadOnly(damaged())
     before = verify(reading, deep=True)
-    proofs = Proofs(reading, None)  # memory is worth one request at a time
+    proofs = Proofs(reading, Workers())  # memory is worth one request at a time
     proofs.look_ahead(before, repair_steps(before.checkpoint, before.findings))
     assert not proofs.results.stores
 
@@ -200,7 +201,7 @@ def test_an_error_of_a_proof_ahead_is_raised_by_the_step_that_needs_it() -> None
     steps = repair_steps(before.checkpoint, before.findings)
     step = next(one for one in steps if one.store == StoreId(0, 0, "second"))
     storage.write("state/0/0/second/7.delta", [b"LZ4Block"], overwrite=True)
-    proofs = Proofs(ReadOnly(storage), 2)
+    proofs = Proofs(ReadOnly(storage), Workers(2))
     view = Without(storage, step.paths)
     without = scan_checkpoint(view)
     proofs.prove(view, without, [step])

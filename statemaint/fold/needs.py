@@ -1,0 +1,214 @@
+"""Estimates of memory, each made before its work begins: a fold, a file read, the program itself.
+
+They are upper estimates for what states usually hold; `make bench` compares them with the peaks of
+real folds, and a table of docs/benchmarks.md has the result.
+
+    HDFS-backed   the table of the keys in all deltas, as if no key came twice (`compiled.table`);
+                  a window over the largest delta; the outputs. The base streams past.
+    RocksDB       the changes that are held before they are written (`sums.LIMITS`), twice, with
+                  their places and their table; RocksDB's own buffer; the indexes of the SST files.
+
+Sizes of files say little: a row takes 4 stored bytes or 60,000. So one delta of a chain that is
+worth it is looked into, its beginning only. What is spilled or streamed does not count.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO, cast
+
+from statemaint.codec.compression.base import Compression
+from statemaint.codec.hdfs import records
+from statemaint.codec.rocksdb import changelog
+from statemaint.errors import CodecError, StatemaintError
+from statemaint.fold.source import COMPILED_FROM, Source
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Provider
+from statemaint.model.files import Delta
+from statemaint.storage import MOST_AHEAD
+
+_MIB = 1024 * 1024
+
+# -- the program, once
+
+_NUMBA, _LOOPS, _ROCKSDB = 76 * _MIB, 58 * _MIB, 16 * _MIB
+
+# -- a fold by the compiled engine
+
+_FOLD = 6 * _MIB
+_PER_SNAPSHOT = 6 * _MIB  # its output, and what waits to be written
+_PER_KEY = 45  # of the table while it grows: 20 for an entry, a load of 0.7, old and new together
+_WINDOW, _MOST_WINDOW = 2.5, 8 * _MIB  # it grows by doubling, up to what is held of a delta
+_PER_RECORD = 3  # of the largest delta: their fates
+
+# -- a fold in plain Python: every row is an object
+
+_OBJECTS = 30
+
+# -- a fold by RocksDB
+
+_DATABASE = 16 * _MIB
+_HELD = 65 * _MIB  # `sums.LIMITS.held`, and a step more
+_PER_CHANGE = 85  # its place, its entry in the table, its rank
+_MOST_BUFFER = 128 * _MIB  # two of RocksDB's write buffers
+_OF_TABLES = 0.06  # of SST files: their indexes and filters
+
+# -- files on their way from and to a far storage
+
+_PARTS = 6 * 8 * _MIB
+
+# -- a look into a delta
+
+_WORTH_A_LOOK = 2 * _MIB
+_ENOUGH = 64 * 1024
+_LOOKED_AT, _MOST_RECORDS, _PIECE = 256 * 1024, 4096, 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Density:
+    """What stored bytes of a store's deltas hold.
+
+    Attributes:
+        payload: uncompressed bytes for each stored byte.
+        record: the mean size of a record in the payload.
+    """
+
+    payload: float
+    record: float
+
+    def records(self, stored: int) -> int:
+        """Returns the number of records in some stored bytes."""
+        return int(stored * self.payload / self.record)
+
+
+UNKNOWN = Density(payload=8.0, record=48.0)
+"""More than most states hold, where nobody has looked."""
+
+
+def loading(stored: int, provider: Provider) -> int:
+    """Returns the bytes that the program itself grows by when it loads what folds.
+
+    The compiled loops count even where they are loaded already: nothing tells.
+
+    Args:
+        stored: the stored bytes that the whole run folds.
+        provider: the provider of the stores.
+    """
+    rocks = _ROCKSDB * (provider is Provider.ROCKSDB and "rocksdict" not in sys.modules)
+    if stored < COMPILED_FROM:
+        return rocks
+    return rocks + _LOOPS + _NUMBA * ("numba" not in sys.modules)
+
+
+def density(source: Source, deltas: Iterable[Delta], provider: Provider) -> Density:
+    """Returns what some deltas hold, by the beginning of one of them if they are large.
+
+    It never fails: what cannot be read here is reported by the fold.
+    """
+    found = tuple(deltas)
+    if sum(delta.entry.size for delta in found) < _WORTH_A_LOOK:
+        return UNKNOWN
+    large = [delta for delta in found if delta.entry.size >= _ENOUGH] or found
+    path = min(large, key=lambda delta: delta.entry.size).entry.path
+    try:
+        with source.storage.open(path) as stream:
+            return _looked_at(source, stream, provider)
+    except StatemaintError:
+        return UNKNOWN
+
+
+def _looked_at(source: Source, stream: BinaryIO, provider: Provider) -> Density:
+    counted, sizes = _Counted(stream), list[int]()
+    payload = counted.payload_of(source.compression)
+    with suppress(CodecError):  # a record that goes on beyond what is looked at, or damage
+        sizes += islice(_sizes(source, payload, provider), _MOST_RECORDS)
+    if not counted.payload:
+        return UNKNOWN
+    record = sum(sizes) / len(sizes) if sizes else counted.payload
+    return Density(max(1.0, counted.payload / counted.stored), record)
+
+
+def _sizes(source: Source, payload: Iterator[bytes], provider: Provider) -> Iterator[int]:
+    """Yields the sizes of a delta's records in its payload."""
+    sums = source.row_checksums
+    if provider is Provider.ROCKSDB:
+        changes = changelog.decode(payload, row_checksums=sums)[1]
+        yield from (9 + len(key) + len(value or b"") for _, key, value in changes)
+    else:
+        found = records.decode(payload, row_checksums=sums)
+        yield from (8 + len(key) + len(value or b"") for key, value in found)
+
+
+class _Counted:
+    """A stream that counts the bytes that are taken from it, and the payload that they give."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.stored = self.payload = 0
+
+    def read(self, size: int) -> bytes:
+        found = self._stream.read(min(size, _PIECE))
+        self.stored += len(found)
+        return found
+
+    def payload_of(self, compression: Compression) -> Iterator[bytes]:
+        """Yields the beginning of the payload."""
+        for block in compression.blocks(cast("BinaryIO", self)):
+            self.payload += len(block.payload)
+            yield bytes(block.payload)
+            if self.payload >= _LOOKED_AT:
+                return
+
+
+def fold_need(
+    chain: Chain,
+    provider: Provider,
+    found: Density = UNKNOWN,
+    *,
+    writes: int = 0,
+    tables: int = 0,
+    far: bool = False,
+) -> int:
+    """Returns the bytes that folding a chain takes, and writing and reading back its snapshots.
+
+    Args:
+        chain: the chain to fold.
+        provider: the provider of its store.
+        found: what its deltas hold.
+        writes: the number of snapshots that are written.
+        tables: the bytes of the SST files that its base refers to.
+        far: whether files come from a storage that holds whole parts of them.
+    """
+    moved = _moved(chain) if far else 0
+    if provider is Provider.ROCKSDB:
+        return moved + _rocks_need(chain, found) + int(tables * _OF_TABLES)
+    moved += writes * _PER_SNAPSHOT
+    return moved + min(_hdfs_need(chain, found), _FOLD + _OBJECTS * chain.size)
+
+
+def _hdfs_need(chain: Chain, found: Density) -> int:
+    sizes = [delta.entry.size for delta in chain.deltas]
+    largest = max(sizes, default=0)
+    window = max(min(found.payload * largest, _MOST_WINDOW), found.record) * _WINDOW
+    keys, fates = found.records(sum(sizes)), found.records(largest)
+    return _FOLD + int(window) + _PER_KEY * keys + _PER_RECORD * fates
+
+
+def _rocks_need(chain: Chain, found: Density) -> int:
+    payload = int(found.payload * sum(delta.entry.size for delta in chain.deltas))
+    held = min(payload, _HELD)
+    buffer = min(payload, _MOST_BUFFER) if chain.base or payload > held else 0
+    return _DATABASE + 2 * held + int(held / found.record * _PER_CHANGE) + buffer
+
+
+def _moved(chain: Chain) -> int:
+    """Returns the bytes on their way: of the file that is read, the next ones, the snapshot."""
+    largest = max((one.entry.size for one in (*chain.deltas, chain.base) if one), default=0)
+    return min(2 * largest, _PARTS) + min(chain.size, _PARTS) + min(chain.size, MOST_AHEAD)
+
+
+def read_need(size: int, *, far: bool) -> int:
+    """Returns the bytes that reading a file takes, a window of it at a time."""
+    return _FOLD + (min(2 * size, _PARTS) if far else 0)
