@@ -1,6 +1,7 @@
 """Which tests call which function, how long each takes, and which to run against a mutant."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,9 +9,10 @@ from pathlib import Path
 
 from mutmut.utils.format_utils import mangled_name_from_mutant_name
 
-_PATIENCE = 10.0  # seconds for a mutant, and this many times what its tests took of the real code
-_TIMES = 5
+_PATIENCE = 5.0  # seconds for a mutant, and this many times what its tests took of the real code
+_TIMES = 3
 _LONG = 1.0  # seconds
+_STEM = re.compile(r"(?<![a-z])[a-z]{4,5}")  # how a word begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Job:
     Attributes:
         mutant: its name.
         tests: which to run, in order.
-        seconds: how long they may take.
+        seconds: of a processor that they may take.
     """
 
     mutant: str
@@ -84,15 +86,17 @@ class Calls:
         return Job(mutant, tuple(chosen), _PATIENCE + _TIMES * total)
 
     def _likeliest(self, mutant: str) -> Iterable[str]:
-        """Returns first what noticed others of the function, then the nearest and the quickest."""
+        """Returns what noticed others of the function, then the nearest by their names."""
         function = mangled_name_from_mutant_name(mutant)
+        words = set(_STEM.findall(function.split(".", 2)[2]))
         folder = "/".join(("tests", "unit", *mutant.split(".")[1:-2]))
-        rest = sorted(
-            self.tests.get(function, ()),
-            key=lambda one: (
+        nearest = {
+            one: (
                 self.seconds[one] > _LONG,
+                -len(words.intersection(_STEM.findall(one.removeprefix(folder)))),
                 not one.startswith(folder),
                 self.seconds[one],
-            ),
-        )
-        return dict.fromkeys([*self._noticed[function], *rest])
+            )
+            for one in self.tests.get(function, ())
+        }
+        return dict.fromkeys([*self._noticed[function], *sorted(nearest, key=nearest.__getitem__)])

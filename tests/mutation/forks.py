@@ -13,6 +13,7 @@ test that failed.
 import contextlib
 import gc
 import json
+import math
 import os
 import resource
 import shutil
@@ -46,6 +47,7 @@ settings.register_profile(
 SURVIVED, KILLED, NO_TESTS, TIMEOUT = 0, 1, 33, 36
 _MEMORY = 3 << 30  # bytes more than are mapped already
 _WAIT = 0.005  # seconds
+_IDLE = 10  # times as long as it may compute a process may last
 _LOOK = 3600.0  # seconds that one look at all tests may take
 Work = Callable[[Path], int]
 Result = tuple[str, int, float, str]
@@ -125,23 +127,25 @@ def _start(running: dict[int, _Process], job: Job, work: Work) -> None:
     folder.chmod(0o711)  # tests act as other users
     pid = os.fork()
     if pid == 0:
-        _run(job.mutant, folder, work)
+        _run(job, folder, work)
     running[pid] = _Process(job, folder)
 
 
-def _run(mutant: str, folder: Path, work: Work) -> NoReturn:
+def _run(job: Job, folder: Path, work: Work) -> NoReturn:
     code = KILLED
     try:
         os.setsid()  # what it starts ends with it
-        _limit()
+        _limit(job.seconds)
         _be_apart(folder)
-        trampoline.set_mutant_under_test(mutant)
+        trampoline.set_mutant_under_test(job.mutant)
         code = work(folder)
     finally:
         os._exit(code)
 
 
-def _limit() -> None:
+def _limit(seconds: float) -> None:
+    cpu = math.ceil(seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -170,7 +174,7 @@ def _gone(running: dict[int, _Process]) -> Iterator[tuple[_Process, int]]:
     time.sleep(_WAIT)
     for pid, process in list(running.items()):
         done, status = os.waitpid(pid, os.WNOHANG)
-        late = not done and process.seconds > process.job.seconds
+        late = not done and process.seconds > _IDLE * process.job.seconds
         if done or late:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
