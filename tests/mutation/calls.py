@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Calls:
 
     Attributes:
         tests: by function.
-        seconds: that each test takes.
+        seconds: of a processor that each test takes.
         failed: those that fail on the real code, run like this; they judge nothing.
     """
 
@@ -62,6 +62,13 @@ class Calls:
         found = {"tests": self.tests, "seconds": self.seconds, "failed": self.failed}
         path.write_text(json.dumps(found, indent=1))
 
+    def forget(self, tests: Container[str]) -> None:
+        """Forgets the tests that no longer exist."""
+        for function, names in self.tests.items():
+            self.tests[function] = [one for one in names if one in tests]
+        self.seconds = {one: time for one, time in self.seconds.items() if one in tests}
+        self.failed = [one for one in self.failed if one in tests]
+
     def learn(self, mutant: str, test: str) -> None:
         """Remembers which test noticed a mutant: it may well notice the next one."""
         noticed = self._noticed[mangled_name_from_mutant_name(mutant)]
@@ -74,7 +81,7 @@ class Calls:
 
         Args:
             mutant: its name.
-            seconds: how long they may take on the real code; the first may take longer.
+            seconds: of a processor, that they take on the real code; the first may take more.
         """
         chosen: list[str] = []
         total = 0.0

@@ -188,19 +188,24 @@ def _gone(running: dict[int, _Process]) -> Iterator[tuple[_Process, int]]:
 
 
 def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
-    if not (place / "calls.json").exists():
-        running: dict[int, _Process] = {}
-        parts = [place / f"calls-{number}.json" for number in range(children)]
-        for number, part in enumerate(parts):
-            some = list(items.values())[number::children]
-            _start(running, Job("stats", (), _LOOK), partial(_look, some, part))
-        while running:
-            for process, code in _gone(running):
-                shutil.rmtree(process.folder, ignore_errors=True)
-                if code:
-                    sys.exit(f"the look at which tests call what ended with {code}")
-        Calls.read(parts).write(place / "calls.json")
-    return Calls.read([place / "calls.json"])
+    """Returns what is known of the tests, after a look at those that are new."""
+    told = place / "calls.json"
+    known = Calls.read([told] if told.exists() else [])
+    new = [item for name, item in items.items() if name not in known.seconds]
+    running: dict[int, _Process] = {}
+    parts = [place / f"calls-{number}.json" for number in range(children)]
+    for number, part in enumerate(parts):
+        look = partial(_look, new[number::children], part)
+        _start(running, Job("stats", (), _LOOK), look)
+    while running:
+        for process, code in _gone(running):
+            shutil.rmtree(process.folder, ignore_errors=True)
+            if code:
+                sys.exit(f"the look at which tests call what ended with {code}")
+    whole = Calls.read([*parts, told] if told.exists() else parts)
+    whole.forget(items)
+    whole.write(told)
+    return whole
 
 
 def _look(items: list[pytest.Item], part: Path, _: Path) -> int:
@@ -209,9 +214,9 @@ def _look(items: list[pytest.Item], part: Path, _: Path) -> int:
     calls = Calls()
     for item, following in zip(items, [*items[1:], None], strict=True):
         state()._stats.clear()
-        began = time.monotonic()
+        began = time.process_time()
         reports = runtestprotocol(item, log=False, nextitem=following)
-        calls.seconds[item.nodeid] = time.monotonic() - began
+        calls.seconds[item.nodeid] = time.process_time() - began
         if any(one.failed for one in reports):
             calls.failed.append(item.nodeid)
         elif not any(one.skipped for one in reports):

@@ -271,9 +271,7 @@ def test_a_deadline_that_is_near_is_not_cut_short_however_old_the_file_is(
     assert claims.claim_of(storage, 2).deadline == NOW + 3600
 
 
-def test_a_lease_that_is_taken_over_between_two_looks_is_looked_for_again(
-    storage: MemoryStorage,
-) -> None:
+def test_a_lease_that_is_taken_over_between_two_looks_is_looked_for_again() -> None:
     class Moving(MemoryStorage):
         """Another run takes over after the first listing."""
 
