@@ -30,9 +30,8 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, Phase, settings
-from mutmut.mutation import trampoline
-from mutmut.state import state
 
+from tests.mutation import switch
 from tests.mutation.calls import Calls, Job
 
 # No example is made small: that one failed is all that counts.
@@ -44,6 +43,7 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )
+switch.install()
 SURVIVED, KILLED, NO_TESTS, TIMEOUT = 0, 1, 33, 36
 _MEMORY = 3 << 30  # bytes more than are mapped already
 _WAIT = 0.005  # seconds
@@ -137,7 +137,9 @@ def _run(job: Job, folder: Path, work: Work) -> NoReturn:
         os.setsid()  # what it starts ends with it
         _limit(job.seconds)
         _be_apart(folder)
-        trampoline.set_mutant_under_test(job.mutant)
+        if job.mutant:
+            os.environ["MUTANT_UNDER_TEST"] = job.mutant  # of the programs that tests start
+            switch.choose(job.mutant)
         code = work(folder)
     finally:
         os._exit(code)
@@ -196,7 +198,7 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
     parts = [place / f"calls-{number}.json" for number in range(children)]
     for number, part in enumerate(parts):
         look = partial(_look, new[number::children], part)
-        _start(running, Job("stats", (), _LOOK), look)
+        _start(running, Job("", (), _LOOK), look)
     while running:
         for process, code in _gone(running):
             shutil.rmtree(process.folder, ignore_errors=True)
@@ -210,17 +212,16 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
 
 def _look(items: list[pytest.Item], part: Path, _: Path) -> int:
     """Runs tests on the real code; those that fail or are skipped will judge nothing."""
-    os.environ.pop("MUTANT_UNDER_TEST")  # the programs that tests start are not looked at
     calls = Calls()
     for item, following in zip(items, [*items[1:], None], strict=True):
-        state()._stats.clear()
+        switch.look()
         began = time.process_time()
         reports = runtestprotocol(item, log=False, nextitem=following)
         calls.seconds[item.nodeid] = time.process_time() - began
         if any(one.failed for one in reports):
             calls.failed.append(item.nodeid)
         elif not any(one.skipped for one in reports):
-            for function in state()._stats:
+            for function in switch.seen():
                 calls.tests[function].append(item.nodeid)
     calls.write(part)
     return 0
