@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -112,7 +113,7 @@ def _ended(running: dict[int, _Process], calls: Calls) -> Iterator[Result]:
 
 def _judge(items: list[pytest.Item], folder: Path) -> int:
     """Runs tests until one fails."""
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip_longest(items, items[1:]):
         if any(one.failed for one in runtestprotocol(item, log=False, nextitem=following)):
             (folder / "failed").write_text(item.nodeid)
             return KILLED
@@ -213,7 +214,7 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
 def _look(items: list[pytest.Item], part: Path, _: Path) -> int:
     """Runs tests on the real code; those that fail or are skipped will judge nothing."""
     calls = Calls()
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip_longest(items, items[1:]):
         switch.look()
         began = time.process_time()
         reports = runtestprotocol(item, log=False, nextitem=following)
