@@ -96,7 +96,7 @@ def _test() -> None:
         "STATEMAINT_MUTATION": str(_PLACE),
     }
     command = (sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider")
-    plugin = ("-p", "tests.mutation.forks")
+    plugin = ("-p", "tests.mutation.forks", "--tb=native", "--assert=plain")  # nobody reads them
     subprocess.run([*command, *plugin, *_SELECTION], cwd=_MUTANTS, env=environment, check=True)
 
 
