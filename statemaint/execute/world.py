@@ -52,7 +52,7 @@ def log_entries(storage: Storage, operators: Iterable[int]) -> Iterator[Entry]:
     """Yields the entries of the query's logs and of the operators' metadata, and nothing else."""
     folders = ("commits", "offsets", *(f"state/{one}/_metadata/v2" for one in sorted(operators)))
     for folder in folders:
-        yield from (one for one in storage.list(folder) if _BATCH.fullmatch(one.name))
+        yield from (one for one in storage.list(folder) if is_log_entry(one.path))
 
 
 def is_log_entry(path: str) -> bool:

@@ -1,21 +1,22 @@
 """`python -m tests.mutation`: changes the code a little, thousands of times; do the tests notice?
 
-mutmut makes the mutants and runs, for each, the tests that call its function; `[tool.mutmut]` in
-pyproject.toml says of which packages and with which tests. Here they are counted by package, and
-each survivor gets the reason that `reasons.toml` has for changes of its kind.
+mutmut makes the mutants (`[tool.mutmut]` in pyproject.toml says of which packages), and
+`tests.mutation.run` tries them. Here they are counted by package, and each survivor gets the reason
+that `reasons.toml` has for changes of its kind.
 """
 
 import re
-import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tests.mutation.run import run
 from tests.support.documents import commit, of_commits, rewrite
 from tests.support.paths import ROOT
 
@@ -23,8 +24,8 @@ _DOCUMENT = ROOT / "docs" / "safety.md"
 _REASONS = Path(__file__).with_name("reasons.toml")
 PACKAGES = ("plan", "model", "codec", "execute")
 ENOUGH = 0.9
-# A mutant that never ends is noticed as well.
-_KILLED = frozenset({"killed", "timeout", "caught by type check", "segfault"})
+_BY_TYPES = "caught by type check"
+_LEFT = frozenset({"survived", "no tests", "not checked"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Mutant:
     @property
     def survived(self) -> bool:
         """Returns whether no test noticed it."""
-        return self.status not in _KILLED
+        return self.status in _LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +63,41 @@ class Reason:
         text: the reason.
         name: matches their names.
         change: matches `before -> after`.
+        words: whether only words differ, or their case, in a text of several words.
     """
 
     text: str
     name: re.Pattern[str]
     change: re.Pattern[str]
+    words: bool = False
 
     def covers(self, mutant: Mutant) -> bool:
         """Returns whether it is the reason of a mutant."""
         change = f"{mutant.before} -> {mutant.after}"
-        return bool(self.name.search(mutant.name) and self.change.search(change))
+        found = self.name.search(mutant.name) and self.change.search(change)
+        return bool(found) and (not self.words or _only_words(mutant))
+
+
+def _only_words(mutant: Mutant) -> bool:
+    changed = [one for one in _texts(mutant.after) if one not in _texts(mutant.before)]
+    plain = mutant.after.replace("XX", "").casefold()
+    return plain == mutant.before.casefold() and all(" " in one.strip() for one in changed)
+
+
+def _texts(code: str) -> list[str]:
+    return re.findall(r'"[^"]*"', code)
 
 
 def reasons() -> tuple[Reason, ...]:
     """Returns the reasons, the first of which that covers a mutant counts."""
     found = tomllib.loads(_REASONS.read_text())["reason"]
     return tuple(
-        Reason(one["text"], re.compile(one.get("name", "")), re.compile(one.get("change", "")))
+        Reason(
+            one["text"],
+            re.compile(one.get("name", "")),
+            re.compile(one.get("change", "")),
+            words=one.get("words", False),
+        )
         for one in found
     )
 
@@ -106,21 +125,29 @@ def _changed(mutant: Mutant, diff: str) -> Mutant:
 
 def tables(found: Iterable[Mutant], known: Iterable[Reason]) -> Iterator[str]:
     """Yields the lines of both tables: by package, and the survivors by their reasons."""
-    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     survivors: dict[str, list[Mutant]] = defaultdict(list)
     for one in found:
-        counts[one.package][one.survived] += 1
+        counts[one.package][_noticed_by(one)] += 1
         if one.survived:
             text = next((why.text for why in known if why.covers(one)), "not explained")
             survivors[text].append(one)
-    yield from ("| package | mutants | noticed | survived | noticed, % |", "|---|--:|--:|--:|--:|")
+    yield "| package | mutants | types | tests | survived | noticed, % | by the tests alone, % |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
     for name in PACKAGES:
-        killed, left = counts[name][False], counts[name][True]
-        share = 100 * killed / max(1, killed + left)
-        yield f"| `{name}` | {killed + left:,} | {killed:,} | {left:,} | {share:.1f} |"
+        typed, tested, left = (counts[name][one] for one in ("types", "tests", "nobody"))
+        shares = (typed + tested) / max(1, typed + tested + left), tested / max(1, tested + left)
+        numbers = " | ".join(f"{one:,}" for one in (typed + tested + left, typed, tested, left))
+        yield f"| `{name}` | {numbers} | " + " | ".join(f"{100 * one:.1f}" for one in shares) + " |"
     yield from ("", "| survivors | why |", "|--:|---|")
     for text, some in sorted(survivors.items(), key=lambda one: -len(one[1])):
         yield f"| {len(some):,} | {text} |"
+
+
+def _noticed_by(mutant: Mutant) -> str:
+    if mutant.survived:
+        return "nobody"
+    return "types" if mutant.status == _BY_TYPES else "tests"
 
 
 def shares(found: Iterable[Mutant]) -> dict[str, float]:
@@ -133,14 +160,15 @@ def shares(found: Iterable[Mutant]) -> dict[str, float]:
 
 @click.command()
 @click.option("--children", default=2, show_default=True, help="Processes at a time.")
-@click.option("--rerun/--no-rerun", default=True, help="Whether to run mutmut first.")
+@click.option("--rerun/--no-rerun", default=True, help="Whether to try mutants first.")
+@click.option("--fresh", is_flag=True, help="Try all; else what no earlier run noticed.")
 @click.option("--write", is_flag=True, help="Write the tables to docs/safety.md.")
+@click.option("--seconds", default=12.0, show_default=True, help="Of tests for one mutant.")
 @click.argument("names", nargs=-1)
-def main(names: tuple[str, ...], *, children: int, rerun: bool, write: bool) -> None:
+def main(names: tuple[str, ...], *, rerun: bool, write: bool, **how: Any) -> None:
     """Runs the tests against mutants; NAMES are patterns of mutmut's, all by default."""
     if rerun:
-        command = ["mutmut", "run", "--max-children", str(children), *names]
-        subprocess.run([str(Path(sys.executable).with_name(command[0])), *command[1:]], check=True)
+        run(names, **how)
     found, known = list(mutants()), reasons()
     lines = list(tables(found, known))
     click.echo("\n".join(lines))

@@ -1,6 +1,6 @@
 """Whether a query was rewound since a run was planned, once the commit that tells is purged."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -85,5 +85,52 @@ def test_what_counts_now_must_have_counted_then(storage: MemoryStorage) -> None:
 def test_where_nothing_tells_what_counts_attempts_may_not_be_dead(storage: MemoryStorage) -> None:
     store = planned(storage)
     assert any(isinstance(one, Delta) and one.version <= 3 for one in store.files)
+    with pytest.raises(Superseded, match="no commit says any more which attempts count"):
+        must_stand(storage, PURGED, with_ids(store, {9: "far above"}))
+
+
+def test_an_empty_log_purged_nothing_not_even_its_first_entry() -> None:
+    with pytest.raises(Superseded, match="commits/0: was removed after the run was planned"):
+        must_stand(MemoryStorage(), Entry("commits/0", 1, 0.0))
+
+
+def test_an_entry_that_comes_back_under_our_eyes_was_not_purged() -> None:
+    class Returning(MemoryStorage):
+        """The entry is put back after the look at it."""
+
+        def list(self, prefix: str) -> Iterator[Entry]:
+            self.write(PURGED.path, [b"{}"], overwrite=True)
+            return super().list(prefix)
+
+    with pytest.raises(Superseded, match="commits/2: was removed after the run was planned"):
+        must_stand(Returning({"commits/3": b"{}"}), PURGED)
+
+
+def test_dead_attempts_are_fine_where_commits_say_what_counts(storage: MemoryStorage) -> None:
+    storage.write(f"{HOME}/3_{'0' * 8}-0000-4000-8000-{'0' * 12}.changelog", [b"dead"])
+    store = planned(storage)
+    assert store.rocks is not None
+    dead = [one for one in store.files if isinstance(one, Delta) and not store.rocks.counts(one)]
+    assert [one.version for one in dead] == [3]
+    must_stand(storage, PURGED, store)
+
+
+def test_without_ids_every_attempt_counts() -> None:
+    plain = MemoryStorage()
+    query = Query(plain, Habits(window=2))
+    query.restart(10)
+    for number in range(6):
+        query.commit([(0, number)])
+    store = planned(plain)
+    assert store.rocks is not None
+    assert not store.rocks.ids
+    must_stand(plain, PURGED, store)
+
+
+def test_a_dead_attempt_at_the_very_target_is_one(storage: MemoryStorage) -> None:
+    for path in [one for one in storage.files if one.startswith(f"{HOME}/")]:
+        if not path.startswith((f"{HOME}/3_", f"{HOME}/4_", f"{HOME}/SSTs")):
+            storage.delete(path)
+    store = planned(storage)
     with pytest.raises(Superseded, match="no commit says any more which attempts count"):
         must_stand(storage, PURGED, with_ids(store, {9: "far above"}))

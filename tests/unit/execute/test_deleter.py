@@ -1,4 +1,8 @@
-"""What a deletion looks at once more, right before the files go."""
+"""What a deletion looks at once more, right before the files go, and in which order they go."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -6,13 +10,140 @@ from statemaint.errors import Superseded
 from statemaint.execute import Fence, Ledger
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
+from statemaint.execute.trash import Trash
 from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
+from statemaint.maintain import maintain
+from statemaint.model.checkpoint import Store
 from statemaint.model.policy import Policy
 from statemaint.plan import Delete, DeleteReason
 from statemaint.planning import plan_checkpoint
 from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.ledgers import ledger_lines
 from tests.support.rocks import write_rocks_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+FIRST = TIGHT.override(max_deletes_per_run=1)
+HOME = "state/0/0"
+
+
+class Watched(MemoryStorage):
+    """Remembers what is listed and deleted, and has something happen before a deletion."""
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        super().__init__(files)
+        self.listed: list[str] = []
+        self.pages: list[tuple[str, ...]] = []
+        self.happens: Callable[[], object] = lambda: None
+
+    def list(self, prefix: str) -> Any:
+        self.listed.append(prefix)
+        return super().list(prefix)
+
+    def delete_all(self, paths: Iterable[str], *, before: Callable[[], object]) -> None:
+        self.pages.append(tuple(paths))
+        self.happens()
+        super().delete_all(self.pages[-1], before=before)
+
+
+class Noting(Trash):
+    """Remembers what is noted in the manifest."""
+
+    def note(
+        self, deletes: Any, store: Store | None = None, *, target: int | None = None, gone: int = 0
+    ) -> None:
+        self.noted = [*getattr(self, "noted", ()), (len(deletes), store, target, gone)]
+        super().note(deletes, store, target=target, gone=gone)
+
+
+def executor(storage: MemoryStorage, **context: Any) -> tuple[StoreExecutor, tuple[Delete, ...]]:
+    """Returns the work on a store with a proved base, and the deletions that are left."""
+    maintain(storage, FIRST)
+    plan = plan_checkpoint(storage, TIGHT)[1]
+    run = RunContext(storage, ClearEngine(), Ledger(storage, "r"), Fence(), **context)
+    store = plan.stores[0]
+    found = StoreExecutor.of(store, Source.of(storage, store.store, plan), run)
+    return found, tuple(one for one in store.actions if isinstance(one, Delete))
+
+
+def hdfs(files: int = 25) -> Watched:
+    storage = Watched()
+    write_checkpoint(storage, last=files, partitions=1)
+    return storage
+
+
+def rocks() -> Watched:
+    storage = Watched()
+    write_rocks_checkpoint(storage, partitions=1)
+    return storage
+
+
+# -- the base
+
+
+def test_a_base_that_is_replaced_after_the_page_began_ends_it() -> None:
+    storage = hdfs()
+    run, deletes = executor(storage)
+    base = run.deleter.base
+    assert base is not None
+    before = storage.files
+    storage.happens = lambda: storage.write(base, [b"another"], overwrite=True)
+    with pytest.raises(Superseded, match="the snapshot was replaced after the run was planned"):
+        list(run.deleter.delete(deletes))
+    assert before.keys() - storage.files.keys() == set()
+
+
+def test_nothing_that_relies_on_a_base_goes_without_one() -> None:
+    storage = hdfs()
+    run, deletes = executor(storage)
+    before = storage.files
+    for deleter in (replace(run.deleter, base=None), replace(run.deleter, base=f"{HOME}/9.zip")):
+        with pytest.raises(Superseded, match=f"{deleter.base or HOME}: the base has no attestat"):
+            deleter._base_must_stand(deletes)
+    assert storage.files == before
+
+
+def test_what_relies_on_no_base_goes_without_one() -> None:
+    storage = rocks()
+    run, _ = executor(storage)
+    table = Entry(f"{HOME}/SSTs/old.sst", 1, None)
+    storage.write(table.path, [b"x"])
+    page = (Delete(run.plan.store.id, 0, table, DeleteReason.ORPHAN_SST),)
+    storage.listed.clear()
+    deleter = replace(run.deleter, base=None)
+    deleter._base_must_stand(page)
+    deleter._tables_must_stand(page)
+    assert storage.listed == []
+    assert [one.action.path for one in deleter.delete(page)] == [table.path]
+    assert table.path not in storage.files
+
+
+# -- tables of RocksDB
+
+
+def test_a_table_that_the_base_needs_and_that_is_gone_ends_the_deletion() -> None:
+    storage = rocks()
+    run, deletes = executor(storage)
+    base = run.deleter.base
+    assert base is not None
+    run.deleter._tables_must_stand(deletes)
+    needed = run.record.tables_of(base)
+    storage.listed.clear()
+    run.deleter._tables_must_stand(deletes)
+    assert storage.listed == [f"{HOME}/SSTs"]
+    storage.delete(needed[0].path)
+    with pytest.raises(Superseded, match=f"{needed[0].path}: {base} needs it; it was replaced or"):
+        list(run.deleter.delete(deletes))
+    assert {one.path for one in deletes} <= storage.files.keys()
+
+
+def test_a_snapshot_of_hdfs_needs_no_tables() -> None:
+    storage = hdfs()
+    run, deletes = executor(storage)
+    storage.listed.clear()
+    run.deleter._tables_must_stand(deletes)
+    assert storage.listed == []
 
 
 def test_an_sst_file_that_a_zip_of_this_very_run_names_stays() -> None:
@@ -22,10 +153,58 @@ def test_an_sst_file_that_a_zip_of_this_very_run_names_stays() -> None:
     context = RunContext(storage, ClearEngine(), Ledger(storage, "r"), Fence())
     store = plan.stores[0]
     run = StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
-    written, table = Entry("state/0/0/25.zip", 1, None), Entry("state/0/0/SSTs/a.sst", 1, None)
+    written = Entry("state/0/0/25.zip", 1, None)
+    table, other = (Entry(f"state/0/0/SSTs/{one}.sst", 1, None) for one in "ab")
     page = (Delete(store.store.id, 0, table, DeleteReason.UNUSED_SST),)
     run.deleter._no_other_snapshot(page)
     run.record.placed.append(written)
-    run.record.tables[written.path] = (table,)
+    run.record.tables[written.path] = (other,)
+    run.deleter._no_other_snapshot(page)
+    run.record.tables[written.path] = (other, table)
     with pytest.raises(Superseded, match=r"a\.sst.*a snapshot of this run refers to it"):
         run.deleter._no_other_snapshot(page)
+
+
+# -- pages, and where the files go
+
+
+def test_files_go_page_by_page_in_their_order_and_each_page_is_noted_first() -> None:
+    storage = hdfs(450)
+    run, deletes = executor(storage)
+    assert len(deletes) > 400
+    assert [one.action for one in run.deleter.delete(deletes)] == [*deletes]
+    paths = [one.path for one in deletes]
+    assert storage.pages[-3:] == [
+        tuple(paths[:200]), tuple(paths[200:400]), tuple(paths[400:])
+    ]  # fmt: skip
+    noted = [one["path"] for one in ledger_lines(storage, "0/0") if one["run"] == "r"]
+    assert noted == paths
+
+
+def test_the_trash_has_the_store_s_log_once_and_what_goes_in_all() -> None:
+    storage = hdfs(450)
+    trash = Noting(storage, "r", 60.0)
+    run, deletes = executor(storage, trash=trash, target=450)
+    list(run.deleter.delete(deletes))
+    gone = max(one.version for one in deletes)
+    assert trash.noted == [
+        (200, run.plan.store, 450, gone),
+        (200, None, 450, gone),
+        (len(deletes) - 400, None, 450, gone),
+    ]
+    assert {f"_statemaint/trash/r/{one.path}" for one in deletes} <= storage.files.keys()
+
+
+@pytest.mark.parametrize("trash", [False, True])
+def test_a_stale_snapshot_goes_aside_whatever_the_policy(*, trash: bool) -> None:
+    storage = hdfs()
+    places = {"aside": Trash(storage, "aside", 60.0)}
+    if trash:
+        places["trash"] = Trash(storage, "trash", 60.0)
+    run, _ = executor(storage, **places)
+    (file,) = (one.entry for one in run.plan.store.files if one.entry.name == "17.snapshot")
+    stale = Delete(run.plan.store.id, 17, file, DeleteReason.STALE_SNAPSHOT)
+    list(run.deleter.delete((stale,)))
+    kept = f"_statemaint/trash/{'trash' if trash else 'aside'}/{file.path}"
+    assert kept in storage.files
+    assert file.path not in storage.files

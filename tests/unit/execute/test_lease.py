@@ -238,6 +238,63 @@ def test_an_unreadable_lease_from_the_epoch_does_not_hold_for_ever() -> None:
     assert acquire(later, Holder("next")).number == 2
 
 
+def test_an_unreadable_lease_is_of_nobody_who_could_share_it(storage: MemoryStorage) -> None:
+    storage.write(path_of(7), [b"?"])
+    nobody = Holder("", 0, "")
+    assert claims.claim_of(storage, 7) == Claim(7, nobody, "an unreadable lease file", NOW + 60)
+
+
+def test_a_lease_of_an_earlier_build_is_of_no_attempt_and_no_nonce(storage: MemoryStorage) -> None:
+    storage.write(path_of(1), [b'{"run": "run", "owner": "a host", "deadline": 5}'])
+    assert claims.claim_of(storage, 1) == Claim(1, Holder("run", 0, ""), "a host", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "counts"), [(249_999_999_999.0, True), (250_000_000_000.0, False), (0.0, True)]
+)
+def test_a_deadline_is_before_the_end_of_time(deadline: float, *, counts: bool) -> None:
+    storage = MemoryStorage(clock=Clock(deadline))
+    storage.write(path_of(1), [Claim(1, Holder("run"), "a host", deadline).content])
+    assert (claims.claim_of(storage, 1).owner == "a host") is counts
+
+
+def test_a_deadline_that_is_near_is_not_cut_short_however_old_the_file_is(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """Some storages keep the time of the first write."""
+    near = Claim(1, Holder("run"), "a host", clock.now + 7200 + 600)
+    far = Claim(2, Holder("run"), "a host", clock.now + 7200 + 601)
+    for claim in (near, far):
+        storage.write(claim.path, [claim.content])
+    clock.now += 7200
+    assert claims.claim_of(storage, 1) == near
+    assert claims.claim_of(storage, 2).deadline == NOW + 3600
+
+
+def test_a_lease_that_is_taken_over_between_two_looks_is_looked_for_again() -> None:
+    class Moving(MemoryStorage):
+        """Another run takes over after the first listing."""
+
+        def read(self, path: str) -> bytes:
+            if path == path_of(3):
+                self.write(path_of(4), [Claim(4, Holder("next"), "a host", NOW).content])
+                self.delete(path)
+            return super().read(path)
+
+    moving = Moving({path_of(3): b"{}"})
+    found = newest(moving)
+    assert found is not None
+    assert (found.number, found.holder.name) == (4, "next")
+
+
+def test_a_later_attempt_at_the_same_run_follows_and_nothing_else() -> None:
+    second = Holder("run", 2)
+    assert second.follows(Holder("run", 1))
+    assert not second.follows(Holder("run", 2))
+    assert not second.follows(Holder("run", 3))
+    assert not second.follows(Holder("other", 1))
+
+
 def test_other_files_in_the_folder_are_no_leases(storage: MemoryStorage) -> None:
     names = (".0000000009.json.tmp", "0000000009.json.bak", "x.json", "\u0664.json", "5.json")
     for name in (*names, "99999999999.json", "a/0000000009.json"):

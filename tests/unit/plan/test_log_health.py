@@ -4,7 +4,7 @@ import pytest
 
 from statemaint.audit import verify
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import FindingCode
+from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import diagnose_logs
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
@@ -138,3 +138,61 @@ def test_a_wide_gap_below_the_newest_two_stops_no_restart() -> None:
         "all of offsets/2 to offsets/998 are missing, 997 files: the query cannot go back to "
         "any of batches 2 to 998"
     )
+
+
+def log(commits: str, offsets: str) -> list[Finding]:
+    logs = {"batches": commits, "offsets": offsets}
+    numbers = {name: tuple(map(int, text.split())) for name, text in logs.items()}
+    return list(diagnose_logs(Checkpoint("memory:", **numbers)))  # type: ignore[arg-type]
+
+
+def test_a_missing_commit_says_what_it_costs_and_what_to_do() -> None:
+    (found,) = log("7 9", "7 8 9")
+    assert found == Finding(
+        FindingCode.MISSING_COMMIT,
+        "commits/8 is missing: nothing shows whether batch 8 was committed, and the state is not "
+        "offered to readers; put the file back from a copy",
+        path="commits/8",
+    )
+    assert found.batches == (8,)
+
+
+def test_a_missing_offset_says_what_it_costs_and_what_to_do() -> None:
+    back = "the query cannot go back to batch 6; put the file back from a copy"
+    fails = "a restart fails; put the file back from a copy"
+    for offsets, path, cost in (
+        ("5 7 8", "offsets/6", back),
+        ("5 6 8", "offsets/7", fails),
+        ("5 6 7", "offsets/8", fails),
+    ):
+        (found,) = log("5 6 7 8", offsets)
+        detail = f"{path} is missing: {cost}"
+        assert found == Finding(FindingCode.MISSING_OFFSET, detail, path=path)
+
+
+def test_a_wide_gap_is_one_finding_and_a_narrow_one_many() -> None:
+    wide = log("1 102", " ".join(map(str, range(1, 103))))
+    assert [(one.path, len(one.batches)) for one in wide] == [("commits/2", 100)]
+    assert wide[0].detail.startswith("all of commits/2 to commits/101 are missing, 100 files: ")
+    narrow = log("1 101", " ".join(map(str, range(1, 102))))
+    assert [one.path for one in narrow] == [f"commits/{batch}" for batch in range(2, 101)]
+
+
+@pytest.mark.parametrize("planned", [1, 7])
+def test_a_log_without_commits_is_missed_once_a_second_batch_was_planned(planned: int) -> None:
+    (found,) = log("", f"0 {planned}")
+    assert found == Finding(
+        FindingCode.MISSING_COMMIT,
+        f"commits/ is missing or empty although batch {planned} was planned: a restart runs it "
+        "again on the state before it, and fails where versions have unique ids; put the folder "
+        "back from a copy",
+        path="commits",
+    )
+
+
+def test_the_first_two_batches_need_no_offsets_below_them() -> None:
+    assert log("0", "0") == []
+    assert log("0 1", "0 1") == []
+    assert [one.path for one in log("0 1", "1")] == ["offsets/0"]
+    assert [one.path for one in log("0 1 2", "2")] == ["offsets/1"]
+    assert [one.path for one in log("0 1 2", "0 1")] == ["offsets/2"]

@@ -1,0 +1,109 @@
+"""Which tests call which function, how long each takes, and which to run against a mutant."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mutmut.utils.format_utils import mangled_name_from_mutant_name
+
+_PATIENCE = 5.0  # seconds for a mutant, and this many times what its tests took of the real code
+_TIMES = 3
+_LONG = 1.0  # seconds
+_STEM = re.compile(r"(?<![a-z])[a-z]{4,5}")  # how a word begins
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The tests of one mutant.
+
+    Attributes:
+        mutant: its name.
+        tests: which to run, in order.
+        seconds: of a processor that they may take.
+    """
+
+    mutant: str
+    tests: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(slots=True)
+class Calls:
+    """Which tests call which function, and which of them have noticed a mutant of it.
+
+    Attributes:
+        tests: by function.
+        seconds: of a processor that each test takes.
+        failed: those that fail on the real code, run like this; they judge nothing.
+    """
+
+    tests: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    _noticed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def read(cls, paths: Iterable[Path]) -> "Calls":
+        """Returns what some processes have written together."""
+        whole = cls()
+        for path in paths:
+            found = json.loads(path.read_text())
+            whole.seconds |= found["seconds"]
+            whole.failed += found["failed"]
+            for function, names in found["tests"].items():
+                whole.tests[function] += names
+        return whole
+
+    def write(self, path: Path) -> None:
+        """Writes what `read` reads."""
+        found = {"tests": self.tests, "seconds": self.seconds, "failed": self.failed}
+        path.write_text(json.dumps(found, indent=1))
+
+    def forget(self, tests: Container[str]) -> None:
+        """Forgets the tests that no longer exist."""
+        for function, names in self.tests.items():
+            self.tests[function] = [one for one in names if one in tests]
+        self.seconds = {one: time for one, time in self.seconds.items() if one in tests}
+        self.failed = [one for one in self.failed if one in tests]
+
+    def learn(self, mutant: str, test: str) -> None:
+        """Remembers which test noticed a mutant: it may well notice the next one."""
+        noticed = self._noticed[mangled_name_from_mutant_name(mutant)]
+        if test in noticed:
+            noticed.remove(test)
+        noticed.insert(0, test)
+
+    def job(self, mutant: str, seconds: float) -> Job:
+        """Returns the tests for a mutant, the likeliest to notice it first.
+
+        Args:
+            mutant: its name.
+            seconds: of a processor, that they take on the real code; the first may take more.
+        """
+        chosen: list[str] = []
+        total = 0.0
+        for one in self._likeliest(mutant):
+            total += self.seconds[one]
+            if chosen and total > seconds:
+                break
+            chosen.append(one)
+        return Job(mutant, tuple(chosen), _PATIENCE + _TIMES * total)
+
+    def _likeliest(self, mutant: str) -> Iterable[str]:
+        """Returns what noticed others of the function, then the nearest by their names."""
+        function = mangled_name_from_mutant_name(mutant)
+        words = set(_STEM.findall(function.split(".", 2)[2]))
+        folder = "/".join(("tests", "unit", *mutant.split(".")[1:-2]))
+        nearest = {
+            one: (
+                self.seconds[one] > _LONG,
+                -len(words.intersection(_STEM.findall(one.removeprefix(folder)))),
+                not one.startswith(folder),
+                self.seconds[one],
+            )
+            for one in self.tests.get(function, ())
+        }
+        return dict.fromkeys([*self._noticed[function], *sorted(nearest, key=nearest.__getitem__)])

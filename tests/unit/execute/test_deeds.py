@@ -1,0 +1,91 @@
+"""What the ledger tells an undo of the files that its run moved away."""
+
+import json
+
+from statemaint.execute.deeds import Deeds, RestoreNote, read_deeds
+from statemaint.model.ids import UnitId
+from statemaint.storage import MemoryStorage
+from tests.support.ledgers import plant_lines
+
+DELTA, OTHER = "state/0/0/3.delta", "state/0/0/4.delta"
+
+
+def content(*lines: dict[str, object]) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in lines)
+
+
+def note(*, run: str = "mine", fence: int) -> RestoreNote:
+    return RestoreNote(run, 1, None, None, 0.0, fence)
+
+
+def test_it_says_who_removed_wrote_and_brought_back_each_file() -> None:
+    storage = MemoryStorage()
+    back = {"run": "undo-1", "action": "restore", "of": "mine", "path": DELTA, "time": 7.5,
+            "fence": 4, "bytes": 5, "modified": 1.5, "crc32c": 99}  # fmt: skip
+    plant_lines(storage, "undo", content(back))
+    written = {"run": "mine", "action": "write_snapshot", "path": "state/0/0/9.snapshot"}
+    gone = {"run": "mine", "fence": 2, "action": "delete", "path": DELTA}
+    plant_lines(storage, "0/0", content(written, gone))
+    plant_lines(storage, "1/0", content({**gone, "path": "state/1/0/3.delta"}))
+    moved = {"run": "back", "fence": 3, "action": "remove", "path": OTHER}
+    plant_lines(storage, "rollback", content(moved))
+    assert read_deeds(storage, "mine", [UnitId(0, 0)]) == Deeds(
+        "mine",
+        {DELTA: (RestoreNote("mine", 5, 1.5, 99, 7.5, 4),)},
+        {DELTA: ((2, "mine"),), OTHER: ((3, "back"),)},
+        frozenset({"state/0/0/9.snapshot"}),
+    )
+
+
+def test_a_note_that_says_nothing_or_nonsense_of_a_file_is_of_an_unknown_one() -> None:
+    storage = MemoryStorage()
+    nonsense = {"bytes": "5", "modified": "now", "crc32c": "x"}
+    plant_lines(storage, "undo", content({"of": "mine", "path": DELTA, **nonsense}))
+    assert read_deeds(storage, "mine").restored == {
+        DELTA: (RestoreNote("mine", -1, None, None, 0.0, 0),)
+    }
+
+
+def test_a_file_is_removed_again_by_a_later_run_alone() -> None:
+    def removed(*deeds: tuple[int, str]) -> bool:
+        return Deeds("mine", removed={DELTA: deeds}).removed_again(DELTA)
+
+    assert removed((3, "mine"), (4, "other"))
+    assert not removed((3, "mine"), (3, "other"))
+    assert not removed((3, "mine"), (2, "other"))
+    assert not removed((2, "mine"), (4, "mine"))
+    assert not removed((4, "other"))
+    assert not Deeds("mine").removed_again(DELTA)
+
+
+def test_a_file_was_removed_before_by_an_earlier_run_alone() -> None:
+    def removed(fence: int, run: str) -> bool:
+        deeds = {DELTA: ((fence, run),), OTHER: ((3, "mine"),)}
+        return Deeds("mine", removed=deeds).removed_before(DELTA)
+
+    assert removed(2, "other")
+    assert not removed(3, "other")
+    assert not removed(4, "other")
+    assert not removed(2, "mine")
+    assert not Deeds("mine", removed={DELTA: ((2, "other"),)}).removed_before(DELTA)
+
+
+def test_what_was_removed_since_is_what_later_runs_removed() -> None:
+    deeds = {DELTA: ((3, "mine"), (4, "other")), OTHER: ((3, "other"), (2, "old"))}
+    assert Deeds("mine", removed=deeds).removed_since() == {DELTA}
+    assert Deeds("nobody", removed=deeds).removed_since() == frozenset()
+
+
+def test_what_was_brought_back_since_is_noted_under_a_later_fence() -> None:
+    notes = tuple(note(fence=fence) for fence in (2, 3, 4))
+    deeds = Deeds("mine", {DELTA: notes}, {OTHER: ((3, "mine"),)})
+    assert deeds.restored_since(DELTA) == notes[2:]
+    assert deeds.restored_since(OTHER) == ()
+    assert Deeds("mine", {DELTA: notes}).restored_since(DELTA) == notes
+
+
+def test_the_first_note_of_an_undo_of_this_very_run_counts() -> None:
+    notes = (note(run="other", fence=1), note(fence=2), note(fence=3))
+    assert Deeds("mine", {DELTA: notes}).restoring(DELTA) == notes[1]
+    assert Deeds("third", {DELTA: notes}).restoring(DELTA) is None
+    assert Deeds("mine", {DELTA: notes}).restoring(OTHER) is None

@@ -1,0 +1,182 @@
+"""Which files of a trash fit into today's world: the decisions one by one."""
+
+import pytest
+
+from statemaint.execute.deeds import Deeds, RestoreNote
+from statemaint.execute.fit import _Fit, _in, _Log, _version, committed, units_of
+from statemaint.execute.manifest import Contents, StoreWorld
+from statemaint.listing import Entry
+from statemaint.model.files import Delta, Snapshot, classify_any
+from statemaint.model.ids import UnitId
+from statemaint.storage import MemoryStorage
+
+GONE = "nothing is left of the log above it"
+
+
+def log(*changed: int, sound: tuple[int, ...] = (), newest: int = 0, **how: bool) -> _Log:
+    files = tuple((version, f"{version}.delta") for version in changed)
+    return _Log(files, frozenset(sound), newest, "was changed", **how)
+
+
+def fit(*commits: int, deeds: Deeds | None = None) -> _Fit:
+    storage = MemoryStorage({f"commits/{batch}": b"" for batch in commits})
+    return _Fit(storage, Contents("run", (), {}), deeds or Deeds("run"), ended=True)
+
+
+def file(name: str, modified: float | None = None) -> Delta | Snapshot:
+    found = classify_any(Entry(f"state/0/0/{name}", 1, modified))
+    assert isinstance(found, Delta | Snapshot)
+    return found
+
+
+def world(target: int | None) -> StoreWorld:
+    return StoreWorld("state/0/0", target, ())
+
+
+# -- the log of a store
+
+
+@pytest.mark.parametrize(
+    ("against", "version", "why"),
+    [
+        (log(5, 8, newest=9), 5, "5.delta was changed; leave it"),
+        (log(5, 8, newest=9), 9, "5.delta was changed; leave it"),
+        (log(5, 8, newest=9), 4, "5.delta was changed, and what lay below it is gone; leave it"),
+        (log(9, newest=9), 8, "9.delta was changed, and what lay below it is gone; leave it"),
+        (log(10, newest=9), 8, GONE),
+        (log(8, sound=(4,), newest=9), 4, None),
+        (log(8, sound=(4,), newest=9), 3, None),
+        (log(8, sound=(4,), newest=9), 5, "8.delta was changed, and what lay below"),
+        (log(newest=9), 4, GONE),
+        (log(newest=9, noted=False), 4, None),
+    ],
+)
+def test_a_file_fits_below_what_is_unchanged(against: _Log, version: int, why: str | None) -> None:
+    found = against.against(version, target=20)
+    assert found is None if why is None else found is not None and found.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("against", "version", "target", "fits"),
+    [
+        (log(), 5, 4, True),
+        (log(), 4, 4, False),
+        (log(sound=(3,), newest=3), 4, 3, True),
+        (log(sound=(3,), newest=3), 4, 4, False),
+        (log(sound=(3,), newest=6), 7, 3, False),
+        (log(sound=(3, 6), newest=6), 7, 3, True),
+        (log(cut=True), 5, 4, False),
+    ],
+)
+def test_what_was_above_the_log_fits_where_the_log_still_ends(
+    against: _Log, version: int, target: int, *, fits: bool
+) -> None:
+    assert (against.against(version, target) is None) is fits
+
+
+@pytest.mark.parametrize(
+    ("version", "back", "lacking"),
+    [
+        (7, {9}, 8),
+        (8, {9}, None),
+        (5, {9}, 8),
+        (7, set(), None),
+        (7, {7, 9}, None),
+        (7, {6}, None),
+        (3, {5}, None),
+        (3, {6}, 5),
+        (4, {6}, 5),
+        (9, {12}, None),
+        (8, {12}, 9),
+    ],
+)
+def test_nothing_comes_back_below_a_gap(version: int, back: set[int], lacking: int | None) -> None:
+    """The commit log asks for the versions 5 to 9."""
+    why = fit(4, 5, 6, 7, 8)._lone(version, back)
+    if lacking is None:
+        assert why is None
+    else:
+        assert why is not None
+        assert why.startswith(f"version {lacking}, which the commit log asks for, is gone since")
+
+
+@pytest.mark.parametrize(
+    ("version", "then", "fits"), [(9, 3, True), (10, 9, True), (10, 8, False), (10, None, False)]
+)
+def test_above_the_newest_committed_version_it_fits_where_that_is_the_same(
+    version: int, then: int | None, *, fits: bool
+) -> None:
+    why = fit(8)._above(file(f"{version}.delta"), world(then))
+    assert (why is None) is fits
+    assert fits or (why is not None and why.startswith(f"version {version} is above the newest"))
+
+
+def test_above_the_newest_committed_version_no_file_of_an_unknown_world_fits() -> None:
+    assert fit(8)._above(file("10.delta"), None) is not None
+    assert fit(8)._above(file("9.delta"), None) is None
+    assert fit()._above(file("1.delta"), world(None)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "fits"),
+    [
+        ("9.snapshot", 8, False),
+        ("9.snapshot", None, False),
+        ("9.snapshot", 9, True),
+        ("10.snapshot", 8, True),
+        ("9.delta", 8, True),
+    ],
+)
+def test_a_snapshot_from_above_the_log_does_not_fit_once_its_batch_has_run(
+    name: str, then: int | None, *, fits: bool
+) -> None:
+    why = fit(8)._overtaken(file(name), world(then))
+    assert (why is None) is fits
+    assert fits or why == (
+        "version 9 was committed after run run took it away; leave it in the trash, "
+        "`statemaint doctor` says what the checkpoint needs"
+    )
+    assert fit(8)._overtaken(file(name), None) is None
+
+
+# -- what earlier builds noted
+
+
+def test_without_a_noted_log_each_file_newer_than_the_manifest_has_changed() -> None:
+    back = {"state/0/0/7.delta": (RestoreNote("run", 1, None, None, 0.0),)}
+    there = [
+        file("4.delta", 10.0), file("5.delta", 10.5), file("6.delta"), file("7.delta", 99.0)
+    ]  # fmt: skip
+    found = fit(deeds=Deeds("run", back))._old_log(there, 10.0)
+    assert found.changed == ((5, "state/0/0/5.delta"), (6, "state/0/0/6.delta"))
+    assert (found.newest, found.noted, found.cut, found.sound) == (0, False, False, frozenset())
+    assert found.new.startswith("is newer than the manifest of run run")
+    assert len(fit()._old_log(there, None).changed) == 4
+
+
+# -- names
+
+
+def test_only_files_of_a_partition_have_a_unit() -> None:
+    paths = ("state/0/1/3.delta", "state/2/3/left/4.delta", "state/x/1/3.delta", "state/7/8",
+             "state/1/x/3.delta", "commits/0/1/3")  # fmt: skip
+    assert units_of(paths) == {UnitId(0, 1), UnitId(2, 3)}
+
+
+def test_the_committed_versions_are_one_above_the_batches() -> None:
+    entries = ("commits/3", "commits/12", "commits/.13.crc", "commits/x")
+    assert committed(MemoryStorage(dict.fromkeys(entries, b""))) == (4, 13)
+    assert committed(MemoryStorage()) == (0, 0)
+
+
+def test_a_path_is_in_its_own_directory_alone() -> None:
+    assert _in("state/0/0/3.delta", "state/0/0")
+    assert not _in("state/0/0/left/3.delta", "state/0/0")
+    assert not _in("state/0/0/3.delta", "state/0")
+
+
+def test_a_zip_has_a_version_only_where_zips_are_the_log() -> None:
+    assert _version("state/0/0/5.zip") == 5
+    assert _version("state/0/0/5.zip", zips=False) == 0
+    assert _version("state/0/0/5.delta", zips=False) == 5
+    assert _version("state/0/0/5.sst") == 0

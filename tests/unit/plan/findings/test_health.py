@@ -1,0 +1,147 @@
+"""What a listing alone shows of a store, word by word: users read it, and act on it."""
+
+import pytest
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.plan import diagnose
+from tests.support.checkpoints import NOW, STORE, checkpoint, store
+from tests.support.rocks import rocks_checkpoint, rocks_store
+
+HOME = STORE.directory
+
+
+def of(notation: str, batches: range = range(5), **more: object) -> tuple[Finding, ...]:
+    one = store(notation)
+    logs = {"batches": tuple(batches), "stores": (one,), **more}
+    return diagnose(one, Checkpoint("memory:", **logs))  # type: ignore[arg-type]
+
+
+def above(version: int, name: str, target: int) -> Finding:
+    path = f"{HOME}/{name}"
+    detail = (
+        f"{path} lies above version {target}, the last committed one; Spark would load it although"
+        " its batch runs again. Move it away if the query was rewound; it is kept, and this store"
+        " stands still"
+    )
+    return Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, STORE, version, path)
+
+
+# -- gaps
+
+
+@pytest.mark.parametrize(
+    ("notation", "batches", "more"),
+    [
+        ("1d 2d 4d 5d", (2, 3, 4), " and 2 later ones do"),
+        ("1d 2d 4d 5s", (2, 3), " and 1 later ones do"),
+        ("1d 2d 4s 5d", (2,), " does"),
+    ],
+)
+def test_a_gap_names_the_file_and_how_many_versions_need_it(
+    notation: str, batches: tuple[int, ...], more: str
+) -> None:
+    (found,) = of(notation)
+    assert found == Finding(
+        FindingCode.BROKEN_CHAIN,
+        f"{HOME}/3.delta is missing (1 in all), so version 3 (batch 2){more} not load; "
+        "restore it, nothing is deleted until then",
+        STORE,
+        3,
+        f"{HOME}/3.delta",
+    )
+    assert found.batches == batches
+
+
+@pytest.mark.parametrize(
+    ("partitions", "has"),
+    [({0: 1, 1: 7}, "1 partition"), ({0: 2}, "2 partitions"), ({}, "0 partitions")],
+)
+def test_an_empty_store_says_what_the_query_reads(partitions: dict[int, int], has: str) -> None:
+    (found,) = of("", range(2, 5), partitions=partitions)
+    assert found == Finding(
+        FindingCode.BROKEN_CHAIN,
+        f"{HOME} is missing or empty, and the query reads it (operator 0 has {has}): no batch"
+        " loads; put the folder back from a copy, nothing is deleted until then",
+        STORE,
+        3,
+        HOME,
+    )
+    assert found.batches == (2, 3, 4)
+
+
+# -- files of other kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [("foo.bar", "; it stops Spark's own maintenance"), ("foo", ""), ("a.b.c", "")],
+)
+def test_an_unknown_file_is_named_and_what_it_does_to_spark(name: str, harm: str) -> None:
+    (found,) = of(f"1d 2d 3d 4d 5d x:{name}")
+    detail = f"{HOME}/{name}: no file that Spark writes{harm}; it is kept"
+    assert found == Finding(FindingCode.UNKNOWN_FILE, detail, STORE, None, f"{HOME}/{name}")
+
+
+# -- snapshots above the newest committed version
+
+
+def test_each_snapshot_above_the_last_commit_is_named() -> None:
+    found = of("1d 2s 3d 4s 6s", range(3))
+    assert found == (above(4, "4.snapshot", 3), above(6, "6.snapshot", 3))
+
+
+def test_before_the_first_commit_each_snapshot_is_above() -> None:
+    assert of("1s", range(0), offsets=(0,)) == (above(1, "1.snapshot", 0),)
+    assert of("1s", range(0)) == ()
+
+
+def test_that_of_the_running_batch_is_in_order_and_those_above_it_are_not() -> None:
+    plan = Entry("offsets/3", 1, NOW - 90)
+    assert of("1d 2s 3d 4d@80 4s@70", range(3), running=plan) == ()
+    found = of("1d 2s 3d 4d@80 4s@70 5s@60", range(3), running=plan)
+    assert found == (above(5, "5.snapshot", 3),)
+    late = of("1d 2s 3d 4d@80 4s@85", range(3), running=plan)
+    assert late == (above(4, "4.snapshot", 3),)
+    assert of("1d 2s 3d 4d@80 4s@70", range(3)) == (above(4, "4.snapshot", 3),)
+    assert of("1d 2s 3d 4s@70", range(3), running=plan) == (above(4, "4.snapshot", 3),)
+
+
+def test_where_each_batch_writes_a_zip_one_above_the_last_commit_is_in_order() -> None:
+    for notation, expected in (
+        ("2z 3z", ()),
+        ("2z 3z 4z", (above(4, "4.zip", 2),)),
+        ("2z 3c 3z", (above(3, "3.zip", 2),)),
+    ):
+        one = rocks_store(notation)
+        assert diagnose(one, rocks_checkpoint(one, batches=[1])) == expected
+
+
+def test_that_of_a_repartition_that_has_not_ended_is_in_order() -> None:
+    unfinished = Finding(FindingCode.UNFINISHED_REPARTITION, "it has begun")
+    assert of("1d 2d 3s", range(2)) == (above(3, "3.snapshot", 2),)
+    assert of("1d 2d 3s", range(2), findings=(unfinished,)) == ()
+    assert of("1d 2d 4s", range(2), findings=(unfinished,)) == (above(4, "4.snapshot", 2),)
+
+
+# -- zips
+
+
+def test_a_zip_that_lacks_a_table_spoils_the_batches_that_load_from_it() -> None:
+    one = rocks_store("1c 2c 3z:a 4c 5c sa")
+    assert diagnose(one, rocks_checkpoint(one, batches=range(2, 5))) == ()
+    lacking = rocks_store("1c 2c 3z:a+b 4c 5c sa")
+    (found,) = diagnose(lacking, rocks_checkpoint(lacking, batches=range(2, 5)))
+    path = f"{HOME}/3.zip"
+    detail = (
+        f"{path} needs {HOME}/SSTs/b.sst, which is not there; nothing is deleted until it is whole"
+        " again"
+    )
+    assert found == Finding(FindingCode.MISSING_SST, detail, STORE, 3, path)
+    assert found.batches == (2, 3, 4)
+
+
+def test_an_empty_store_of_a_query_that_has_not_begun_is_in_order() -> None:
+    empty = Store(STORE, ())
+    assert diagnose(empty, checkpoint(empty, batches=())) == ()
