@@ -9,8 +9,8 @@ from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries import (
     Notifier,
     QueriesFile,
-    Query,
     QueriesReading,
+    Query,
     json_schema,
     load_queries,
     read_queries,
