@@ -18,12 +18,12 @@ def broken_dag(dag_id: str, what: str, problems: Sequence[str], schedule: str | 
 
     Args:
         dag_id: the id of the DAG that would be there.
-        what: what is wrong, as the subject of a sentence.
+        what: what is not valid, and what follows, as a sentence without its end.
         problems: what is wrong with it, a line for each mistake.
         schedule: when the DAG that would be there runs; daily by default.
     """
     listed = "\n".join(f"- {one}" for one in problems)
-    text = f"{what} is not valid, so nothing is maintained:\n{listed}"
+    text = f"{what}:\n{listed}"
     with DAG(
         dag_id=dag_id,
         description=f"NOT VALID: {problems[0]}"[:200],

@@ -60,14 +60,18 @@ def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, 
             name = f"{name[:230]}_line_{entry.problems[0].line}"
         found[name] = partial(_broken, name, entry)
     if problems := [*reading.problems, *wrong]:
-        what = f"The queries file {reading.path}"
+        what = f"The queries file {reading.path} has mistakes beside those in its queries"
         found[FILE_DAG] = partial(broken_dag, FILE_DAG, what, [str(one) for one in problems])
     return found
 
 
 def _broken(name: str, entry: BrokenEntry) -> DAG:
     problems = [str(one) for one in entry.problems]
-    return broken_dag(name, f"`{entry.name}` in the queries file", problems, entry.schedule)
+    return broken_dag(name, _what(entry.name), problems, entry.schedule)
+
+
+def _what(name: str) -> str:
+    return f"`{name}` in the queries file is not valid, so it is not maintained"
 
 
 def _gateway(
@@ -87,7 +91,7 @@ def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
     except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
         why = " ".join(str(error).split()) or type(error).__name__
         problem = f"{reading.path}: queries.{name}: {why}"
-        return broken_dag(identity, f"`{name}` in the queries file", [problem], query.schedule)
+        return broken_dag(identity, _what(name), [problem], query.schedule)
 
 
 def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:
