@@ -9,7 +9,14 @@ from typing import Any
 
 from airflow.configuration import conf
 from airflow.executors.executor_loader import ExecutorLoader
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, get_parsing_context
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetAny,
+    AssetOrTimeSchedule,
+    CronTriggerTimetable,
+    get_parsing_context,
+)
 
 from statemaint.airflow.broken import START, broken_dag
 from statemaint.airflow.callbacks import deadline, failure_callbacks
@@ -137,11 +144,13 @@ def _maintenance(query: Query, settings: QuerySettings) -> DAG:
 def _schedule(query: Query) -> Any:
     if query.after is None:
         return query.schedule
-    after: Any = Asset.ref(uri=query.after) if "://" in query.after else Asset.ref(name=query.after)
+    after: Any = Asset.ref(name=query.after)
+    if "://" in query.after:  # as a URI it has Airflow's own spelling, with a slash after the host
+        after = AssetAny(after, Asset.ref(uri=Asset(query.after).uri))
     if query.schedule is None:
-        return [after]
+        return after
     timetable = CronTriggerTimetable(query.schedule, timezone="UTC")
-    return AssetOrTimeSchedule(timetable=timetable, assets=[after])
+    return AssetOrTimeSchedule(timetable=timetable, assets=after)
 
 
 def _arguments(query: Query) -> Iterator[tuple[str, Any]]:

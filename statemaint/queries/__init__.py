@@ -12,7 +12,13 @@ Loading it reads no storage. `schema.json` is its JSON schema, in docs/ as well.
 """
 
 from statemaint.queries.checks import must_be_open
-from statemaint.queries.load import BrokenEntry, QueriesReading, load_queries, read_queries
+from statemaint.queries.load import (
+    BrokenEntry,
+    QueriesReading,
+    load_queries,
+    read_queries,
+    valid_queries,
+)
 from statemaint.queries.models import (
     DEFAULT_POOL,
     Notifier,
@@ -37,4 +43,5 @@ __all__ = [
     "load_queries",
     "must_be_open",
     "read_queries",
+    "valid_queries",
 ]

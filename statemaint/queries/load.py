@@ -44,12 +44,14 @@ class QueriesReading:
         file: what can be used of it; the queries that are wrong are left out.
         broken: the entries that are wrong.
         problems: what is wrong with the rest of the file.
+        usable: whether the file could be read at all.
     """
 
     path: str
     file: QueriesFile
     broken: tuple[BrokenEntry, ...] = ()
     problems: tuple[Problem, ...] = ()
+    usable: bool = True
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:
@@ -68,7 +70,19 @@ def read_queries(path: str | Path) -> QueriesReading:
 
 
 def load_queries(path: str | Path) -> QueriesFile:
-    """Returns the parsed and validated queries file.
+    """Returns what can be used of a queries file, without the entries that are wrong.
+
+    Raises:
+        InvalidQueriesError: when nothing can be used: the file cannot be read, or is not YAML.
+    """
+    reading = read_queries(path)
+    if not reading.usable:
+        raise InvalidQueriesError(reading.problems)
+    return reading.file
+
+
+def valid_queries(path: str | Path) -> QueriesFile:
+    """Returns a queries file in which nothing is wrong.
 
     Raises:
         InvalidQueriesError: when anything is wrong with it; a line for each problem names the file,
@@ -117,7 +131,7 @@ class _Reader:
 
     def _unusable(self, key: str, what: str, line: int | None) -> QueriesReading:
         problem = Problem(line or 0, key, what, self.path)
-        return QueriesReading(self.path, QueriesFile(queries={}), (), (problem,))
+        return QueriesReading(self.path, QueriesFile(queries={}), (), (problem,), usable=False)
 
     def _note(self, path: tuple[str | int, ...], what: str, line: int | None = None) -> None:
         """Notes a problem, with the entry that it is in, if it is in one."""
@@ -201,7 +215,7 @@ class _Reader:
 
     def _note_loops(self, queries: Mapping[str, tuple[str, Query]]) -> None:
         for name, (key, query) in queries.items():
-            if query.after == f"statemaint://{name}":
+            if (query.after or "").rstrip("/") == f"statemaint://{name}":
                 what = "the query's DAG updates this Asset itself, and would run forever"
                 self._note(("queries", key, "after"), what)
 

@@ -11,7 +11,7 @@ import yaml
 
 import statemaint
 from statemaint.demo.prometheus import MissingPart, find
-from statemaint.queries import load_queries
+from statemaint.queries import valid_queries
 from tests.systems.helm.support import CHART, SCENARIOS, Manifest, one, render, scenario, texts
 
 pytestmark = pytest.mark.helm
@@ -165,7 +165,7 @@ def test_the_queries_file_is_one_that_statemaint_reads(name: str | None, tmp_pat
     manifest = one(render(scenario(name) if name else {}), "ConfigMap", "-queries")
     file = tmp_path / "queries.yaml"
     file.write_text(manifest["data"]["queries.yaml"])
-    assert load_queries(file).queries.keys() == yaml.safe_load(file.read_text())["queries"].keys()
+    assert valid_queries(file).queries.keys() == yaml.safe_load(file.read_text())["queries"].keys()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from statemaint.errors import ConfigError
 from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries import (
+    InvalidQueriesError,
     Notifier,
     QueriesFile,
     QueriesReading,
@@ -14,6 +15,7 @@ from statemaint.queries import (
     json_schema,
     load_queries,
     read_queries,
+    valid_queries,
 )
 from statemaint.queries.notifiers import unresolved
 from tests.support.paths import ROOT
@@ -26,7 +28,7 @@ EXAMPLE = ROOT / "dags" / "statemaint_queries.example.yaml"
 def load(folder: Path, text: str) -> QueriesFile:
     file = folder / "queries.yaml"
     file.write_text(text, encoding="utf-8")
-    return load_queries(file)
+    return valid_queries(file)
 
 
 def complaint(folder: Path, text: str) -> str:
@@ -239,14 +241,14 @@ def test_a_malformed_file_is_one_line_with_the_key_and_what_to_do(
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read \(No such file or direc"):
-        load_queries(tmp_path / "none.yaml")
+        valid_queries(tmp_path / "none.yaml")
 
 
 def test_a_file_that_is_not_text_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "queries.yaml"
     file.write_bytes(b"queries: \xff")
     with pytest.raises(ConfigError, match="not UTF-8 text at byte 9"):
-        load_queries(file)
+        valid_queries(file)
 
 
 def read(folder: Path, text: str) -> QueriesReading:
@@ -323,6 +325,17 @@ queries:
     assert list(reading.file.queries) == ["b"]
     assert [entry.name for entry in reading.broken] == ["a"]
     assert [line for line, _ in places(reading)] == [2]
+
+
+def test_loading_leaves_out_what_is_wrong_and_fails_where_nothing_is_known(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text("queries: {a: {checkpoint: /a}, b: {}}", encoding="utf-8")
+    assert list(load_queries(file).queries) == ["a"]
+    file.write_text("queries: [", encoding="utf-8")
+    with pytest.raises(InvalidQueriesError, match=r"queries\.yaml:1: expected the node content"):
+        load_queries(file)
 
 
 def test_a_mistake_in_an_address_for_metrics_leaves_the_queries_alone(tmp_path: Path) -> None:
@@ -439,6 +452,6 @@ def test_the_schema_refuses_what_the_loader_refuses() -> None:
 
 
 def test_the_example_is_a_queries_file() -> None:
-    file = load_queries(EXAMPLE)
+    file = valid_queries(EXAMPLE)
     assert list(file.queries) == ["hourly_revenue", "click_join"]
     assert file.policy_of("hourly_revenue") == Policy(min_batches_to_retain=50)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.errors import ConfigError
-from statemaint.queries import load_queries
+from statemaint.queries import valid_queries
 from statemaint.storage import overlaps, place_of
 
 SAME = [
@@ -71,7 +71,7 @@ def refused(folder: Path, **checkpoints: str) -> str:
     queries = "".join(f"  {name}: {{checkpoint: '{one}'}}\n" for name, one in checkpoints.items())
     file.write_text(f"queries:\n{queries}", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        load_queries(file)
+        valid_queries(file)
     first = str(caught.value).splitlines()[0]
     return re.sub(rf"^{re.escape(str(file))}:\d+: queries\.\w+\.checkpoint", "queries", first)
 
