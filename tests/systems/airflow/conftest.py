@@ -44,8 +44,11 @@ queries:
     retry_delay: 1s
     deadline: 1s
     notify: [{{call: {notifier}}}]
+  ticking: {{checkpoint: {folder}/ticking, schedule: "* * * * *"}}
+  cancelled: {{checkpoint: {folder}/cancelled, retry_delay: 1h}}
+  killed: {{checkpoint: {folder}/killed, max_tasks: 1, retry_delay: 1s}}
   after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
-  misspelt: {{checkpoint: {folder}/misspelt, schedul: "@hourly"}}
+  misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
   wide: {{checkpoint: {folder}/wide, max_tasks: 3}}
   fresh: {{checkpoint: {folder}/fresh}}
   unreadable: {{checkpoint: {folder}/unreadable}}
@@ -53,6 +56,7 @@ queries:
   lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
 """
 
+KILLED = 600  # so many versions that a task takes a while
 NOTIFIER = "tests.systems.airflow.notified.note"
 RUN = (
     "good",
@@ -62,6 +66,9 @@ RUN = (
     "anew",
     "held",
     "late",
+    "ticking",
+    "cancelled",
+    "killed",
     "after",
     "misspelt",
     "wide",
@@ -148,13 +155,14 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "dry", "flaky", "anew", "held", "late", "after"):
+    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after"):
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
+    neglected(folder / "killed", partitions=10, last=KILLED)
     damaged(folder / "damaged")
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
-    for name in ("flaky", "anew", "late"):
+    for name in ("flaky", "anew", "late", "cancelled"):
         obstacle(folder / name).parent.mkdir(parents=True)
         obstacle(folder / name).touch()
     text = QUERIES.format(folder=folder, notifier=NOTIFIER)

@@ -1,6 +1,8 @@
 """Real runs in a real Airflow."""
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from statemaint.demo.airflow_client import ApiError
 from statemaint.execute import Claim, Holder, newest
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
-from tests.systems.airflow.conftest import Ended, Scene, obstacle
+from tests.systems.airflow.conftest import KILLED, Ended, Scene, obstacle
 from tests.systems.airflow.support import FLOOR, TARGET, snapshots, tree_hash
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -172,10 +174,10 @@ def test_a_misspelt_entry_is_a_dag_that_fails_with_its_mistake_beside_the_others
     scene: Scene,
 ) -> None:
     found = scene.admin.get("/api/v2/dags/statemaint__misspelt/details")
-    assert "queries.misspelt.schedul: no such key; known are" in found["doc_md"]
+    assert "queries.misspelt.cron: no such key; known are" in found["doc_md"]
     ended = scene.run("misspelt")
     assert (ended.state, ended.states) == ("failed", {"configuration": "failed"})
-    assert "queries.misspelt.schedul: no such key; known are" in ended.log("configuration")
+    assert "queries.misspelt.cron: no such key; known are" in ended.log("configuration")
     assert "queries.yaml:" in ended.log("configuration")
 
 
@@ -191,6 +193,55 @@ def test_plan_waits_for_a_lease_without_a_retry_and_then_goes_on(scene: Scene) -
     assert held.instance("plan").tries == 1
     assert "(run another run) maintains it" in held.log("plan")
     assert "looking again in 5 s" in held.log("plan")
+
+
+def test_a_run_is_made_at_the_time_of_the_schedule(scene: Scene) -> None:
+    dag = "statemaint__ticking"
+    deadline = time.monotonic() + 120
+    while not (runs := scene.admin.get(f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert runs[0]["run_type"] == "scheduled"
+    assert scene.admin.wait_for_run(dag, runs[0]["dag_run_id"]) == "success"
+    assert snapshots(scene.checkpoint("ticking")) == BOTH_IN_ALL
+
+
+def test_of_two_runs_at_once_one_waits_for_the_other(scene: Scene) -> None:
+    dag = "statemaint__fresh"
+    runs = [scene.admin.trigger(dag) for _ in range(2)]
+    while "queued" in (states := [scene.admin.run_state(dag, run) for run in runs]):
+        assert states.count("running") <= 1
+        time.sleep(0.1)
+    assert [scene.admin.wait_for_run(dag, run) for run in runs] == ["success"] * 2
+
+
+def test_a_task_whose_process_was_killed_is_tried_again_and_nothing_is_lost(scene: Scene) -> None:
+    run = scene.admin.trigger("statemaint__killed")
+    deadline = time.monotonic() + 90
+    while not snapshots(scene.checkpoint("killed")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(int(claim(scene, "killed").owner.rpartition(":")[2]), signal.SIGKILL)
+    assert scene.admin.wait_for_run("statemaint__killed", run) == "success"
+    killed = Ended(scene.admin, "statemaint__killed", run, "success")
+    (task,) = [one for one in killed.tasks if one.task == "maintain"]
+    assert task.tries == 2
+    both = [KILLED - TARGET + FLOOR, KILLED]
+    assert snapshots(scene.checkpoint("killed")) == dict.fromkeys(range(10), both)
+    assert claim(scene, "killed").ended
+
+
+def test_after_a_cancelled_run_the_next_one_waits_for_its_lease_and_goes_on(scene: Scene) -> None:
+    dag = "statemaint__cancelled"
+    run = scene.admin.trigger(dag)
+    first = Ended(scene.admin, dag, run, "running")
+    wait_for_state(first, "op 0 / part 1", "up_for_retry")
+    scene.admin.patch(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}", {"state": "failed"})
+    assert scene.admin.wait_for_run(dag, run) == "failed"
+    assert events(scene, first) == []
+    obstacle(scene.checkpoint("cancelled")).unlink()
+    assert scene.run("cancelled").state == "success"
+    assert snapshots(scene.checkpoint("cancelled")) == BOTH_IN_ALL
 
 
 def test_a_task_has_its_name_while_it_runs_and_a_late_run_is_told_of(scene: Scene) -> None:

@@ -111,7 +111,7 @@ def test_the_chart_has_the_version_of_the_package() -> None:
         {"alerts": {"prometheusRule": {"enable": True}}},
         {"dashboard": {"label": {}}},
         {"queries": {"queries": ["hourly_revenue"]}},
-        {"queries": {"queries": {"a": {"checkpoint": "/a", "schedul": "@hourly"}}}},
+        {"queries": {"queries": {"a": {"checkpoint": "/a", "cron": "@hourly"}}}},
         {"queries": {"queries": {"a": {"checkpoint": "/a", "policy": {"grce": "1h"}}}}},
         {"queries": {"default": {"grace": "1h"}, "queries": {}}},
         {"pushgateway": {"url": "pushgateway:9091"}},

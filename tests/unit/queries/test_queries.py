@@ -135,7 +135,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("x: 1", "queries: is missing; add it"),
         ("queries: {}\nx: 1", "x: no such key; known are defaults, pushgateway, textfile, plans,"),
         ("queries: [a]", "queries: must be a mapping, not a list"),
-        ("queries:\n  a: {checkpoint: /x}\n  a: {}", "queries.a: stands twice in its mapp"),
+        ("queries:\n  a: {checkpoint: /x}\n  a: {}", "queries.a: stands twice in its"),
         ("queries: {a: }", "queries.a: must be a mapping, not null"),
         ("queries: {a: /x}", 'queries.a: must be a mapping, not "/x"'),
         ("queries: {a: {}}", "queries.a.checkpoint: is missing; add it"),
@@ -376,7 +376,7 @@ def test_a_pattern_makes_a_query_of_each_combination(tmp_path: Path) -> None:
     ("entry", "said"),
     [
         ("'a_{x}': {for_each: {x: []}, checkpoint: '/{x}'}", "queries.a_{x}.for_each: x must be a"),
-        ("'a_{x}': {for_each: [x], checkpoint: '/{x}'}", "queries.a_{x}.for_each: must be a mappi"),
+        ("'a_{x}': {for_each: [x], checkpoint: '/{x}'}", "queries.a_{x}.for_each: must be a"),
         ("a: {for_each: {x: [b]}, checkpoint: '/{x}'}", "queries.a.for_each: the query's name lac"),
         (
             "'a_{x}': {for_each: {x: [b]}, checkpoint: '/{y}'}",
