@@ -11,7 +11,7 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
-from statemaint.scan import Handover, Part, Recalling, scan
+from statemaint.scan import Handover, Recalling, ScanPart, scan
 from statemaint.storage import ReadOnly, Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.
@@ -22,7 +22,7 @@ def scan_checkpoint(
     storage: Storage,
     only: Callable[[StoreId], bool] | None = None,
     *,
-    part: Part | None = None,
+    part: ScanPart | None = None,
 ) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed (S3).
 
@@ -101,11 +101,11 @@ def plan_checkpoint(
     return found
 
 
-def _part(request: Request | None, handover: Handover | None) -> Part | None:
+def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:
     if not (handover and request and request.operators and request.partitions):
         return None
     pairs = product(request.operators, request.partitions)
-    return Part(handover, frozenset(UnitId(*one) for one in pairs))
+    return ScanPart(handover, frozenset(UnitId(*one) for one in pairs))
 
 
 def _believed(decided: Plan) -> frozenset[str]:

@@ -15,7 +15,8 @@ from airflow.plugins_manager import AirflowPlugin
 
 from statemaint.airflow.names import NOTE, POOL, query_of
 
-SLOTS = 16
+# More than one query takes by default, so that the others need not wait for a wide one.
+SLOTS = 32
 _ABOUT = "Maintenance of streaming state; statemaint made it, and leaves its slots as they are."
 
 _log = logging.getLogger(__name__)

@@ -76,7 +76,7 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScanPart:
     """The partitions that a task reads, and what it was handed of the rest."""
 
     handover: Handover

@@ -15,7 +15,7 @@ from statemaint.scan.attestations import (
     parse_attestations,
     store_of,
 )
-from statemaint.scan.handover import Part
+from statemaint.scan.handover import ScanPart
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
@@ -61,7 +61,7 @@ def scan(
     storage: Storage,
     only: Callable[[StoreId], bool] | None = None,
     *,
-    part: Part | None = None,
+    part: ScanPart | None = None,
 ) -> Checkpoint:
     """Returns everything that maintenance needs to know about a checkpoint.
 
@@ -272,7 +272,7 @@ def _counts(
     offsets: Mapping[int, Entry],
     *,
     pinned: int | None,
-    part: Part | None,
+    part: ScanPart | None,
 ) -> Mapping[int, int]:
     if part:
         known = part.handover.counts
@@ -283,7 +283,7 @@ def _counts(
     return partition_counts(storage, (one for one in batches if one in offsets))
 
 
-def _same_counts(storage: Storage, part: Part, commits: Mapping[int, Entry]) -> bool:
+def _same_counts(storage: Storage, part: ScanPart, commits: Mapping[int, Entry]) -> bool:
     """Returns whether every batch since the earlier scan has the partitions of the newest then."""
     found = partition_counts(storage, part.added(commits))
     return set(found.values()) <= {part.handover.pinned}
