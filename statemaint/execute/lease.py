@@ -229,6 +229,7 @@ class Lease(Fence):
         self.skew = 0.0
         self._lock, self._over = Lock(), False
         self._asked = float("-inf")
+        self._looks = self._found = 0  # the last look that began, and the last that found it held
 
     @property
     def number(self) -> int:
@@ -302,9 +303,15 @@ class Lease(Fence):
         self._asked = now
 
     def must_hold(self) -> None:
-        """Makes sure, by asking the storage, that the lease is still held (S8)."""
+        """Makes sure, by asking the storage, that the lease is still held (S8).
+
+        Threads that wait for each other share a look that began after they came: it is as good as
+        one of their own.
+        """
+        looks = self._looks
         with self._lock:
-            self._must_still_hold()
+            if self._found <= looks or not self.is_fresh:
+                self._must_still_hold()
 
     def check(self) -> None:
         """Makes sure that the lease is held; threads that wait for each other share one answer."""
@@ -331,6 +338,7 @@ class Lease(Fence):
         # The next number first: old numbers are deleted in order, so if the next one was created
         # and deleted again, ours is deleted too.
         now = self._storage.now()
+        self._looks += 1
         while following := self._following():
             if not following.is_of(self._claim.holder):
                 raise self._lost()
@@ -339,7 +347,7 @@ class Lease(Fence):
             self._storage.stat(self._claim.path)
         except NotFoundError:
             raise self._lost() from None
-        self._asked = now
+        self._asked, self._found = now, self._looks
 
     def _following(self) -> Claim | None:
         try:

@@ -21,6 +21,7 @@ from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation
 from statemaint.model.uploads import NOTHING_SEEN, Uploads
 from statemaint.plan import Attest, Delete, Remove, WriteSnapshot
+from statemaint.report import SnapshotWritten
 from statemaint.report.to_json import action_json
 from statemaint.scan import attestation_path, render_attestations
 from statemaint.storage import Storage
@@ -85,29 +86,42 @@ class Ledger:
         ]  # fmt: skip
         self._add(verb, lines)
 
-    def proved(
+    def wrote(self, snapshots: Sequence[SnapshotWritten], known: Known) -> None:
+        """Notes snapshots of one store that are in place, and replaces the knowledge of it."""
+        lines = [
+            self._proved(
+                one.action,
+                one.entry,
+                one.attestation,
+                checksum=one.checksum.path if one.checksum else None,
+                **({"parts": [part.path for part in one.parts]} if one.parts else {}),
+            )
+            for one in snapshots
+        ]
+        self._add(ledger_of(snapshots[0].store.unit), lines)
+        if any(one.attestation for one in snapshots):
+            self.knows(snapshots[0].store, known)
+
+    def attested(self, action: Attest, entry: Entry, proof: Attestation, known: Known) -> None:
+        """Notes a snapshot that was compared, and replaces the knowledge of its store."""
+        line = self._proved(action, entry, proof, checksum=None)
+        self._add(ledger_of(action.store.unit), [line])
+        # Last: deletions rely on it, and all that they rely on is in the ledger.
+        self.knows(action.store, known)
+
+    def _proved(
         self,
         action: WriteSnapshot | Attest,
         entry: Entry,
         proof: Attestation | None,
-        known: "Known",
-        *,
-        checksum: Entry | None = None,
-        parts: Sequence[Entry] = (),
-    ) -> None:
-        """Notes a snapshot that is in place, and replaces the knowledge of its store."""
-        fields = {
-            "bytes": entry.size,
-            "attestation": {**proof.shown(), "inputs": len(proof.inputs)} if proof else None,
-            "checksum": checksum.path if checksum else None,
-            **({"parts": [one.path for one in parts]} if parts else {}),
-        }
-        line = self._line({**action_json(action), **fields})
-        self._add(ledger_of(action.store.unit), [line])
-        if proof:  # last: deletions rely on it, and all that they rely on is in the ledger
-            self.knows(action.store, known)
+        **fields: object,
+    ) -> bytes:
+        shown = {**proof.shown(), "inputs": len(proof.inputs)} if proof else None
+        return self._line(
+            {**action_json(action), "bytes": entry.size, "attestation": shown, **fields}
+        )
 
-    def knows(self, store: StoreId, known: "Known") -> None:
+    def knows(self, store: StoreId, known: Known) -> None:
         """Replaces the knowledge of a store, unless another run has taken over the lease.
 
         Otherwise snapshots of that run would count as an executor's, and its observations of

@@ -71,11 +71,11 @@ def publish(
     first, *later = actions
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(folding, first.version, spool)
-        yield _published(storage, first, and_then(fold, before), fold)
-        for action in later:
+        yield _published(storage, first, first.like, and_then(fold, before), fold)
+        for action in later:  # the newest change has the readers of both: one look at its settings
             spool.seek(0)
             pieces = iter(lambda: spool.read(_PIECE), b"")
-            yield _published(storage, action, and_then(pieces, before), fold)
+            yield _published(storage, action, first.like, and_then(pieces, before), fold)
 
 
 def and_then(chunks: Iterable[bytes], before: Callable[[], object]) -> Iterator[bytes]:
@@ -110,21 +110,25 @@ class _Split:
 
 
 def _published(
-    storage: Storage, action: WriteSnapshot, chunks: Iterable[bytes], fold: _Split
+    storage: Storage, action: WriteSnapshot, like: str, chunks: Iterable[bytes], fold: _Split
 ) -> Published:
     summed = ChecksummedChunks(chunks)
     try:
-        entry = write_like(storage, action, action.path, summed)
+        entry = write_like(storage, like, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         return Published(storage.stat(action.path), 0, fold.digest(action.version), None)
-    beside = write_checksum(storage, action, summed.crc32c, entry) if action.checksum else None
+    beside = write_checksum(storage, like, summed.crc32c, entry) if action.checksum else None
     return Published(entry, entry.size, fold.digest(action.version), beside)
 
 
-def write_like(
-    storage: Storage, action: WriteSnapshot, path: str, chunks: Iterable[bytes]
-) -> Entry:
+def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) -> Entry:
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
+
+    Args:
+        storage: where the checkpoint lives.
+        like: the path of that change.
+        path: the file's path.
+        chunks: its content.
 
     Raises:
         AlreadyExistsError: when the file exists.
@@ -133,20 +137,18 @@ def write_like(
         StorageError: when the storage fails.
     """
     try:
-        return storage.write(path, chunks, like=action.like)
+        return storage.write(path, chunks, like=like)
     except NotFoundError as error:
-        if error.path != action.like:
+        if error.path != like:
             raise
         raise Superseded(error.path, "was there when the run was planned and is gone") from error
 
 
-def write_checksum(storage: Storage, action: WriteSnapshot, value: int, entry: Entry) -> Entry:
+def write_checksum(storage: Storage, like: str, value: int, owner: Entry) -> Entry:
     """Writes Spark's checksum file, after its owner: in between Spark reads the owner unchecked."""
-    path = f"{action.path}.crc"
+    path, content = f"{owner.path}.crc", checksum_file.spark(value, owner.size, storage.now())
     try:
-        return write_like(
-            storage, action, path, [checksum_file.spark(value, entry.size, storage.now())]
-        )
+        return write_like(storage, like, path, [content])
     except AlreadyExistsError:  # Spark's own; reading back compares it with the file
         return storage.stat(path)
 

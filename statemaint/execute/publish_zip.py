@@ -1,6 +1,6 @@
 """Publishes a built database as a RocksDB snapshot: SST files first, then the zip (S7)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +21,15 @@ _PIECE = 1024 * 1024
 
 
 @contextmanager
-def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
-    """Folds a chain into a database on local disk, which is deleted at the end of the block.
+def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[Built, ...]]":
+    """Folds once into databases on local disk, which are deleted at the end of the block.
+
+    Args:
+        source: the files of the store.
+        actions: the snapshots, each chain of which begins with the next one's.
 
     Raises:
-        CheckpointError: when a file of the chain is damaged.
+        CheckpointError: when a file of the chains is damaged.
         Superseded: when one is missing.
         StorageError: when one cannot be read, or the temporary directory cannot be written to.
     """
@@ -36,15 +40,15 @@ def built(source: Source, action: WriteSnapshot) -> "Iterator[Built]":
         try:
             made = build(
                 source,
-                action.chain,
+                [action.chain for action in reversed(actions)],
                 workdir=place,
-                families_from=action.families,
-                reuse=action.reuse,
+                families_from=actions[0].families,
+                reuse=actions[0].reuse,
             )
         except NotFoundError as error:
             detail = "was there when the run was planned and is gone"
             raise Superseded(error.path, detail) from error
-        yield made
+        yield tuple(reversed(made))
 
 
 def publish_zip(
@@ -68,7 +72,7 @@ def publish_zip(
     parts = tuple(
         write_like(
             storage,
-            action,
+            action.like,
             f"{directory}/SSTs/{one.stored}",
             and_then(_pieces(one.local), before),
         )
@@ -78,11 +82,11 @@ def publish_zip(
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     summed = ChecksummedChunks(and_then([content], before))
     try:
-        entry = write_like(storage, action, action.path, summed)
+        entry = write_like(storage, action.like, action.path, summed)
     except AlreadyExistsError:  # Spark was first; a comparison follows
         storage.delete_all([part.path for part in parts])
         return Published(storage.stat(action.path), 0, made.digest, None)
-    beside = write_checksum(storage, action, summed.crc32c, entry) if action.checksum else None
+    beside = write_checksum(storage, action.like, summed.crc32c, entry) if action.checksum else None
     written = entry.size + sum(part.size for part in parts)
     return Published(entry, written, made.digest, beside, parts, refers)
 

@@ -53,24 +53,36 @@ class SnapshotWriter:
             StorageError: when the storage fails.
         """
         self.record.announce(actions)
-        for action, published in zip(actions, self._published(actions), strict=True):
-            yield self._written(action, published, verify=verify)
+        written: list[SnapshotWritten] = []
+        try:
+            for action, published in zip(actions, self._published(actions), strict=True):
+                written.append(self._written(action, published, verify=verify))
+                yield written[-1]
+        finally:  # what failed after the first snapshot does not take its proof
+            if written:
+                self.context.fence.check()
+                self.context.ledger.wrote(written, self.record.known)
 
     def _published(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
         if self._store.rocks:
-            return (self._zip(action) for action in actions)
+            return self._zips(actions)
         chunks = self.folds.fold(actions[0].chain, tuple(action.version for action in actions))
         return publish(self.context.storage, actions, chunks, before=self.context.fence.check)
 
-    def _zip(self, action: WriteSnapshot) -> Published:
-        storage, base = self.context.storage, action.chain.base
-        with built(self._source, action) as made:
-            if base:
-                must_be_unchanged(storage, base.entry)
-            if action.reuse:  # a clean-up spares only the SST files of the newest zip
-                self.record.must_have_no_newcomer()
-                self.must_be_readable(base.entry.path if base else None)
-            return publish_zip(storage, action, made, before=self.context.fence.check)
+    def _zips(self, actions: tuple[WriteSnapshot, ...]) -> Iterator[Published]:
+        storage, check = self.context.storage, self.context.fence.check
+        with built(self._source, actions) as made:
+            for action, database in zip(actions, made, strict=True):
+                self._base_must_hold(action)
+                yield publish_zip(storage, action, database, before=check)
+
+    def _base_must_hold(self, action: WriteSnapshot) -> None:
+        if not (base := action.chain.base):
+            return
+        must_be_unchanged(self.context.storage, base.entry)
+        if action.reuse:  # a clean-up spares only the SST files of the newest zip
+            self.record.must_have_no_newcomer()
+            self.must_be_readable(base.entry.path)
 
     def must_be_readable(self, path: str | None) -> None:
         """Makes sure that the query can read a proved snapshot; checked once, then recorded (S22).
@@ -99,10 +111,8 @@ class SnapshotWriter:
             found = read_back(engine, source, action.path, published.digest, fence)
             ours = published.written > 0
             proof = self._proof(action, entry, found, action.chain, ours=ours)
-        self.context.fence.check()
-        beside, parts = published.checksum, published.parts
-        self.context.ledger.proved(action, entry, proof, record.known, checksum=beside, parts=parts)
         record.placed.append(entry)
+        beside, parts = published.checksum, published.parts
         return SnapshotWritten(
             action, entry, proof, published.written, beside, parts, published.refers
         )
@@ -131,7 +141,7 @@ class SnapshotWriter:
             proof = proof.doubting(before, self._doubted(action.doubts))
             record.known.proofs[entry.path] = proof
         self.context.fence.check()
-        self.context.ledger.proved(action, entry, proof, record.known)
+        self.context.ledger.attested(action, entry, proof, record.known)
         return Attested(action, proof)
 
     def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:

@@ -69,7 +69,11 @@ class StoreExecutor:
 def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
     """Yields the snapshots that each fold gives; a store has at most two, target and floor."""
     found = tuple(writes)
-    if len(found) == 2 and found[1].chain.begins(found[0].chain):  # noqa: PLR2004
+    if len(found) == 2 and _share_a_fold(*found):  # noqa: PLR2004
         yield found
     else:
         yield from ((write,) for write in found)
+
+
+def _share_a_fold(target: WriteSnapshot, floor: WriteSnapshot) -> bool:
+    return floor.chain.begins(target.chain) and floor.families == target.families

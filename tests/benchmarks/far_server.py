@@ -3,7 +3,7 @@
 `python -m tests.benchmarks.far_server DELAY_MS [FOLDER]` serves the bucket `far`, with the files of
 the folder in it, on a free port of this machine, and prints the port. Only what `S3Storage` asks
 for small objects is there. A GET of `/` tells how many requests there were, and how many at once
-at most; a DELETE of it puts the bucket back to what it was.
+at most; a POST of it counts anew, a DELETE of it also puts the bucket back to what it was.
 """
 
 import asyncio
@@ -141,6 +141,10 @@ class Bucket:
     def reset(self) -> _Answer:
         """Puts everything back to what it was."""
         self._objects = dict(self._first)
+        return self.count_anew()
+
+    def count_anew(self) -> _Answer:
+        """Forgets what was asked so far."""
         self.asked, self.most = Counter(), 0
         return _Answer(204)
 
@@ -198,8 +202,8 @@ class Connection(asyncio.Protocol):
     def _take(self, path: str, request: _Request) -> None:
         bucket, loop = self._bucket, asyncio.get_running_loop()
         if path == "/":
-            answer = bucket.told() if request.method == "GET" else bucket.reset()
-            self._send(answer)
+            verbs = {"GET": bucket.told, "DELETE": bucket.reset, "POST": bucket.count_anew}
+            self._send(verbs[request.method]())
             return
         bucket.asked[request.method] += 1
         bucket.now += 1

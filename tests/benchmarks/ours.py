@@ -58,7 +58,7 @@ def write_rocks(root: Path, version: int, workdir: Path) -> str:
     """
     source, folder = _source(root), StoreId(0, 0).directory
     chain = Chain(version, None, _changelogs(source, version))
-    built = rocks.build(source, chain, workdir=workdir, families_from=None, reuse=False)
+    (built,) = rocks.build(source, [chain], workdir=workdir, families_from=None, reuse=False)
     for fresh in built.new:
         with fresh.local.open("rb") as stream:
             pieces = iter(partial(stream.read, _PIECE), b"")

@@ -64,6 +64,7 @@ class Counts:
 _NAMES = {
     "schedules of RocksDB": "schedules of RocksDB among them",
     "with ids": "of these with unique ids",
+    "with several workers": "schedules with two to eight workers",
     "overlaps": "runs that began while another one was paused",
     "batches": "batches of the query",
     "restarts": "restarts of the query",

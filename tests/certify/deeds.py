@@ -99,7 +99,7 @@ class Deeds:
 
     def _record(self, path: str, before: File | None, after: File | None, doer: Doer) -> None:
         parts = path.split("/", 3)
-        if parts[1] == "attestations" and id(doer) in self.world.frozen:
+        if parts[1] == "attestations" and self.world.is_frozen(doer):
             self.forgotten |= {*self.certificate.made}
         if after and parts[1] == "trash" and not parts[3].startswith("manifest/"):
             self.gone.setdefault(parts[3], {})[after.content] = self._now
@@ -204,7 +204,7 @@ class Deeds:
         certificate, one = self.certificate, spot(path)
         if not one or one.kind != "snapshot" or self.gone[path][file.content] == self._now:
             return
-        if id(doer) in self.world.late and doer.run in certificate.overtaken:
+        if self.world.is_late(doer) and doer.run in certificate.overtaken:
             return  # it had asked for the newest commit, and the query was taken back after that
         if one.version > certificate.query.target:
             raise Loss(f"S17: {doer.run} put {path} back, the target is {certificate.query.target}")
@@ -243,14 +243,14 @@ class Deeds:
     def _not_named(self, store: str, name: str, doer: Doer) -> None:
         for path in self.world.index.live[store]:
             names = path.endswith(".zip") and name in tables_of(self.world.files[path].content)
-            if names and id(doer) not in self.world.late:
+            if names and not self.world.is_late(doer):
                 raise Loss(f"S7: {doer.run} deleted {name}, which {path} needs")
 
     def _repaired(self, path: str, file: File, doer: Doer) -> None:
         if (doer.run, path) in self.mine and (doer.run, path) not in self.named:
             return  # a table of its own that no zip names: somebody was first with the zip
         # Between the two steps of a move is a moment that nobody can close.
-        if not self._in_trash(path, file) and id(doer) not in self.world.late:
+        if not self._in_trash(path, file) and not self.world.is_late(doer):
             raise Loss(f"S17: {doer.run} ({doer.verb}) removed {path}, and it is in no trash")
 
     def _of_kind(self, path: str, file: File, doer: Doer) -> None:
@@ -277,7 +277,7 @@ class Deeds:
 
     def _fenced(self, path: str, doer: Doer) -> None:
         held = self.holder(self.world) if self.holder else doer.run
-        if held != doer.run and id(doer) not in self.world.late:
+        if held != doer.run and not self.world.is_late(doer):
             raise Loss(f"S8: {doer.run} deleted {path}, the lease is held by {held}")
 
     def _temp(self, path: str, file: File, doer: Doer) -> None:
@@ -320,7 +320,7 @@ class Deeds:
             if file is None or _bytes(file) in known:  # an older copy has its own ledger
                 return
             # An executor may have uploaded it again since whoever stands still has looked.
-            if id(doer) in self.world.late and self._true(directory, base, other):
+            if self.world.is_late(doer) and self._true(directory, base, other):
                 return
         # A stale snapshot of ours may go to the trash; every version must load without it.
         if path in self.certificate.made and self._in_trash(path, gone):

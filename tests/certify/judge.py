@@ -220,7 +220,7 @@ class Certificate:
 
         The upload stood still for longer than the lease and the orphan age together.
         """
-        if id(doer) not in self.world.frozen or doer.verb != "maintain" or read.state is not None:
+        if not self.world.is_frozen(doer) or doer.verb != "maintain" or read.state is not None:
             return False
         zipped = (
             self.world.files.get(read.base or "") if (read.base or "").endswith(".zip") else None
@@ -278,7 +278,7 @@ class Certificate:
     def _nothing_lost(
         self, directory: str, lost: set[int], doer: Doer, paths: Iterable[str]
     ) -> None:
-        if doer.verb == "rollback" and id(doer) in self.world.late:
+        if doer.verb == "rollback" and self.world.is_late(doer):
             return  # frozen between the link and the unlink of a move, for longer than its lease
         spots = [spot(path) for path in paths]
         here = {one.version for one in spots if one and not one.trashed}

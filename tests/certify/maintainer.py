@@ -10,7 +10,8 @@ from statemaint.errors import StatemaintError, StorageError
 from statemaint.maintain import maintain
 from statemaint.report import Report
 from tests.certify.judge import Loss
-from tests.certify.world import Doer, Seat, World
+from tests.certify.seat import Seat
+from tests.certify.world import Doer, World
 from tests.support.faults import Crash
 
 
@@ -33,6 +34,8 @@ class Halt:
 
 
 ON = Halt(Stop.NEVER)
+RELYING = {"delete", "move", "linked"}
+"""Where a maintainer has looked at its base for the last time before it deletes."""
 HERE = Halt(Stop.CRASH, -1)
 """The end of a maintainer that is paused, at the very point where it stands."""
 
@@ -41,7 +44,7 @@ Work = Callable[[Seat, Doer], Report | None]
 
 
 def _maintain(storage: Seat, doer: Doer) -> Report:
-    return maintain(storage, doer.policy, request=doer.request, run=doer.run)
+    return maintain(storage, doer.policy, request=doer.request, run=doer.run, workers=doer.workers)
 
 
 class Maintainer:
@@ -64,6 +67,16 @@ class Maintainer:
         self.report: Report | None = None
         self.error: BaseException | None = None
         self.done = False
+
+    @property
+    def relies(self) -> bool:
+        """Returns whether it is between its last look at a file and what relies on it."""
+        return self.at in RELYING or len(self._storage.turn.all) > 1
+
+    def stands_still(self) -> None:
+        """Notes that it is paused."""
+        late, frozen = self.at in RELYING, self.at == "publish"
+        self._storage.stood_still(late=late, frozen=frozen)
 
     @property
     def operations(self) -> int:

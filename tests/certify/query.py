@@ -115,7 +115,12 @@ class Query:
         return Loader(self.world, self.states)
 
     def _offsets(self, planned: int) -> bytes:
-        return offsets_bytes(codec=self.habits.codec, planned=planned)
+        return offsets_bytes(self._conf, codec=self.habits.codec, planned=planned)
+
+    @property
+    def _conf(self) -> dict[str, str]:
+        """Returns the settings of the query that are not Spark's own."""
+        return {"shuffle.partitions": str(max(2, len(self.habits.stores)))}
 
     @property
     def commits(self) -> list[int]:

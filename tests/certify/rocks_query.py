@@ -84,7 +84,8 @@ class RocksQuery(Query):
         return kind(self.world, self.states, ("changelog", "zip"))
 
     def _offsets(self, planned: int) -> bytes:
-        return offsets_bytes({"providerClass": PROVIDER}, codec=self.habits.codec, planned=planned)
+        conf = {"providerClass": PROVIDER, **self._conf}
+        return offsets_bytes(conf, codec=self.habits.codec, planned=planned)
 
     @property
     def required(self) -> int:

@@ -15,7 +15,8 @@ from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.judge import Loss
 from tests.certify.query import Habits
-from tests.certify.stage import Setting, Stage
+from tests.certify.setting import Setting
+from tests.certify.stage import Stage
 from tests.certify.steps import BOOST, MOODS, OFTEN, RARELY, STEPS, policy
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -29,6 +30,8 @@ _STORES = (
 
 ROCKS = 0.345
 """The share of schedules whose query keeps its state in RocksDB."""
+WORKERS = 0.5
+"""The share of schedules whose maintainers work on several stores at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,19 @@ def setting(
         skew=skew,
         often=frozenset(often),
     )
+
+
+def _with_workers(setting: Setting, seed: int) -> Setting:
+    """Lets maintainers of some schedules work on several stores at a time."""
+    random = Random(f"workers of {seed}")  # noqa: S311 -- as above
+    if random.random() >= WORKERS:
+        return setting
+    partitions = random.choice((2, 2, 3, 4, 8))
+    stores = tuple(f"state/0/{number}" for number in range(partitions))
+    if "left" in setting.habits.stores[0]:
+        stores = setting.habits.stores
+    workers = random.randint(2, 8)
+    return replace(setting, habits=replace(setting.habits, stores=stores), workers=workers)
 
 
 def _habits(random: Random, *, rocks: bool, ids: bool | None) -> Habits:
@@ -113,7 +129,8 @@ def run(
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
     with _same_ids(seed), _small_ledgers(seed):
-        stage = Stage(replace(setting(random, **among), **switches), random, log=log)
+        chosen = _with_workers(setting(random, **among), seed)
+        stage = Stage(replace(chosen, **switches), random, log=log)
         try:
             _play(stage, random)
         except Loss as found:
@@ -124,6 +141,7 @@ def run(
     stage.tally["deletions"] = stage.deeds.removed
     stage.tally["schedules of RocksDB"] = stage.setting.habits.rocks
     stage.tally["with ids"] = stage.setting.habits.ids
+    stage.tally["with several workers"] = stage.setting.workers > 1
     return Outcome(seed, stage.tally, loss)
 
 

@@ -2,8 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -13,49 +12,19 @@ from statemaint.plan import Request
 from statemaint.report import Report
 from tests.certify import work
 from tests.certify.alarms import OF_DAMAGE, may_be_true
-from tests.certify.deeds import Deeds, holder
+from tests.certify.deeds import Deeds
 from tests.certify.files import encode, spot
 from tests.certify.judge import Certificate, Loss
 from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
-from tests.certify.query import Habits, Query
+from tests.certify.query import Query
 from tests.certify.rocks_query import RocksQuery
+from tests.certify.setting import Setting
 from tests.certify.world import Doer, World
 
 # Findings that no undamaged checkpoint may ever give, however much moves meanwhile.
 _EVERYTHING = Request()
 _TRASH = "_statemaint/trash/"
-# Where a maintainer has looked at its base for the last time before it deletes.
-RELYING = {"delete", "move", "linked"}
-
-
-@dataclass(slots=True)
-class Setting:
-    """What differs from schedule to schedule.
-
-    Attributes:
-        habits: the query's.
-        local: whether files are written by temp file and rename.
-        two: whether a second maintainer may start while the first is paused.
-        lease: tells from the files which run holds the lease; a deletion by any other run is a
-            finding (S8).
-        without: the kinds of steps that it does not have.
-        often: those that it has more of.
-        coarse: whether files have times of whole seconds.
-        skew: seconds by which the times of files are ahead of the clock.
-        slow_rename: whether a disk's files keep the time of their last byte although their writer
-            was stopped before the rename; S4 does not hold then.
-    """
-
-    habits: Habits = field(default_factory=Habits)
-    local: bool = True
-    two: bool = True
-    lease: Callable[[World], str | None] | None = holder
-    without: frozenset[str] = frozenset()
-    often: frozenset[str] = frozenset()
-    coarse: bool = False
-    skew: float = 0.0
-    slow_rename: bool = False
 
 
 class Stage:
@@ -98,7 +67,7 @@ class Stage:
     @property
     def busy(self) -> bool:
         """Returns whether a maintainer is between its last look at a file and what relies on it."""
-        return any(one.at in RELYING for one in self.paused)
+        return any(one.relies for one in self.paused)
 
     # -- the query
 
@@ -249,7 +218,9 @@ class Stage:
         target = self.query.target
         floor = min(self.query.required, target - policy.min_batches_to_retain)
         name = run or f"run-{self.runs - 1}"
-        return Doer(name, policy, self.world.clock, verb=verb, floor=floor)
+        return Doer(
+            name, policy, self.world.clock, verb=verb, floor=floor, workers=self.setting.workers
+        )
 
     def _start(self, doer: Doer, halt: Halt, does: Work | None = None) -> None:
         self.query.held = self.query.held or work.stops(doer)
@@ -269,7 +240,7 @@ class Stage:
             self.paused.append(maintainer)
         self.query.held = any(work.stops(one.doer) for one in self.paused)
         if not maintainer.done:
-            self._frozen(maintainer)
+            maintainer.stands_still()
             return
         self.tally["runs"] += 1
         self.tally["points"] += maintainer.points
@@ -283,12 +254,6 @@ class Stage:
             self._whole_again()
         if maintainer.report:
             self._judge(maintainer.report)
-
-    def _frozen(self, maintainer: Maintainer) -> None:
-        if maintainer.at in RELYING:
-            self.world.late.add(id(maintainer.doer))
-        elif maintainer.at == "publish":
-            self.world.frozen.add(id(maintainer.doer))
 
     def _noted(self, maintainer: Maintainer) -> None:
         self.sound &= maintainer.error is None or maintainer.doer.run != self.shared

@@ -9,6 +9,9 @@ from tests.certify.maintainer import ON, Halt, Stop
 from tests.certify.stage import Stage
 from tests.certify.verdicts import Verdicts
 
+_STORES = 8
+"""No query has more; a number beyond them is counted from the first again."""
+
 
 def policy(random: Random) -> Policy:
     """Returns one of the policies that the certificate covers."""
@@ -32,15 +35,15 @@ def _batch(stage: Stage, random: Random, _: Policy) -> None:
 
 def _part(stage: Stage, random: Random, _: Policy) -> None:
     for _again in range(random.randint(1, 4)):
-        stage.part(random.randrange(2))
+        stage.part(random.randrange(_STORES))
 
 
 def _abort(stage: Stage, random: Random, _: Policy) -> None:
-    stage.abort(random.randrange(2), tidy=random.random() < 0.3)
+    stage.abort(random.randrange(_STORES), tidy=random.random() < 0.3)
 
 
 def _linger(stage: Stage, random: Random, _: Policy) -> None:
-    number = random.randrange(2)
+    number = random.randrange(_STORES)
     stage.query.begin()
     stage.query.task(stage.stores[number % len(stage.stores)])
     stage.linger(number)
@@ -69,7 +72,7 @@ def _rewind_by_hand(stage: Stage, random: Random, _: Policy) -> None:
 
 
 def _spark_snapshot(stage: Stage, random: Random, _: Policy) -> None:
-    number = random.randrange(2)
+    number = random.randrange(_STORES)
     stage.spark_snapshot(number)
     if random.random() < 0.8:
         stage.land(-1)
@@ -96,7 +99,7 @@ def _again(stage: Stage, random: Random, _: Policy) -> None:
     if stage.setting.habits.rocks:
         stage.restart()
         stage.batch(0)
-        stage.again(random.randrange(2))
+        stage.again(random.randrange(_STORES))
 
 
 def _tend(stage: Stage, random: Random, usual: Policy) -> None:
@@ -135,7 +138,7 @@ def _copy_back(stage: Stage, random: Random, usual: Policy) -> None:
 def _slow_cleanup(stage: Stage, random: Random, usual: Policy) -> None:
     """A clean-up chooses, maintenance works, and then the clean-up deletes."""
     if stage.setting.habits.rocks:
-        number = random.randrange(2)
+        number = random.randrange(_STORES)
         stage.spark_cleanup(number + 2)
         stage.batch(random.randrange(3))
         stage.maintain(usual, ON)
@@ -147,7 +150,7 @@ def _wait(stage: Stage, random: Random, _: Policy) -> None:
 
 
 def _read(stage: Stage, random: Random, _: Policy) -> None:
-    stage.read(random.randrange(2), random.randrange(5))
+    stage.read(random.randrange(_STORES), random.randrange(5))
 
 
 def _poison(stage: Stage, random: Random, _: Policy) -> None:
@@ -211,7 +214,7 @@ def _task(stage: Stage, random: Random, usual: Policy) -> None:
     stop = random.choice((Stop.NEVER, Stop.CRASH, Stop.PAUSE, Stop.PAUSE))
     if len(stage.paused) > 1:
         stop = Stop.CRASH
-    stage.task(usual, _halt(stage, random, stop), random.randrange(2))
+    stage.task(usual, _halt(stage, random, stop), random.randrange(_STORES))
 
 
 def _end_tasks(stage: Stage, random: Random, _: Policy) -> None:

@@ -11,7 +11,7 @@ from statemaint.model.policy import Policy
 from tests.certify.alarms import may_be_true
 from tests.certify.judge import Loss
 from tests.certify.loading import Read
-from tests.certify.world import Seat
+from tests.certify.seat import Seat
 
 if TYPE_CHECKING:
     from tests.certify.stage import Stage

@@ -3,7 +3,8 @@
 from statemaint.maintain import Holder, end_run, maintain, undo
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
-from tests.certify.world import Doer, Seat
+from tests.certify.seat import Seat
+from tests.certify.world import Doer
 
 NEVER = 1 << 60
 """The version that a run goes back to which goes nowhere."""
@@ -17,8 +18,10 @@ def stops(doer: Doer) -> bool:
 
 def task_work(storage: Seat, doer: Doer) -> Report:
     """Maintains a part, under a lease that others share."""
-    holder = shared_by(doer.run)
-    return maintain(storage, doer.policy, request=doer.request, run=doer.run, holder=holder)
+    holder, workers = shared_by(doer.run), doer.workers
+    return maintain(
+        storage, doer.policy, request=doer.request, run=doer.run, holder=holder, workers=workers
+    )
 
 
 def end_work(sound: bool, storage: Seat, doer: Doer) -> None:  # noqa: FBT001

@@ -33,7 +33,8 @@ from tests.certify.mutants import MUTANTS
 from tests.certify.query import Habits
 from tests.certify.rocks_files import Zipped, render, snapshot, state_of, tables_of
 from tests.certify.schedule import run
-from tests.certify.stage import Setting, Stage
+from tests.certify.setting import Setting
+from tests.certify.stage import Stage
 from tests.certify.world import World
 from tests.support.checkpoints import delta_bytes
 

@@ -222,9 +222,9 @@ class Executor:
         assert self.found
         version = self.found.version
         with TemporaryDirectory() as place:
-            made = build(
+            (made,) = build(
                 Source(self.disk, _LZ4, row_checksums=False, key=bytes(16)),
-                self._chain(self.found),
+                [self._chain(self.found)],
                 workdir=Path(place),
                 families_from=None,
                 reuse=True,

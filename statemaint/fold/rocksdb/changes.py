@@ -32,6 +32,7 @@ class Pending:
     """The newest value of each changed key, on its way to a database.
 
     Attributes:
+        like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
         tagged: whether a changelog had column families.
     """
 
@@ -43,7 +44,7 @@ class Pending:
             like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
             held: the most bytes that are held back.
         """
-        self._database, self._like, self._held = database, like, held
+        self._database, self.like, self._held = database, like, held
         self.tagged = False
         self._values: dict[bytes, bytes | bytearray | None] = {}
         self._size = 0
@@ -55,10 +56,10 @@ class Pending:
             CodecError: when it differs from the store's snapshots in having column families.
         """
         self.tagged |= header.column_families
-        if self._like and header.column_families != bool(self._like.metadata.families):
-            has, zips = ("none", "some") if self._like.metadata.families else ("some", "none")
+        if self.like and header.column_families != bool(self.like.metadata.families):
+            has, zips = ("none", "some") if self.like.metadata.families else ("some", "none")
             raise CodecError(
-                f"it has {has} of the column families, {self._like.path} has {zips}", offset=0
+                f"it has {has} of the column families, {self.like.path} has {zips}", offset=0
             )
 
     def take(self, changes: Iterable[_Change]) -> None:
@@ -90,7 +91,7 @@ class Pending:
             yield key, value if value is None else bytes(value)
 
     def _merge(self, key: bytes, operand: bytes) -> None:
-        delimiter = self._like.delimiter if self._like else None
+        delimiter = self.like.delimiter if self.like else None
         if delimiter is None:
             raise CodecError("it merges, and no snapshot says with which operator", offset=0)
         there = self._values[key] if key in self._values else self._database.get(key)

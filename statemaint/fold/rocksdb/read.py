@@ -33,7 +33,7 @@ def digest(
     """
     chain = Chain(snapshot.version, snapshot, ())
     with folded(source, chain, workdir, limits=limits) as fold:
-        found = fold.found(source.key)
+        found = fold.found()
     _must_count(snapshot.entry.path, fold.families, found)
     return found.digest
 
@@ -59,7 +59,7 @@ def state(
         MissingSstError, CodecError, StaleChecksumError, StorageError: as `build` does.
     """
     with folded(source, chain, workdir, families_from, limits=limits) as fold:
-        return fold.found(source.key).digest
+        return fold.found().digest
 
 
 def check(source: Source, delta: Delta) -> None:

@@ -1,6 +1,6 @@
 """From a chain to the files of a snapshot."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,55 +64,83 @@ class Folded:
     """A chain folded into a database.
 
     Attributes:
+        source: the files of the chain's store.
         database: the database with all rows.
         base: the zip that it began with.
-        like: the zip that names the column families; `None` where there is none.
-        tagged: whether the changelogs have column families.
+        pending: what takes the changes on their way to the database.
         path: the file that errors in its rows name.
-        compiled: whether it is large enough for compiled loops.
+        stored: the stored bytes of the chain, and of the SST files that it began with.
         known: the digest and counts of its rows, where they are known from the fold.
+        limits: the thresholds between ways of working.
     """
 
+    source: Source
     database: Database
     base: Zip | None
-    like: Zip | None
-    tagged: bool
+    pending: Pending
     path: str
-    compiled: bool
+    stored: int
     known: KnownRows | None
+    limits: Limits
+
+    @property
+    def like(self) -> Zip | None:
+        """Returns the zip that names the column families; `None` where there is none."""
+        return self.pending.like
 
     @property
     def families(self) -> ZipMetadata:
         """Returns metadata with the store's column families."""
         return self.like.metadata if self.like else _NOTHING
 
-    def found(self, key: bytes) -> Found:
+    def further(self, deltas: tuple[Delta, ...]) -> "Folded":
+        """Applies the changelogs that follow, and returns the longer chain's fold."""
+        if not deltas:
+            return self
+        known = _apply(self.source, deltas, self.pending, self.database, self.limits)
+        stored = self.stored + sum(delta.entry.size for delta in deltas)
+        return replace(self, path=deltas[-1].entry.path, stored=stored, known=known)
+
+    def found(self) -> Found:
         """Returns the digest and counts of all its rows."""
         with named(self.path):
             if self.known:
                 return count_all(self.known, self.families)
-            return digest_all(self.database.rows(), key, self.families, compiled=self.compiled)
+            compiled = self.stored >= self.limits.compiled
+            rows = self.database.rows()
+            return digest_all(rows, self.source.key, self.families, compiled=compiled)
+
+    def must_know_families(self) -> None:
+        """Makes sure that a zip could be written.
+
+        Raises:
+            UnsupportedError: when there are column families, and no zip names them.
+        """
+        if self.pending.tagged and self.like is None:
+            raise UnsupportedError(
+                self.path, "a store with column families and no snapshot", "one that has one"
+            )
 
 
 def build(
     source: Source,
-    chain: Chain,
+    chains: Sequence[Chain],
     *,
     workdir: Path,
     families_from: Snapshot | None,
     reuse: bool,
     limits: Limits = LIMITS,
-) -> Built:
-    """Folds a chain into the files of a snapshot.
+) -> tuple[Built, ...]:
+    """Folds chains of which each begins the next into the files of their snapshots, in one fold.
 
     Args:
-        source: the files of the chain's store.
-        chain: the chain to fold; without a base it starts from the empty state.
+        source: the files of the chains' store.
+        chains: the chains, the shortest first; without a base they start from the empty state.
         workdir: an empty directory, in which the new files stay until the caller has stored them.
-        families_from: the snapshot whose column families and merge operator apply at the chain's
-            version; `None`: the base's.
-        reuse: name files of the base again where they have not changed. Set it only where nothing
-            deletes them before the new zip is seen.
+        families_from: the snapshot whose column families and merge operator apply to all of them;
+            `None`: the base's.
+        reuse: let the longest chain's snapshot name files of the base again where they have not
+            changed. Set it only where nothing deletes them before the new zip is seen.
         limits: the thresholds between ways of working.
 
     Raises:
@@ -122,17 +150,30 @@ def build(
         StaleChecksumError: when a checksum file does not match the file beside it.
         StorageError: when a file cannot be read, or the temporary directory fails.
     """
-    target = workdir / "checkpoint"
-    with folded(source, chain, workdir, families_from, limits=limits) as fold:
-        if fold.tagged and fold.like is None:
-            raise UnsupportedError(
-                chain.paths[-1], "a store with column families and no snapshot", "one that has one"
-            )
-        found = fold.found(source.key)
-        fold.database.flush()
+    made, longest = [], chains[-1]
+    with folded(source, chains[0], workdir, families_from, limits=limits) as shortest:
+        fold, done = shortest, len(chains[0].deltas)
+        for chain in chains:
+            fold, done = fold.further(chain.deltas[done:]), len(chain.deltas)
+            place = workdir / f"checkpoint-{chain.version}"
+            found = _saved(fold, place, settle=chain is longest)
+            made.append(_built(chain.version, place, fold, found, reuse=reuse and chain is longest))
+    return tuple(made)
+
+
+def _saved(fold: Folded, place: Path, *, settle: bool) -> Found:
+    """Writes the database's files into a directory.
+
+    Only the newest snapshot is compacted: later ones continue with it, and the files of the base
+    that it can name again would only become fewer.
+    """
+    fold.must_know_families()
+    found = fold.found()
+    fold.database.flush()
+    if settle:
         fold.database.settle()
-        fold.database.checkpoint(target)
-    return _built(chain.version, target, fold, found, reuse=reuse)
+    fold.database.checkpoint(place)
+    return found
 
 
 @contextmanager
@@ -149,17 +190,17 @@ def folded(
     like = read_zip(source, families_from) if families_from else base
     if base:
         fetch(source, base, workdir / "db")
-    last = chain.paths[-1] if chain.paths else ""
-    stored = chain.size + (sum(sst.size for sst in base.metadata.ssts) if base else 0)
+    path = base.path if base else chain.paths[-1] if chain.paths else ""
+    stored = sum(sst.size for sst in base.metadata.ssts) if base else 0
+    stored += chain.base.entry.size if chain.base else 0
     delimiter = like.delimiter if like else None
     with (
         blaming(base),
-        opened(base.path if base else last, workdir, delimiter, create=base is None) as database,
+        opened(path, workdir, delimiter, create=base is None) as database,
     ):
         pending = Pending(database, like, held=limits.held)
-        known = _apply(source, chain.deltas, pending, database, limits)
-        compiled = stored >= limits.compiled
-        yield Folded(database, base, like, pending.tagged, last, compiled, known)
+        empty = Folded(source, database, base, pending, path, stored, None, limits)
+        yield empty.further(chain.deltas)
 
 
 def _apply(

@@ -173,7 +173,7 @@ def test_spark_reads_what_we_built_and_goes_on_with_it(
 def publish(ours: Written, version: int, start: int, *, reuse: bool) -> None:
     chain = ours.chain(version, start)
     with TemporaryDirectory() as place, TemporaryDirectory() as back:
-        built = build(ours.source, chain, workdir=Path(place), families_from=None, reuse=reuse)
+        (built,) = build(ours.source, [chain], workdir=Path(place), families_from=None, reuse=reuse)
         snapshot = store(ours.source, built)
         assert digest(ours.source, snapshot, workdir=Path(back)) == built.digest
 

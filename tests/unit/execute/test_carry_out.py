@@ -466,6 +466,18 @@ def test_what_storage_garbles_is_never_relied_on(storage: MemoryStorage) -> None
     assert {f"{version}.delta" for version in range(1, 26)} <= names(garbling)
 
 
+def test_the_proof_of_the_first_snapshot_does_not_depend_on_the_second(
+    storage: MemoryStorage,
+) -> None:
+    refusing = RefusingStorage(storage.files, verb="write", below=f"state/0/0/{FLOOR}.snapshot")
+    report = maintain(refusing, TIGHT)
+    assert set(codes(report)) == {FindingCode.STORAGE_FAILED}
+    proofs = parse_attestations(refusing.read(attestation_path(StoreId(0, 0)))).proofs
+    assert [one.version for one in proofs] == [TARGET]
+    (line,) = ledger_lines(refusing, "0/0")
+    assert (line["action"], line["version"]) == ("write_snapshot", TARGET)
+
+
 def test_what_a_restart_would_begin_with_is_said_to_be_wrong_until_it_is_mended(
     storage: MemoryStorage,
 ) -> None:

@@ -310,6 +310,51 @@ def test_threads_that_wait_for_the_lease_share_one_look_at_it(clock: Clock) -> N
     assert (asked["stat"], asked["read"]) == (1, 1)
 
 
+def test_a_deletion_relies_on_a_look_that_began_after_it_asked(clock: Clock) -> None:
+    """Threads that came while a look was on its way share the next one, not that one."""
+    looking, told = threading.Semaphore(0), threading.Semaphore(0)
+    go_on = threading.Event()
+
+    class Slow(MemoryStorage):
+        def stat(self, path: str) -> Entry:
+            looking.release()
+            assert go_on.wait(timeout=60)
+            return super().stat(path)
+
+    storage = Slow(clock=clock)
+    lease = acquire(storage, Holder("run"))
+
+    def asks() -> None:
+        told.release()
+        lease.must_hold()
+
+    before = storage.requests.get("stat", 0)
+    threads = [threading.Thread(target=asks) for _ in range(8)]
+    for thread in threads[:1]:
+        thread.start()
+    assert looking.acquire(timeout=60)
+    for thread in threads[1:]:
+        thread.start()
+    for _ in threads:
+        assert told.acquire(timeout=60)
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert 2 <= storage.requests.get("stat", 0) - before < len(threads)
+
+
+def test_an_answer_that_has_become_old_is_not_shared(storage: MemoryStorage, clock: Clock) -> None:
+    lease = acquire(storage, Holder("run"))
+    lease.must_hold()
+    before = storage.requests.get("stat", 0)
+    lease._looks -= 1  # as a thread sees it that came before the look
+    lease.must_hold()
+    assert storage.requests.get("stat", 0) == before
+    clock.now += leases.TRUSTED
+    lease.must_hold()
+    assert storage.requests.get("stat", 0) == before + 1
+
+
 def test_a_lease_of_which_nothing_is_left_is_lost(storage: MemoryStorage, clock: Clock) -> None:
     zombie = acquire(storage, Holder("zombie"))
     for run in "abcd":

@@ -83,12 +83,12 @@ def state(storage: MemoryStorage, partition: int = 0) -> dict[str, bytes]:
 # -- writing
 
 
-def test_each_snapshot_is_like_the_newest_change_that_it_is_made_from() -> None:
+def test_both_snapshots_of_a_fold_are_like_the_newest_change_that_it_reads() -> None:
     storage = strict()
     maintain(storage, TIGHT)
     likes = {path: like for path, like in storage.written.items() if path.endswith(".snapshot")}
     assert likes == {
-        f"state/0/{partition}/{version}.snapshot": f"state/0/{partition}/{version}.delta"
+        f"state/0/{partition}/{version}.snapshot": f"state/0/{partition}/10.delta"
         for partition in (0, 1)
         for version in (6, 10)
     }

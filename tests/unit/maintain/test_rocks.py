@@ -1,6 +1,7 @@
 """Maintaining stores of RocksDB, with RocksDB itself."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,22 @@ def test_a_neglected_store_is_rolled_up_and_what_nobody_needs_goes(storage: Memo
     must_load(storage)
     assert verify(storage, deep=True).findings == ()
     assert maintain(storage, TIGHT).plan.idle
+
+
+def test_two_zips_of_a_store_come_of_one_fold(storage: MemoryStorage) -> None:
+    class Reading(MemoryStorage):
+        def read(self, path: str) -> bytes:
+            read.append(path)
+            return super().read(path)
+
+    read: list[str] = []
+    report = maintain(Reading(storage.files), TIGHT)
+    assert report.snapshots_written == 2
+    changelogs = Counter(path for path in read if path.endswith(".changelog"))
+    again = [path for path, count in changelogs.items() if count > 1]
+    newest = f"state/0/0/{stem(storage, 12)}.changelog"
+    for_its_ids = [newest] if "_" in newest else []
+    assert (len(changelogs), again) == (12, for_its_ids)
 
 
 def test_the_proof_of_a_zip_is_of_all_its_rows(storage: MemoryStorage) -> None:

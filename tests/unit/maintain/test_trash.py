@@ -470,7 +470,7 @@ def test_notes_of_earlier_builds_are_of_no_undo(storage: MemoryStorage) -> None:
 
 
 def test_a_run_that_was_killed_and_undone_says_so(clock: Clock) -> None:
-    crashing = CrashingStorage(neglected(clock).files, at=25, after=False, clock=clock)
+    crashing = CrashingStorage(neglected(clock).files, at=23, after=False, clock=clock)
     with pytest.raises(Crash):
         maintain(crashing, KEEPING, run="killed")
     after = survived(crashing, Clock(clock.now + 90))

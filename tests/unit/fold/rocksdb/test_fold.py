@@ -92,17 +92,24 @@ class World:
 
     def build(self, limits: Limits, *, start: int = 0, reuse: bool = True) -> Built:
         """Builds the newest version, and puts it in place."""
+        return self.build_all(limits, (self.version,), start=start, reuse=reuse)[0]
+
+    def build_all(
+        self, limits: Limits, versions: Sequence[int], *, start: int = 0, reuse: bool = True
+    ) -> tuple[Built, ...]:
+        """Builds some versions in one fold, and puts them in place."""
         with workdir() as place:
-            built = build(
+            made = build(
                 self.source,
-                self.chain(self.version, start),
+                [self.chain(version, start) for version in versions],
                 workdir=place,
                 families_from=self.snapshots.get(1) if self.tagged else None,
                 reuse=reuse,
                 limits=limits,
             )
-            self.snapshots[self.version] = rocks.store(self.source, built)
-        return built
+            for built in made:
+                self.snapshots[built.version] = rocks.store(self.source, built)
+        return made
 
     def digest(self, version: int) -> StateDigest:
         return clear_digest(self.states[version].items(), KEY)
@@ -146,9 +153,10 @@ def test_a_chain_of_puts_and_deletes_is_what_a_dictionary_says(
     for changes, snapshot, reuse in [*versions, ([], True, True)]:
         world.write(changes)
         if snapshot:
-            built = world.build(limits, start=start, reuse=reuse)
+            above = range(start + 1, world.version + 1)
+            made = world.build_all(limits, above, start=start, reuse=reuse)
             start = world.version
-            agrees(world, built, limits)
+            agree(world, made, limits)
 
 
 @limits_
@@ -168,9 +176,10 @@ def test_a_chain_with_column_families_is_what_a_dictionary_says(
     for changes, snapshot, reuse in [*versions, ([], True, True)]:
         world.write(changes)
         if snapshot:
-            built = world.build(limits, start=start, reuse=reuse)
+            above = range(start + 1, world.version + 1)
+            made = world.build_all(limits, above, start=start, reuse=reuse)
             start = world.version
-            agrees(world, built, limits)
+            agree(world, made, limits)
     with workdir() as place:  # from the log alone
         whole = world.chain(world.version, 0)
         found = state(
@@ -179,8 +188,14 @@ def test_a_chain_with_column_families_is_what_a_dictionary_says(
     assert found == world.digest(world.version)
 
 
+def agree(world: World, made: Sequence[Built], limits: Limits) -> None:
+    for built in made:
+        agrees(world, built, limits)
+
+
 def agrees(world: World, built: Built, limits: Limits) -> None:
-    expected, version = world.states[-1], world.version
+    version = built.version
+    expected = world.states[version]
     assert built.digest == world.digest(version) == world.read_back(version, limits)
     internal = sum(key.startswith(key_of("$count", b"")) for key in expected)
     counts = built.metadata.keys, built.metadata.internal_keys
@@ -235,6 +250,25 @@ def test_reuse_names_the_files_of_the_base_that_have_not_changed() -> None:
     second = world.build(CLEAR, start=1)
     assert second.reused == first.metadata.ssts
     assert len(second.new) == 1
+
+
+def test_of_two_snapshots_of_one_fold_the_newer_names_the_files_of_the_base() -> None:
+    world = plain(puts(50))
+    first = world.build(CLEAR)
+    world.write([(PUT, b"\0key00003", b"new")])
+    world.write([(PUT, b"\0key00004", b"newer")])
+    floor, target = world.build_all(CLEAR, (2, 3), start=1)
+    assert (floor.version, floor.reused, len(floor.new)) == (2, (), 2)
+    assert (target.version, target.reused) == (3, first.metadata.ssts)
+    assert not {one.stored for one in floor.new} & {one.stored for one in target.new}
+    agree(world, (floor, target), CLEAR)
+
+
+def test_the_files_of_one_fold_are_read_once() -> None:
+    world = plain(puts(50), puts(60, 50), puts(70, 60))
+    before = world.source.storage.requests.get("read", 0)
+    world.build_all(CLEAR, (2, 3))
+    assert world.source.storage.requests.get("read", 0) - before == 3
 
 
 def test_without_reuse_every_file_is_new() -> None:
@@ -298,7 +332,7 @@ def test_a_merge_that_nothing_explains_is_refused() -> None:
 def test_column_families_that_nothing_lists_are_refused() -> None:
     world = tagged({key_of("default", b"a"): b"1"})
     with workdir() as place, pytest.raises(UnsupportedError, match="column families"):
-        build(world.source, world.chain(1, 0), workdir=place, families_from=None, reuse=False)
+        build(world.source, [world.chain(1, 0)], workdir=place, families_from=None, reuse=False)
     with workdir() as place:  # of the rows alone the digest can be told
         assert state(world.source, world.chain(1, 0), workdir=place) == world.digest(1)
 

@@ -1,0 +1,287 @@
+"""A maintainer's view of the world: a storage that can be stopped at any point.
+
+Its owner passes a point before each operation, between any two entries of a listing, between a temp
+file and its name, and so on; what happens there is up to the gate: nothing, a crash, a failing
+storage, or a pause in which all others go on. Several threads of one maintainer take turns: of two
+operations one comes after the other, in an order that is the machine's. A pause stops them all, and
+so does a crash.
+"""
+
+import io
+import random
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock, get_ident
+from typing import BinaryIO
+
+from statemaint.errors import AlreadyExistsError
+from statemaint.listing import Entry
+from statemaint.storage.base import nothing
+from tests.certify.world import Doer, World
+from tests.support.faults import Crash
+
+Gate = Callable[[str, str], None]
+_NAP = 1e-6
+_NAPS = 0.3
+
+
+class Turn:
+    """What a thread holds while it looks at the world or changes it.
+
+    Attributes:
+        inside: the threads that are in an operation, at its point or after it.
+        all: the threads that have been in one.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._dead, self._crowd = RLock(), False, False
+        self.inside: set[int] = set()
+        self.all: set[int] = set()
+
+    def __enter__(self) -> None:
+        me = get_ident()
+        if me not in self.all:
+            self.all.add(me)
+            self._crowd = len(self.all) > 1
+        if self._crowd and random.random() < _NAPS:  # noqa: S311 -- lets another thread go first
+            time.sleep(_NAP)
+        self._lock.acquire()
+        if self._dead:
+            self._lock.release()
+            raise Crash
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, Crash):
+            self._dead = True  # of a process that is killed no thread goes on
+        self._lock.release()
+
+
+class Seat:
+    """One maintainer's view of the world: a `Storage`."""
+
+    def __init__(self, world: World, doer: Doer, gate: Gate) -> None:
+        self._world, self._doer, self._gate = world, doer, gate
+        self._requests: Counter[str] = Counter()
+        self.turn = Turn()
+
+    @property
+    def root(self) -> str:
+        return "certificate:"
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        return dict(self._requests)
+
+    @property
+    def parallel(self) -> int:
+        return 1
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    def now(self) -> float:
+        return self._world.clock
+
+    @contextmanager
+    def _operation(self, verb: str, path: str) -> Iterator[None]:
+        """An operation, up to its point and beyond, in one turn."""
+        self._begin()
+        try:
+            with self.turn:
+                self._requests[verb] += 1
+                self._gate(verb, path)
+                yield
+        finally:
+            self.turn.inside.discard(get_ident())
+
+    def _begin(self) -> None:
+        self._world.begins(self._doer)
+        self.turn.inside.add(get_ident())
+
+    def stood_still(self, *, late: bool, frozen: bool) -> None:
+        """Notes that all threads were paused, one of them at its gate; `late` and `frozen` are its.
+
+        The others may be anywhere in an operation, or have looked for the last time before one.
+        """
+        whose, alone = id(self._doer), len(self.turn.all) == 1
+        for thread in self.turn.all:
+            begins = 0 if thread in self.turn.inside else 1
+            if late or not alone:
+                self._world.late[whose, thread] = begins
+            if frozen or not alone:
+                self._world.frozen[whose, thread] = begins
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields in an order of no meaning, each entry as it is when its turn comes."""
+        world = self._world
+        with self._operation("list", prefix):
+            world.salt += 1
+            order = _Order(world.salt)
+        under, at = f"{prefix}/" if prefix else "", (-1, "")
+        turn, left = -1, iter(list[tuple[int, str]]())
+        while True:
+            with self.turn:
+                if turn != world.turn:
+                    turn = world.turn
+                    there = (one for one in world.files if one.startswith(under))
+                    left = iter(order.after(at, there))
+                if (found := next(left, None)) is None:
+                    return
+                at = found
+                entry = world.entry(found[1])
+            yield entry
+            with self.turn:
+                self._gate("entry", found[1])
+
+    def stat(self, path: str) -> Entry:
+        with self._operation("stat", path):
+            return self._world.entry(path)
+
+    def read(self, path: str) -> bytes:
+        with self._operation("read", path):
+            return self._content(path)
+
+    def _content(self, path: str) -> bytes:
+        return self._world.files[self._world.entry(path).path].content
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        with self._operation("open", path):
+            content = self._content(path)
+        yield io.BytesIO(content)
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        with self._operation("write", path):
+            if like is not None:
+                self._world.entry(like)
+        # What gives the chunks reads files itself, and waits for other threads: in no turn.
+        if self._world.local:
+            self._write_by_rename(path, chunks, overwrite=overwrite)
+        else:
+            self._write_at_once(path, chunks, overwrite=overwrite)
+        with self.turn:
+            written = self._world.entry(path)
+            self._gate("written", path)
+        return written
+
+    def _write_at_once(self, path: str, chunks: Iterable[bytes], *, overwrite: bool) -> None:
+        with self.turn:
+            self._refuse_taken(path, overwrite=overwrite)
+        content = b"".join(chunks)
+        with self.turn:
+            content = self._garbled(path, content)
+            self._gate("publish", path)
+            self._refuse_taken(path, overwrite=overwrite)
+            self._world.change({path: content}, self._doer)
+
+    def _write_by_rename(self, path: str, chunks: Iterable[bytes], *, overwrite: bool) -> None:
+        # A crash leaves the temp file; every other end takes it away.
+        world = self._world
+        with self.turn:
+            temp = world.temp_of(path)
+            world.change({temp: b""}, self._doer)
+        try:
+            content = b"".join(chunks)
+            with self.turn:
+                content, filled = self._garbled(path, content), world.clock
+                if temp in world.files:  # who deletes an open file does not stop its writer
+                    world.change({temp: content}, self._doer)
+                self._gate("publish", path)
+                world.entry(temp)
+                self._refuse_taken(path, overwrite=overwrite)
+                modified = filled if world.slow_rename else None
+                world.change({temp: None, path: content}, self._doer, modified=modified)
+        except Exception:
+            with self.turn:
+                world.change({temp: None}, self._doer)
+            raise
+
+    def _refuse_taken(self, path: str, *, overwrite: bool) -> None:
+        if path in self._world.files and not overwrite:
+            raise AlreadyExistsError(path, "a file of that name is already there")
+
+    def _garbled(self, path: str, content: bytes) -> bytes:
+        garbled = self._world.garble
+        if garbled is None or not path.endswith(".snapshot"):
+            return content
+        self._world.garble = None
+        return garbled
+
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        self.write(path, chunks, overwrite=True)
+
+    def append(self, path: str, lines: bytes) -> None:
+        with self._operation("append", path):
+            try:
+                self._gate("tear", path)
+            except Crash:
+                self._append(path, lines[: len(lines) // 2])
+                raise
+            self._append(path, lines)
+
+    def _append(self, path: str, lines: bytes) -> None:
+        file = self._world.files.get(path)
+        before = file.content if file else b""
+        cut = b"" if before.endswith(b"\n") or not before else b"\n"
+        self._world.change({path: before + cut + lines}, self._doer)
+
+    def delete(self, path: str) -> None:
+        with self._operation("delete", path):
+            if path in self._world.files:
+                self._world.change({path: None}, self._doer)
+            self._gate("deleted", path)
+
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+        """Deletes one after the other; where there are no temp files, in any order (as S3 does)."""
+        if self._world.local:
+            for path in paths:
+                before()
+                self.delete(path)
+            return
+        if not paths:
+            return
+        before()
+        with self._operation("delete", paths[0]):
+            for _, path in _Order(self._world.salt).after((-1, ""), paths):
+                if path in self._world.files:
+                    self._world.change({path: None}, self._doer)
+            self._gate("deleted", paths[-1])
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        """Links the new name first: a crash in between leaves both."""
+        with self._operation("move", path):
+            content = self._content(path)
+            if like is not None:
+                self._world.entry(like)
+            self._refuse_taken(to, overwrite=False)
+            old = self._world.files[path].modified if self._world.local else None
+            self._world.change({to: content}, self._doer, modified=old)
+            self._gate("linked", to)
+            self._world.change({path: None}, self._doer)
+
+    def check_readable(self, path: str, *, like: str) -> None:
+        with self._operation("stat", path):
+            for one in (path, like):
+                self._world.entry(one)
+
+
+class _Order:
+    """An order of paths that has a place for every path there could be."""
+
+    def __init__(self, salt: int) -> None:
+        self._salt = salt
+
+    def after(self, place: tuple[int, str], paths: Iterable[str]) -> list[tuple[int, str]]:
+        places = ((zlib.crc32(path.encode(), self._salt), path) for path in paths)
+        return sorted(one for one in places if one > place)
