@@ -97,7 +97,7 @@ lock: ## resolve requirements.lock anew (needs uv)
 generated: setup ## rebuild the files that are made from code: dashboard, schemas, chart copies
 	$(BIN)/python helm/dashboard.py
 	$(BIN)/python helm/sync.py
-	$(BIN)/python -m statemaint.queries > docs/queries.schema.json
+	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
 
 clean: down ## remove .venv and everything the demo made
 	rm -rf .venv .run mutants

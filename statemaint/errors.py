@@ -149,6 +149,8 @@ class StorageError(StatemaintError):
 
     code = "STORAGE"
     exit_code = 5
+    lasting = False
+    """Whether another attempt fails in the same way: access is denied, or there are no keys."""
 
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(path, detail)

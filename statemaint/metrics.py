@@ -23,9 +23,10 @@ from statemaint import __version__
 from statemaint.model.checkpoint import Store
 from statemaint.model.findings import FindingCode
 from statemaint.model.ids import UnitId
-from statemaint.plan import DeleteReason, Plan
+from statemaint.plan import DeleteReason
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.outcome import Deleted, SnapshotWritten
+from statemaint.report.query_state import QueryState
 from statemaint.report.to_json import chain_length
 
 JOB = "statemaint"
@@ -90,14 +91,14 @@ def push(report: Report, *, query: str, gateway: str) -> None:
         _push(gauges, gateway, _unit_labels(query, unit))
 
 
-def push_query(plan: Plan, *, query: str, gateway: str) -> None:
+def push_query(state: QueryState, *, query: str, gateway: str) -> None:
     """Pushes the gauges of the whole query: its newest batch, and how far its snapshots lag.
 
     Raises:
         OSError: when the Pushgateway cannot be reached or refuses.
     """
     gauges = _Gauges({"query": query})
-    _fill_query(gauges, plan)
+    _fill_query(gauges, state)
     _push(gauges, gateway, {"query": query})
 
 
@@ -120,7 +121,7 @@ def write_textfile(report: Report, *, query: str, folder: Path) -> None:
         write_to_textfile(str(file), gauges.registry)
 
 
-def write_query_textfile(plan: Plan, *, query: str, folder: Path) -> None:
+def write_query_textfile(state: QueryState, *, query: str, folder: Path) -> None:
     """Writes the gauges of the whole query, which `push_query` pushes.
 
     Raises:
@@ -128,7 +129,7 @@ def write_query_textfile(plan: Plan, *, query: str, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     gauges = _Gauges({"query": query})
-    _fill_query(gauges, plan)
+    _fill_query(gauges, state)
     write_to_textfile(str(folder / f"statemaint_{query}.prom"), gauges.registry)
 
 
@@ -217,17 +218,7 @@ def _newest(store: Store) -> float:
     return snapshots[max(snapshots)].entry.modified or 0.0 if snapshots else 0.0
 
 
-def _fill_query(gauges: _Gauges, plan: Plan) -> None:
-    gauges.set("last_committed_batch", plan.committed)
-    gauges.set("snapshot_lag_versions", _lag(plan))
+def _fill_query(gauges: _Gauges, state: QueryState) -> None:
+    gauges.set("last_committed_batch", state.committed)
+    gauges.set("snapshot_lag_versions", state.lag)
     gauges.set("build_info", 1, version=__version__)
-
-
-def _lag(plan: Plan) -> int | None:
-    if plan.target is None:
-        return None
-    return max((plan.target - _newest_version(one.store) for one in plan.stores), default=0)
-
-
-def _newest_version(store: Store) -> int:
-    return max(store.versions.snapshots, default=0)

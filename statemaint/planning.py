@@ -1,23 +1,29 @@
 """Scanning and planning, repeated where a single scan may be misleading."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import assert_never
 
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
-from statemaint.model.ids import StoreId
+from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, Plan, Request, WriteSnapshot, diagnose, plan
-from statemaint.scan import scan
+from statemaint.scan import Handover, Recalling, ScanPart, scan
 from statemaint.storage import ReadOnly, Storage
 
 # A query that deletes faster than we can list would otherwise keep us scanning forever.
 _MOST_SCANS = 5
 
 
-def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
+def scan_checkpoint(
+    storage: Storage,
+    only: Callable[[StoreId], bool] | None = None,
+    *,
+    part: ScanPart | None = None,
+) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed (S3).
 
     The query continues during a scan: it purges its log and cleans up below it, so that one listing
@@ -26,18 +32,19 @@ def scan_checkpoint(storage: Storage, only: Callable[[StoreId], bool] | None = N
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
+        part: the partitions to list, and what an earlier scan found of the rest.
 
     Raises:
         NotACheckpointError: when there is no checkpoint.
         UnsupportedError: when it is of a kind that cannot be maintained.
         StorageError: when a listing or read failed.
     """
-    checkpoint = scan(storage, only)
+    checkpoint = scan(storage, only, part=part)
     for _ in range(_MOST_SCANS):
         before = _damage(checkpoint)
         if not before:
             break
-        checkpoint = scan(storage, only)
+        checkpoint = scan(storage, only, part=part)
         if _damage(checkpoint) <= before:
             break
     return checkpoint
@@ -55,6 +62,7 @@ def plan_checkpoint(
     request: Request | None = None,
     as_of: float | None = None,
     skew: float = 0.0,
+    handover: Handover | None = None,
 ) -> tuple[Checkpoint, Plan]:
     """Returns a checkpoint and its plan; writes nothing (S13).
 
@@ -67,16 +75,18 @@ def plan_checkpoint(
         request: the scope to restrict the plan to.
         as_of: the time of the first plan, for a plan that is made again; now by default.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock.
+        handover: what an earlier scan found beside the partitions that the request names.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist; otherwise as
             `scan_checkpoint`.
     """
-    reading = ReadOnly(storage)
+    part = _part(request, handover)
+    reading = Recalling(storage, part.handover) if part else ReadOnly(storage)
     only = request.covers if request else None
 
     def look() -> tuple[Checkpoint, Plan]:
-        checkpoint, now = scan_checkpoint(reading, only), reading.now()
+        checkpoint, now = scan_checkpoint(reading, only, part=part), reading.now()
         ages = now if as_of is None else as_of
         return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
 
@@ -89,6 +99,13 @@ def plan_checkpoint(
         if _believed(found[1]) <= before:
             break
     return found
+
+
+def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:
+    if not (handover and request and request.operators and request.partitions):
+        return None
+    pairs = product(request.operators, request.partitions)
+    return ScanPart(handover, frozenset(UnitId(*one) for one in pairs))
 
 
 def _believed(decided: Plan) -> frozenset[str]:

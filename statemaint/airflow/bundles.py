@@ -1,14 +1,22 @@
 """The partitions that each mapped task maintains. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil
+from heapq import heapify, heappop, heappush
 from typing import Any
 
+from statemaint.execute.memory import bytes_read
 from statemaint.maintain import Holder
 from statemaint.model.ids import UnitId
+from statemaint.plan import Delete, Plan
+
+# What a partition costs beside the bytes that are read, and what a deletion costs, as bytes.
+_PER_PARTITION = 100_000.0
+_PER_DELETION = 2_000.0
+
+Costs = Mapping[str, float]
+"""Seconds per weight of each partition in an earlier run, by the partition's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +28,14 @@ class Bundle:
         partitions: their numbers.
         target: the version.
         holder: the holder of the lease that the run's tasks share; `None` if each takes its own.
+        weight: the estimated work.
     """
 
     operator: int
     partitions: tuple[int, ...]
     target: int
     holder: Holder | None = None
+    weight: float = 0.0
 
     @property
     def label(self) -> str:
@@ -37,6 +47,11 @@ class Bundle:
         count = f" ({len(self.partitions)} of them)" if gaps else ""
         return f"op {self.operator} / parts {first}-{last}{count}"
 
+    @property
+    def units(self) -> tuple[UnitId, ...]:
+        """Returns the partitions."""
+        return tuple(UnitId(self.operator, partition) for partition in self.partitions)
+
     def to_json(self) -> dict[str, Any]:
         """Returns the bundle as it is passed through XCom."""
         return {
@@ -45,45 +60,92 @@ class Bundle:
             "partitions": list(self.partitions),
             "target": self.target,
             "lease": self.holder.to_json() if self.holder else None,
+            "weight": self.weight,
         }
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
         """Returns the bundle that `to_json` encoded."""
-        # A run planned by an earlier build passes no lease.
+        # A run planned by an earlier build passes no lease, or no weight.
         lease = fields.get("lease")
         holder = Holder(**lease) if lease else None
-        return cls(fields["operator"], tuple(fields["partitions"]), fields["target"], holder)
+        partitions, weight = tuple(fields["partitions"]), fields.get("weight", 0.0)
+        return cls(fields["operator"], partitions, fields["target"], holder, weight)
+
+
+def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
+    """Returns the estimated work of each partition that has any.
+
+    It is the bytes to read, scaled by how slow the partition was in the last run that had it. A
+    partition that is not in that run is as slow as the others.
+    """
+    found = dict.fromkeys(plan.units, _PER_PARTITION)
+    for store in plan.stores:
+        if (unit := store.store.id.unit) in found:
+            deletions = sum(isinstance(one, Delete) for one in store.actions)
+            found[unit] += bytes_read(store) + _PER_DELETION * deletions
+    usual = sum(costs.values()) / len(costs) if costs else 0.0
+    if not usual:
+        return found
+    return {unit: weight * costs.get(str(unit), usual) / usual for unit, weight in found.items()}
+
+
+def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Returns the seconds per weight of each partition of a run.
+
+    Args:
+        planned: the run's bundles.
+        seconds: how long each took, by its label; bundles without a report are left out.
+    """
+    return {
+        str(unit): seconds[bundle.label] / bundle.weight
+        for bundle in planned
+        if bundle.weight and bundle.label in seconds
+        for unit in bundle.units
+    }
 
 
 def bundles(
-    units: Iterable[UnitId], *, target: int, most: int, holder: Holder | None = None
+    units: Mapping[UnitId, float], *, target: int, most: int, holder: Holder | None = None
 ) -> tuple[Bundle, ...]:
-    """Returns bundles of about equal size, with every partition in exactly one.
+    """Returns bundles of about equal weight, with every partition in exactly one.
 
-    A bundle never mixes operators, so with more than `most` operators there are more than `most`
-    bundles.
+    Each partition has a bundle of its own where there are no more than `most`. A bundle never mixes
+    operators, so with more than `most` operators there are more than `most` bundles.
     """
-    operators: dict[int, list[int]] = defaultdict(list)
-    for unit in sorted(units):
-        operators[unit.operator].append(unit.partition)
-    largest = _largest([len(partitions) for partitions in operators.values()], most)
+    operators: dict[int, dict[int, float]] = defaultdict(dict)
+    for unit, weight in sorted(units.items()):
+        operators[unit.operator][unit.partition] = weight
+    shares = _shares(operators, max(most, len(operators)))
     return tuple(
-        Bundle(operator, part, target, holder)
+        Bundle(operator, part, target, holder, sum(partitions[one] for one in part))
         for operator, partitions in operators.items()
-        for part in _split(partitions, ceil(len(partitions) / largest))
+        for part in _split(partitions, shares[operator])
     )
 
 
-def _largest(counts: list[int], most: int) -> int:
-    """Returns the smallest bundle size that gives at most `most` bundles, if any does."""
-    size = max(1, ceil(sum(counts) / most))
-    while size < max(counts, default=0) and sum(ceil(count / size) for count in counts) > most:
-        size += 1
-    return size
+def _shares(operators: Mapping[int, Mapping[int, float]], most: int) -> dict[int, int]:
+    """Returns the number of bundles of each operator: the heaviest bundles are split first."""
+    shares = dict.fromkeys(operators, 1)
+    heap = [(-sum(found.values()), operator) for operator, found in operators.items()]
+    heapify(heap)
+    left = most - len(shares)
+    while left > 0 and heap:
+        _, operator = heappop(heap)
+        if shares[operator] == len(operators[operator]):
+            continue
+        shares[operator] += 1
+        left -= 1
+        heappush(heap, (-sum(operators[operator].values()) / shares[operator], operator))
+    return shares
 
 
-def _split(partitions: list[int], parts: int) -> Iterator[tuple[int, ...]]:
-    ends = [len(partitions) * number // parts for number in range(parts + 1)]
-    for start, end in pairwise(ends):
-        yield tuple(partitions[start:end])
+def _split(partitions: Mapping[int, float], parts: int) -> list[tuple[int, ...]]:
+    """Returns the partitions of each bundle; the heaviest are dealt out first."""
+    dealt: list[list[int]] = [[] for _ in range(parts)]
+    heap = [(0.0, number) for number in range(parts)]
+    for partition in sorted(partitions, key=lambda one: (-partitions[one], one)):
+        weight, number = heappop(heap)
+        dealt[number].append(partition)
+        heappush(heap, (weight + partitions[partition], number))
+    return sorted(tuple(sorted(part)) for part in dealt)

@@ -1,227 +1,171 @@
 """From the queries file to DAGs: `plan` -> mapped `maintain` -> `report`, for each query."""
 
 import os
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, get_current_context, task
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from croniter import croniter  # type: ignore[import-untyped]
+from airflow.configuration import conf
+from airflow.executors.executor_loader import ExecutorLoader
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetAny,
+    AssetOrTimeSchedule,
+    CronTriggerTimetable,
+    get_parsing_context,
+)
 
-from statemaint.airflow import tasks
-from statemaint.airflow.bundles import Bundle
-from statemaint.airflow.names import GATEWAY_VARIABLE, asset_uri, dag_id
-from statemaint.airflow.tasks import Failure, Options, QuerySettings
-from statemaint.errors import ConfigError
-from statemaint.maintain import Holder
-from statemaint.model.policy import Policy, duration
-from statemaint.queries import QueriesFile, Query, load_queries, must_be_open
+from statemaint.airflow.broken import START, broken_dag
+from statemaint.airflow.callbacks import deadline, failure_callbacks
+from statemaint.airflow.form import document, form
+from statemaint.airflow.names import FILE_DAG, GATEWAY_VARIABLE, broken_dag_id, dag_id
+from statemaint.airflow.operators import maintain_task, plan_task, report_task
+from statemaint.airflow.settings import QuerySettings
+from statemaint.queries import (
+    BrokenEntry,
+    Problem,
+    QueriesReading,
+    Query,
+    must_be_open,
+    read_queries,
+)
 
-_REPORT = "report"  # the key under which each task passes on its summary
-# Schedules start here; with `catchup` off, missed runs are not made up.
-_START = datetime(2026, 1, 1, tzinfo=UTC)
+# The delays between attempts double up to this.
+_LONGEST_DELAY = timedelta(hours=1)
 
 
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
-    """Returns a DAG for each query of a file, by its id.
+    """Returns a DAG for each query of a file, by its id; never raises.
 
-    Reads only the file: no storage, no connection, no Variable.
+    An entry that is wrong has one DAG that shows why and fails. So has the file, where more than
+    its entries is wrong. Reads only the file: no storage, no connection.
+
+    A process that runs one task builds the DAG of that task only.
 
     Args:
         path: the queries file.
         environ: the environment in which STATEMAINT_PUSHGATEWAY is looked up.
-
-    Raises:
-        ConfigError: naming the error in the file, in one line.
     """
-    file = load_queries(path)
-    for name, query in file.queries.items():
-        _must_be_cron(path, name, query.schedule)
-    built = {name: _settings(file, name, environ) for name in file.queries}
-    return {dag_id(name): _dag(file.queries[name], settings) for name, settings in built.items()}
+    asked = get_parsing_context().dag_id
+    builders = _builders(read_queries(path), environ)
+    return {name: build() for name, build in builders.items() if asked in (None, name)}
 
 
-def _must_be_cron(path: str | Path, name: str, schedule: str | None) -> None:
-    if schedule and not schedule.startswith("@") and not croniter.is_valid(schedule):
-        raise ConfigError(
-            f"{path}: queries.{name}.schedule: {schedule!r} is not a valid cron expression"
-        )
+def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, Callable[[], DAG]]:
+    gateway, wrong = _gateway(reading, environ)
+    found: dict[str, Callable[[], DAG]] = {
+        dag_id(name): partial(_dag, reading, name, gateway)
+        for name, query in reading.file.queries.items()
+        if query.enabled
+    }
+    for entry in reading.broken:
+        name = broken_dag_id(entry.name)
+        if name in found:
+            name = f"{name[:230]}_line_{entry.problems[0].line}"
+        found[name] = partial(_broken, name, entry)
+    if problems := [*reading.problems, *wrong]:
+        what = f"The queries file {reading.path} has mistakes beside those in its queries"
+        found[FILE_DAG] = partial(broken_dag, FILE_DAG, what, [str(one) for one in problems])
+    return found
 
 
-def _settings(file: QueriesFile, name: str, environ: Mapping[str, str]) -> QuerySettings:
+def _broken(name: str, entry: BrokenEntry) -> DAG:
+    problems = [str(one) for one in entry.problems]
+    return broken_dag(name, _what(entry.name), problems, entry.schedule)
+
+
+def _what(name: str) -> str:
+    return f"`{name}` in the queries file is not valid, so it is not maintained"
+
+
+def _gateway(
+    reading: QueriesReading, environ: Mapping[str, str]
+) -> tuple[str | None, list[Problem]]:
+    given = environ.get(GATEWAY_VARIABLE)
+    try:
+        return (must_be_open(given) if given else reading.file.pushgateway), []
+    except ValueError as error:
+        return None, [Problem(0, GATEWAY_VARIABLE, str(error), "the environment")]
+
+
+def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
+    query, identity = reading.file.queries[name], dag_id(name)
+    try:
+        return _maintenance(query, _settings(reading, name, gateway))
+    except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
+        why = " ".join(str(error).split()) or type(error).__name__
+        problem = f"{reading.path}: queries.{name}: {why}"
+        return broken_dag(identity, _what(name), [problem], query.schedule)
+
+
+def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:
+    file = reading.file
     query = file.queries[name]
+    logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
     return QuerySettings(
         query=name,
         checkpoint=query.checkpoint,
         policy=file.policy_of(name),
         connection=query.connection,
         max_tasks=query.max_tasks,
-        gateway=_gateway(environ) or file.pushgateway,
+        gateway=gateway,
         textfile=Path(file.textfile) if file.textfile else None,
+        plans=Path(file.plans) if file.plans else logs / "statemaint_plans",
     )
 
 
-def _gateway(environ: Mapping[str, str]) -> str | None:
-    given = environ.get(GATEWAY_VARIABLE)
-    try:
-        return must_be_open(given) if given else None
-    except ValueError as error:
-        raise ConfigError(f"{GATEWAY_VARIABLE}: {error}") from None
-
-
-def _dag(query: Query, settings: QuerySettings) -> DAG:
+def _maintenance(query: Query, settings: QuerySettings) -> DAG:
+    """Returns the DAG that maintains a query."""
     with DAG(
         dag_id=dag_id(settings.query),
         description=f"Maintains the state of {settings.query}",
-        doc_md=_document(query, settings),
-        schedule=query.schedule,
-        start_date=_START,
+        doc_md=document(query, settings),
+        schedule=_schedule(query),
+        start_date=START,
         catchup=False,
         max_active_runs=1,
-        params=_form(settings.policy),
+        params=form(settings.policy),
         tags=sorted({"statemaint", *query.tags}),
-        default_args={"retries": query.retries},
+        default_args=dict(_arguments(query)),
+        on_failure_callback=failure_callbacks(query) or None,
+        deadline=deadline(settings.query, query),
     ) as dag:
-        mapped = _maintain_task(settings).expand(bundle=_plan_task(settings)())
+        waits = timedelta(seconds=query.timeout)
+        mapped = maintain_task(settings).expand(bundle=plan_task(settings, waits)())
         # A teardown runs whatever the outcome of the units, and never decides a run's state: the
         # run fails when a unit fails, although the report, its last task, succeeds.
-        mapped >> _report_task(settings)().as_teardown()
+        mapped >> report_task(settings)().as_teardown()
     return dag
 
 
-def _plan_task(settings: QuerySettings) -> Any:
-    @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
-    def plan() -> list[dict[str, Any]]:
-        planned = tasks.plan_query(settings, _options(), _holder())
-        if planned.failure:
-            _fail(planned.failure)
-        return [bundle.to_json() for bundle in planned.bundles]
-
-    return plan
-
-
-def _maintain_task(settings: QuerySettings) -> Any:
-    @task(
-        task_id="maintain",
-        show_return_value_in_logs=False,
-        map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
-        doc_md="Snapshots and cleans up the partitions that its name says.",
-    )
-    def maintain(bundle: dict[str, Any]) -> None:
-        context = get_current_context()
-        run = context["run_id"]
-        done = tasks.maintain_bundle(settings, Bundle.from_json(bundle), _options(), run=run)
-        # Passed on before the task may fail: a failed task returns nothing.
-        if done.summary:
-            context["ti"].xcom_push(_REPORT, done.summary)
-        if done.failure:
-            _fail(done.failure)
-
-    return maintain
+def _schedule(query: Query) -> Any:
+    if query.after is None:
+        return query.schedule
+    after: Any = Asset.ref(name=query.after)
+    if "://" in query.after:  # as a URI it has Airflow's own spelling, with a slash after the host
+        after = AssetAny(after, Asset.ref(uri=Asset(query.after).uri))
+    if query.schedule is None:
+        return after
+    timetable = CronTriggerTimetable(query.schedule, timezone="UTC")
+    return AssetOrTimeSchedule(timetable=timetable, assets=after)
 
 
-def _report_task(settings: QuerySettings) -> Any:
-    event = Asset(asset_uri(settings.query))
-
-    @task(task_id="report", outlets=[event], doc_md="Adds up what the partitions came to.")
-    def report() -> None:
-        context = get_current_context()
-        options = _options()
-        listed = context["ti"].xcom_pull(task_ids="plan")
-        found = context["ti"].xcom_pull(task_ids=["maintain"], key=_REPORT)
-        planned = [Bundle.from_json(one) for one in listed or ()]
-        summaries = [one for one in found if one is not None]
-        extra = tasks.finish(settings, planned, summaries, options)
-        if options.dry_run or listed is None:
-            # Nothing was maintained, so no event is sent.
-            context["task"].outlets.clear()
-        else:
-            context["outlet_events"][event].extra = extra
-
-    return report
-
-
-def _options() -> Options:
-    return Options.of(get_current_context()["params"])
-
-
-def _holder() -> Holder:
-    """Returns a new holder of the lease, for the tasks of this attempt at the run.
-
-    Two DAGs with one schedule have runs with the same id, and two installations have DAGs with the
-    same id; no two runs have the same start time.
-    """
-    context = get_current_context()
-    run = context["dag_run"]
-    name = f"{run.dag_id}/{run.run_id}, begun {run.start_date}"
-    return Holder(name, attempt=context["ti"].try_number)
-
-
-def _fail(failure: Failure) -> NoReturn:
-    if failure.retry:
-        raise AirflowException(failure.reason)
-    raise AirflowFailException(failure.reason)
-
-
-def _form(policy: Policy) -> dict[str, Param]:
-    return {
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description_md="Only show in the tasks' logs what would be done; write nothing.",
-        ),
-        "force_snapshot": Param(
-            False,
-            type="boolean",
-            title="Force a snapshot",
-            description_md="Snapshot every partition at the target, however short its chain is.",
-        ),
-        "min_deltas_for_snapshot": _count(
-            "Deltas before a snapshot",
-            "Snapshot chains with more deltas than this.",
-            policy.min_deltas_for_snapshot,
-        ),
-        "min_batches_to_retain": _count(
-            "Batches to retain",
-            "Number of versions below the target that stay loadable.",
-            policy.min_batches_to_retain,
-        ),
-    }
-
-
-def _count(title: str, text: str, default: int) -> Param:
-    return Param(
-        None,
-        type=["null", "integer"],
-        minimum=1,
-        title=title,
-        description_md=f"{text} Empty: {default}, as the queries file says.",
-    )
-
-
-def _document(query: Query, settings: QuerySettings) -> str:
-    policy = settings.policy
-    verify = "on" if policy.verify else "**off**, so nothing is deleted"
-    return f"""\
-### State of `{settings.query}`
-
-Snapshots long chains of `{query.checkpoint}` and deletes what no retained version needs.
-
-| setting | value |
-|---|---|
-| `min_deltas_for_snapshot` | {policy.min_deltas_for_snapshot} |
-| `min_batches_to_retain` | {policy.min_batches_to_retain} |
-| `grace` | {duration(policy.grace)} |
-| `orphan_age` | {duration(policy.orphan_age)} |
-| `rebase` | {"on" if policy.rebase else "off"} |
-| `max_deletes_per_run` | {policy.max_deletes_per_run} |
-| `trash_for` | {duration(policy.trash_for)} |
-| `verify` | {verify} |
-
-`plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
-partition with work, `report` adds up. A damaged partition fails its own task, with the reason in
-its log; the others go on. Trigger with a configuration for a dry run or a forced snapshot.
-"""
+def _arguments(query: Query) -> Iterator[tuple[str, Any]]:
+    """Yields the arguments of every task of a query."""
+    yield "pool", query.pool
+    yield "priority_weight", query.priority
+    yield "execution_timeout", timedelta(seconds=query.timeout)
+    yield "retries", query.retries
+    yield "retry_delay", timedelta(seconds=query.retry_delay)
+    yield "retry_exponential_backoff", 2.0
+    yield "max_retry_delay", max(_LONGEST_DELAY, timedelta(seconds=query.retry_delay))
+    if query.owner:
+        yield "owner", query.owner
+    if query.queue:
+        yield "queue", query.queue
+    if query.executor:
+        ExecutorLoader.lookup_executor_name_by_str(query.executor)  # raises if there is none
+        yield "executor", query.executor

@@ -1,14 +1,33 @@
 """Airflow's names for a query, and the settings by which its parts find the queries file."""
 
+import re
+
 GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 QUERIES_VARIABLE = "STATEMAINT_QUERIES"
 QUERIES_FILE = "statemaint_queries.yaml"
+# The Airflow Variable with the path of the queries file.
+AIRFLOW_VARIABLE = "statemaint_queries"
+# The DAG that shows what is wrong with the queries file as a whole.
+FILE_DAG = "statemaint_queries_file"
+# The pool of all tasks whose query names no other: the default in the queries file.
+POOL = "statemaint"
+# The key of the XCom that becomes a run's note.
+NOTE = "note"
 _PREFIX = "statemaint__"
+_MOST = 250
 
 
 def dag_id(query: str) -> str:
     """Returns the id of a query's DAG."""
     return _PREFIX + query
+
+
+def broken_dag_id(entry: str) -> str:
+    """Returns the id of the DAG that shows what is wrong with an entry of the queries file.
+
+    It is the id of the query's own DAG wherever the entry's name can be one.
+    """
+    return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:_MOST]
 
 
 def query_of(dag: str) -> str | None:

@@ -4,24 +4,30 @@
 has passed on the results.
 """
 
+import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from http.client import HTTPException
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from typing import Any
 
-from statemaint.airflow import texts
-from statemaint.airflow.bundles import Bundle, bundles
+from statemaint.airflow import advice, texts
+from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, weights
 from statemaint.airflow.connections import open_checkpoint
-from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
-from statemaint.maintain import Holder, begin_run, end_run, maintain
+from statemaint.airflow.publish import publish, publish_query
+from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.errors import LeaseHeldError, StatemaintError
+from statemaint.maintain import Holder, begin_run, check_free, end_run, maintain, reserve
+from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
-from statemaint.model.policy import Policy
+from statemaint.model.ids import run_folder
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Report, summarize
+from statemaint.report.query_state import QueryState, lag
+from statemaint.report.to_json import plan_json
+from statemaint.scan import Handover, Recorder
 from statemaint.storage import Storage
 from statemaint.workers import Workers, memory_from
 
@@ -31,85 +37,64 @@ _STORES_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySettings:
-    """One query as the queries file and the environment describe it.
+class Decided:
+    """What `report` has to know of the plan.
 
     Attributes:
-        query: its name.
-        checkpoint: the address of its checkpoint.
-        policy: when to snapshot and what to keep.
-        connection: the id of the Airflow connection that reaches it; `None` for the environment.
-        max_tasks: the largest number of tasks that share the partitions.
-        gateway: the Pushgateway's address; `None` without one.
-        textfile: the folder for metrics files; `None` to write none.
+        committed: the newest committed batch.
+        target: the version that all partitions are snapshotted at; `None` when there is none.
+        lag: as in `QueryState`, of the partitions without a task.
+        findings: those of the checkpoint and of the partitions without a task.
     """
 
-    query: str
-    checkpoint: str
-    policy: Policy
-    connection: str | None = None
-    max_tasks: int = 64
-    gateway: str | None = None
-    textfile: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of one run, from its form; `None` keeps the value of the file's policy."""
-
-    dry_run: bool = False
-    force_snapshot: bool = False
-    min_deltas_for_snapshot: int | None = None
-    min_batches_to_retain: int | None = None
-
-    @classmethod
-    def of(cls, params: Mapping[str, Any]) -> "Options":
-        """Returns the options in a run's params."""
-        return cls(**{name: params[name] for name in cls.__slots__})
-
-    def change(self, policy: Policy) -> Policy:
-        """Returns the policy of this run."""
-        return policy.override(
-            min_deltas_for_snapshot=self.min_deltas_for_snapshot,
-            min_batches_to_retain=self.min_batches_to_retain,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The reason why a task must fail; `retry` states whether another attempt could succeed."""
-
-    reason: str
-    retry: bool = False
-
-    @classmethod
-    def of(cls, error: StatemaintError) -> "Failure":
-        """Returns an error's failure: a storage may recover, and a lease may soon be free."""
-        retry = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
-        return cls(f"{error.code}: {error}", retry=retry)
+    committed: int | None = None
+    target: int | None = None
+    lag: int | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The result of `plan`: the bundles to map over, or the failure."""
+    """The result of `plan`.
+
+    Attributes:
+        bundles: the partitions with work, as tasks of about equal work.
+        failure: why the task must fail.
+        held: why the task must wait: another run holds the lease.
+        decided: what `report` has to know.
+        handover: what the tasks need not read again, as text.
+        note: what a dry run found, in a few lines.
+    """
 
     bundles: tuple[Bundle, ...] = ()
     failure: Failure | None = None
+    held: str | None = None
+    decided: Decided = Decided()
+    handover: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """The result of a bundle: its summary if there is a report, and its failure if there is one."""
+    """The result of `maintain`: a summary if anything was inspected, a failure if there is one."""
 
     summary: dict[str, Any] | None
     failure: Failure | None = None
 
 
-def plan_query(settings: QuerySettings, options: Options, holder: Holder | None = None) -> Planned:
+def plan_query(
+    settings: QuerySettings,
+    options: Options,
+    holder: Holder | None = None,
+    *,
+    run: str = "",
+    costs: Costs | None = None,
+) -> Planned:
     """Fixes the run's target version and finds the partitions that need attention.
 
     Ends the lease of an earlier attempt at the run, whose remaining tasks then stop before their
-    next deletion.
+    next deletion; takes the lease for the tasks to come. A dry run takes none (S13): it logs the
+    whole plan, and writes it to a file outside the checkpoint.
 
     Pushes the metrics of all other partitions, which no task does: that they were inspected and are
     sound must be recorded too, above all after they were damaged.
@@ -118,79 +103,198 @@ def plan_query(settings: QuerySettings, options: Options, holder: Holder | None 
         settings: the query's settings.
         options: the run's options.
         holder: the holder of the lease that the run's tasks share; by default each takes its own.
+        run: the run's id, for the name of a dry run's file.
+        costs: how slow each partition was in the last run.
     """
     try:
-        if holder and not options.dry_run:
-            begin_run(_storage(settings), holder)
-        plan = _plan(settings, options)
+        storage = _storage(settings)
+        if options.dry_run:
+            return _shown(settings, options, storage, run)
+        if holder:
+            begin_run(storage, holder)
+            check_free(storage, holder)
+        return _planned(settings, options, storage, holder, costs or {})
+    except LeaseHeldError as error:
+        return Planned(held=f"{error.code}: {error}")
     except StatemaintError as error:
         return Planned(failure=Failure.of(error))
+
+
+def _planned(
+    settings: QuerySettings,
+    options: Options,
+    storage: Storage,
+    holder: Holder | None,
+    costs: Costs,
+) -> Planned:
+    recorder = Recorder(storage)
+    checkpoint, plan = _plan(recorder, settings, options)
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings)
-    if plan.target is not None and not options.dry_run:
-        _publish(settings, _unmapped(settings, plan))
+    idle = _unmapped(storage, plan)
+    if plan.target is not None:
+        publish(settings, idle)
+    decided = Decided(
+        committed=plan.committed,
+        target=plan.target,
+        lag=lag((one.after for one in idle.stores), plan.target),
+        findings=tuple(texts.findings_json(idle.findings)),
+    )
     if plan.halted:
-        return Planned(failure=Failure(texts.reasons(plan.findings)))
-    if plan.target is None:
-        return Planned()
-    most = settings.max_tasks
-    return Planned(bundles(plan.units, target=plan.target, most=most, holder=holder))
+        return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
+    if plan.target is None or not plan.units:
+        return Planned(decided=decided)
+    if holder:
+        reserve(storage, holder)
+    units, most = weights(plan, costs), settings.max_tasks
+    found = bundles(units, target=plan.target, most=most, holder=holder)
+    return Planned(found, decided=decided, handover=recorder.handover(checkpoint).to_json())
+
+
+def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
+    """Shows the plan of a dry run: in the log, as a file and as a note."""
+    checkpoint, plan = _plan(storage, settings, options)
+    _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
+    _tell(plan.all_findings, before="DRY RUN: ")
+    for line in texts.dry_run_lines(plan):
+        _log.info(line)
+    file = _write_plan(settings, run, checkpoint, plan)
+    counts = {**texts.planned_counts(plan), "target": plan.target}
+    note = advice.dry_note(counts, texts.findings_json(plan.all_findings), file)
+    _log.info(note)
+    failure = None
+    if damaged(plan.all_findings):
+        failure = Failure(f"DRY RUN: {texts.reasons(plan.all_findings)}")
+    return Planned(failure=failure, note=note)
+
+
+def _write_plan(
+    settings: QuerySettings, run: str, checkpoint: Checkpoint, plan: Plan
+) -> str | None:
+    """Writes a plan as `statemaint plan --json` prints it, and returns the file's path."""
+    if settings.plans is None:
+        return None
+    file = settings.plans / settings.query / f"{run_folder(run)}.json"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        document = {"dry_run": True, **plan_json(checkpoint, plan)}
+        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        _log.warning("DRY RUN: the plan is not written to %s: %s", file, error)
+        return None
+    return str(file)
 
 
 def maintain_bundle(
-    settings: QuerySettings, bundle: Bundle, options: Options, *, run: str
+    settings: QuerySettings,
+    bundle: Bundle,
+    options: Options,
+    *,
+    run: str,
+    handover: str | None = None,
 ) -> Maintained:
     """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
 
     Metrics are pushed whatever the outcome; a Pushgateway that does not answer is only logged.
     """
     try:
-        report = _maintain(settings, bundle, options, run)
+        report = _maintain(settings, bundle, options, run, handover)
     except StatemaintError as error:
         return Maintained(None, Failure.of(error))
-    for line in texts.dry_run_lines(report.plan) if report.dry_run else ():
-        _log.info(line)
     _tell(report.findings)
-    if not report.dry_run:
-        _publish(settings, report)
-    summary = texts.summary(report, bundle.label)
+    publish(settings, report)
+    failure = _failure(report)
+    summary = {
+        **texts.summary(report, bundle.label),
+        "failed": failure is not None,
+        "lag": lag((one.after for one in report.stores), bundle.target),
+    }
     _log.info("%s\n%s", settings.query, texts.table([summary]))
-    return Maintained(summary, _failure(report))
+    return Maintained(summary, failure)
 
 
 def finish(
     settings: QuerySettings,
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
-    options: Options,
+    *,
+    decided: Decided | None = None,
+    failure: str | None = None,
 ) -> dict[str, Any]:
-    """Ends the run: logs the totals of all bundles and returns the event's extra.
+    """Ends the run: logs the totals of all bundles and returns the run's report.
 
     Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
-    the trash; after it, pushes the query's metrics.
+    the trash; after it, pushes the query's metrics, which the plan and the tasks have found.
+
+    Args:
+        settings: the query's settings.
+        planned: the bundles of the plan.
+        summaries: the summaries of those tasks that made one.
+        decided: what the plan found; `None` where the plan has failed.
+        failure: why the plan has failed.
     """
-    holder = planned[0].holder if planned else None
-    if holder and not options.dry_run:
-        sound = not any(one["halted"] for one in summaries) and len(summaries) == len(planned)
-        _end_run(settings, holder, sound=sound)
     told = {one["label"] for one in summaries}
     silent = [bundle.label for bundle in planned if bundle.label not in told]
+    failed = [one["label"] for one in summaries if one["failed"]]
+    if planned and planned[0].holder:
+        sound = not silent and not any(one["halted"] for one in summaries)
+        _end_run(settings, planned[0].holder, sound=sound)
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
         _log.warning("%s gave no report; its task's log says why", label)
-    if not options.dry_run:
-        _publish_query(settings, options)
+    if decided and not failure:
+        publish_query(settings, _state(decided, summaries))
+    report = _report(settings, planned, summaries, decided or Decided())
+    success = bool(decided) and not (failure or silent or failed)
+    report |= {"failure": failure, "without_report": len(silent), "success": success}
+    report["maintained"] = success and bool(planned)
+    report["note"] = advice.note(report)
+    _log.info(report["note"])
+    return report
+
+
+def log_waiting(held: str, delay: timedelta) -> None:
+    """Logs that `plan` waits for another run."""
+    _log.info("%s; looking again in %d s", held, delay.total_seconds())
+
+
+def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]]) -> Costs:
+    """Returns how slow each partition of a run was, for the next run's bundles."""
+    return costs_of(planned, {one["label"]: one["seconds"] for one in summaries})
+
+
+def decided_json(decided: Decided) -> dict[str, Any]:
+    """Returns what `report` has to know of the plan, as it is passed through XCom."""
+    return asdict(decided)
+
+
+def _report(
+    settings: QuerySettings,
+    planned: Sequence[Bundle],
+    summaries: Sequence[Mapping[str, Any]],
+    decided: Decided,
+) -> dict[str, Any]:
     sums = texts.totals(summaries)
+    findings = [*decided.findings, *(found for one in summaries for found in one["findings"])]
+    broken = [one for one in findings if one["damage"]]
     return {
         "query": settings.query,
-        "target": planned[0].target if planned else None,
+        "checkpoint": settings.checkpoint,
+        "target": planned[0].target if planned else decided.target,
         "snapshots": sums["snapshots"],
         "files": sums["files"],
         "bytes": sums["bytes"],
         "halted": sums["halted"],
-        "findings": [one["code"] for one in sums["findings"]],
-        "without_report": len(silent),
+        "findings": sorted({one["code"] for one in findings}),
+        "broken": broken[: texts.MOST_FINDINGS],
+        "todo": advice.steps(findings, settings.checkpoint),
     }
+
+
+def _state(decided: Decided, summaries: Sequence[Mapping[str, Any]]) -> QueryState:
+    lags = [decided.lag, *(one["lag"] for one in summaries)]
+    known = [one for one in lags if one is not None]
+    return QueryState(decided.committed, max(known, default=None))
 
 
 def _storage(settings: QuerySettings) -> Storage:
@@ -204,25 +308,28 @@ def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
         _log.warning("the lease ends by itself: %s", error)
 
 
-def _plan(settings: QuerySettings, options: Options) -> Plan:
+def _plan(storage: Storage, settings: QuerySettings, options: Options) -> tuple[Checkpoint, Plan]:
     request = Request(force_snapshot=options.force_snapshot)
-    policy = options.change(settings.policy)
-    return plan_checkpoint(_storage(settings), policy, request=request)[1]
+    return plan_checkpoint(storage, options.change(settings.policy), request=request)
 
 
-def _unmapped(settings: QuerySettings, plan: Plan) -> Report:
+def _unmapped(storage: Storage, plan: Plan) -> Report:
     """Returns the report of the partitions without a task: all, where the logs are damaged."""
-    now = _storage(settings).now()
     mapped = set() if plan.halted else set(plan.units)
     idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
     outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
     stores = tuple(
         summarize(one, happened, plan.target) for one, happened in zip(idle, outcomes, strict=True)
     )
-    return Report(run="", plan=replace(plan, stores=idle), stores=stores, started=now, seconds=0.0)
+    started = storage.now()
+    return Report(
+        run="", plan=replace(plan, stores=idle), stores=stores, started=started, seconds=0.0
+    )
 
 
-def _maintain(settings: QuerySettings, bundle: Bundle, options: Options, run: str) -> Report:
+def _maintain(
+    settings: QuerySettings, bundle: Bundle, options: Options, run: str, handover: str | None
+) -> Report:
     request = Request(
         target=bundle.target,
         force_snapshot=options.force_snapshot,
@@ -230,15 +337,14 @@ def _maintain(settings: QuerySettings, bundle: Bundle, options: Options, run: st
         partitions=frozenset(bundle.partitions),
     )
     storage = _storage(settings)
-    policy = options.change(settings.policy)
     return maintain(
         storage,
-        policy,
+        options.change(settings.policy),
         request=request,
-        dry_run=options.dry_run,
         run=run,
         holder=bundle.holder,
         workers=Workers(min(storage.parallel, _STORES_AT_A_TIME), memory_from(os.environ)),
+        handover=Handover.from_json(handover) if handover else None,
     )
 
 
@@ -249,43 +355,7 @@ def _failure(report: Report) -> Failure | None:
     return Failure(texts.reasons(report.findings), retry=FindingCode.STORAGE_FAILED in codes)
 
 
-def _tell(findings: Sequence[Finding]) -> None:
+def _tell(findings: Sequence[Finding], before: str = "") -> None:
     for finding in findings:
         level = logging.ERROR if finding.damage else logging.WARNING
-        _log.log(level, "%s: %s", finding.code.value, finding.detail)
-
-
-def _publish(settings: QuerySettings, report: Report) -> None:
-    from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
-
-    query, gateway, folder = settings.query, settings.gateway, settings.textfile
-    if gateway:
-        _try(lambda: metrics.push(report, query=query, gateway=gateway))
-    if folder:
-        _try(lambda: metrics.write_textfile(report, query=query, folder=folder))
-
-
-def _publish_query(settings: QuerySettings, options: Options) -> None:
-    from statemaint import metrics  # noqa: PLC0415 -- nothing that parsing a DAG should load
-
-    query, gateway, folder = settings.query, settings.gateway, settings.textfile
-    if not (gateway or folder):
-        return
-    try:
-        plan = _plan(settings, options)
-    except StatemaintError as error:
-        _log.warning("metrics of the query are not published: %s", error)
-        return
-    if gateway:
-        _try(lambda: metrics.push_query(plan, query=query, gateway=gateway))
-    if folder:
-        _try(lambda: metrics.write_query_textfile(plan, query=query, folder=folder))
-
-
-def _try(publish: Callable[[], object]) -> None:
-    # Maintenance is complete, even if its metrics are lost. A ValueError means an address that is
-    # not valid.
-    try:
-        publish()
-    except (OSError, HTTPException, ValueError) as error:
-        _log.warning("metrics are not published: %s", error)
+        _log.log(level, "%s%s: %s", before, finding.code.value, finding.detail)

@@ -5,14 +5,14 @@ from typing import Any
 
 from statemaint.model.findings import Finding, damaged
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot
-from statemaint.report import Report, StoreOutcome, StoreReport
+from statemaint.report import Report, StoreOutcome
 
 Summary = Mapping[str, Any]
 
 # A partition without maintenance for a year has some nine thousand deltas.
-_MOST_LINES = 200
+_MOST_LINES = 10_000
 _MOST_REASONS = 5
-_MOST_FINDINGS = 20
+MOST_FINDINGS = 20
 _COLUMNS = (
     "partitions",
     "done",
@@ -55,13 +55,21 @@ def _units(plan: Plan) -> int:
 
 
 def dry_run_lines(plan: Plan) -> Iterator[str]:
-    """Yields the actions of a run in dry-run form, one per line, up to a limit."""
+    """Yields the actions of a plan, each with its reason, one per line, up to a limit."""
     if not plan.actions:
-        yield "dry run: nothing to do"
+        yield "DRY RUN: nothing to do"
     for action in plan.actions[:_MOST_LINES]:
-        yield f"dry run: {_would(action)}"
+        yield f"DRY RUN: {_would(action)}"
     if len(plan.actions) > _MOST_LINES:
-        yield f"dry run: and {len(plan.actions) - _MOST_LINES} more like these"
+        yield f"DRY RUN: and {len(plan.actions) - _MOST_LINES} more; the plan's file has all"
+
+
+def planned_counts(plan: Plan) -> dict[str, int]:
+    """Returns the number of snapshots and files of a plan, and the bytes of the files."""
+    writes = [one for one in plan.actions if isinstance(one, WriteSnapshot)]
+    deletes = [one for one in plan.actions if isinstance(one, Delete)]
+    size = sum(one.entry.size for one in deletes)
+    return {"snapshots": len(writes), "files": len(deletes), "bytes": size}
 
 
 def _would(action: Action) -> str:
@@ -83,34 +91,28 @@ def reasons(findings: Iterable[Finding]) -> str:
 
 
 def summary(report: Report, label: str) -> dict[str, Any]:
-    """Returns the summary of one bundle for `report`: counts, and the first findings.
-
-    After a dry run the counts are those of the plan.
-    """
-    states = [_state(store, dry_run=report.dry_run) for store in report.stores]
-    writes = [one for one in report.plan.actions if isinstance(one, WriteSnapshot)]
-    deletes = [one for one in report.plan.actions if isinstance(one, Delete)]
-    dry = report.dry_run
+    """Returns the summary of one bundle for `report`: counts, and the first findings."""
+    states = [one.state for one in report.stores]
     return {
         "label": label,
-        "dry_run": dry,
         **{state.value: states.count(state) for state in StoreOutcome},
-        "snapshots": len(writes) if dry else report.snapshots_written,
+        "snapshots": report.snapshots_written,
         "bytes_written": report.bytes_written,
-        "files": len(deletes) if dry else report.files_deleted.total(),
-        "bytes": sum(one.entry.size for one in deletes) if dry else report.bytes_deleted,
+        "files": report.files_deleted.total(),
+        "bytes": report.bytes_deleted,
         "seconds": round(report.seconds, 3),
         "finding_count": len(report.findings),
-        "findings": [
-            {"code": one.code.value, "detail": one.detail}
-            for one in report.findings[:_MOST_FINDINGS]
-        ],
+        "findings": findings_json(report.findings),
     }
 
 
-def _state(store: StoreReport, *, dry_run: bool) -> StoreOutcome:
-    # A dry run carries out nothing and so halts nothing; a real run would have halted the store.
-    return StoreOutcome.HALTED if dry_run and damaged(store.findings) else store.state
+def findings_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Returns the first findings as one task hands them to another, damage before all else."""
+    ordered = sorted(findings, key=lambda one: not one.damage)
+    return [
+        {"code": one.code.value, "detail": one.detail, "damage": one.damage}
+        for one in ordered[:MOST_FINDINGS]
+    ]
 
 
 def table(summaries: Sequence[Summary]) -> str:

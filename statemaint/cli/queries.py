@@ -1,13 +1,17 @@
 """`queries`: the file from which Airflow's DAGs are built."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json
 from statemaint.cli.output import print_result
-from statemaint.queries import load_queries
+from statemaint.errors import ConfigError
+from statemaint.queries import DEFAULT_POOL, Problem, Query, read_queries
+from statemaint.queries.notifiers import unresolved
 
 
 @click.command("queries")
@@ -16,18 +20,50 @@ from statemaint.queries import load_queries
 @as_json
 def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries."""
-    queries = load_queries(config).queries
-    listed = {name: str(query.checkpoint) for name, query in sorted(queries.items())}
-    print_result(
-        lambda: {"valid": True, "queries": listed},
-        as_json=as_json,
-        table=lambda: _print_table(config, listed, full=what == "list"),
-    )
+    reading = read_queries(config)
+    queries = dict(sorted(reading.file.queries.items()))
+    problems = [*reading.all_problems]
+    problems += [
+        Problem(0, f"queries.{name}.notify", why, config) for name, why in unresolved(queries)
+    ]
+    if not problems or what == "list" or as_json:
+        print_result(
+            lambda: _document(queries, problems),
+            as_json=as_json,
+            table=lambda: _print_table(config, queries, full=what == "list"),
+        )
+    for problem in problems:
+        click.echo(f"statemaint: {ConfigError.code}: {problem}", err=True)
+    if problems:
+        sys.exit(ConfigError.exit_code)
 
 
-def _print_table(config: str, listed: Mapping[str, str], *, full: bool) -> None:
+def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict[str, Any]:
+    wrong = [{"line": one.line or None, "key": one.key, "problem": one.what} for one in problems]
+    return {
+        "valid": not wrong,
+        "queries": {name: query.checkpoint for name, query in queries.items()},
+        "disabled": [name for name, query in queries.items() if not query.enabled],
+        "pools": _pools(queries),
+        "problems": wrong,
+    }
+
+
+def _pools(queries: Mapping[str, Query]) -> list[str]:
+    return sorted({query.pool for query in queries.values() if query.enabled})
+
+
+def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> None:
     """Prints the number of queries in a valid file, or each query."""
     if full:
-        tables.print_table(("query", "checkpoint"), listed.items())
-    else:
-        tables.print_line(f"{config}: valid, {len(listed)} queries")
+        listed = [(name, query.checkpoint) for name, query in queries.items()]
+        tables.print_table(("query", "checkpoint"), listed)
+        return
+    tables.print_line(f"{config}: valid, {len(queries)} queries")
+    if others := [pool for pool in _pools(queries) if pool != DEFAULT_POOL]:
+        click.echo(
+            f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "
+            f"create each with `airflow pools set NAME SLOTS TEXT` (the plugin creates only "
+            f"{DEFAULT_POOL})",
+            err=True,
+        )

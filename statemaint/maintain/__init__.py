@@ -7,7 +7,14 @@ belong in `audit` or `state`, repair and rollback in `recover`.
 from statemaint.execute import Holder, Restored
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.history import Run, list_runs
-from statemaint.maintain.run import begin_run, end_run, maintain, new_run_id
+from statemaint.maintain.run import (
+    begin_run,
+    check_free,
+    end_run,
+    maintain,
+    new_run_id,
+    reserve,
+)
 from statemaint.maintain.undo import Undone, undo
 
 __all__ = [
@@ -18,10 +25,12 @@ __all__ = [
     "Undone",
     "apply",
     "begin_run",
+    "check_free",
     "end_run",
     "list_runs",
     "maintain",
     "new_run_id",
     "parse_plan",
+    "reserve",
     "undo",
 ]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from resource import RUSAGE_SELF, getrusage
 from uuid import uuid4
 
+from statemaint.errors import LeaseHeldError
 from statemaint.execute import (
     Claim,
     Fence,
@@ -27,6 +28,7 @@ from statemaint.model.policy import Policy
 from statemaint.plan import MOST_SKEW, Attest, Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Outcome, Report, summarize
+from statemaint.scan import Handover
 from statemaint.storage import Storage
 from statemaint.workers import Workers
 
@@ -47,6 +49,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     run: str | None = None,
     holder: Holder | None = None,
     workers: Workers | int | None = None,
+    handover: Handover | None = None,
     on_outcome: OnOutcome = lambda _outcome, _plan: None,
 ) -> Report:
     """Maintains a checkpoint once, and returns the report of the run.
@@ -65,6 +68,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
             lease, and leave it to `end_run`; by default a run has its own, whatever its id.
         workers: the number of stores that are maintained at a time, and their memory; by default
             what suits the storage, the bytes to read and the machine.
+        handover: what the run's plan found beside the partitions that the request names.
         on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
@@ -76,7 +80,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     """
     work = Work(storage, run or new_run_id(storage.now()), dry_run=dry_run, workers=workers)
     before = newest(storage)
-    decided = plan_checkpoint(storage, policy, request=request)[1]
+    decided = plan_checkpoint(storage, policy, request=request, handover=handover)[1]
     trash = _trash(storage, decided)
     if dry_run:
         return work.report(decided)
@@ -85,7 +89,9 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
             # Another run has been at work meanwhile, or ages are unreliable.
-            decided = plan_checkpoint(storage, policy, request=request, skew=lease.skew)[1]
+            decided = plan_checkpoint(
+                storage, policy, request=request, skew=lease.skew, handover=handover
+            )[1]
         report = work.carry_out(decided, lease, on_outcome)
         empties = trash and not damaged(report.findings)
         empty_trash(storage, _trash(storage, decided) if empties else (), before=lease.check)
@@ -124,6 +130,32 @@ def begin_run(storage: Storage, holder: Holder) -> None:
     """
     if holder.attempt > 1:
         end_earlier(storage, holder)
+
+
+def check_free(storage: Storage, holder: Holder) -> None:
+    """Checks that no other run holds the lease, before a run of several tasks looks at anything.
+
+    Raises:
+        LeaseHeldError: when another run holds it, or held it a moment ago.
+        StorageError: when the storage fails.
+    """
+    current = newest(storage)
+    if current and current.deadline > storage.now() and not current.is_of(holder):
+        run = current.holder.name
+        raise LeaseHeldError(storage.root, current.owner, run, current.deadline)
+
+
+def reserve(storage: Storage, holder: Holder) -> None:
+    """Takes the lease for the tasks of a run, which share it until `end_run`.
+
+    Raises:
+        LeaseHeldError: when another run holds it.
+        LeaseLostError: when a later attempt at the run has begun.
+        UnsupportedError: when the storage cannot let exactly one of several writers create a file.
+        StorageError: when the storage fails.
+    """
+    with leased(storage, holder, keep=True):
+        pass
 
 
 def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:

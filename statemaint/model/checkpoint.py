@@ -235,6 +235,7 @@ class Checkpoint:
         left_out: the number of further stores that were not requested.
         partitions: the number of partitions of each operator, by its number.
         counts: the number of partitions of each batch, where a repartition has changed it.
+        pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as it is listed.
         running: the offset log entry of the next batch, if it has begun.
@@ -260,6 +261,7 @@ class Checkpoint:
     commit: Entry | None = None
     running: Entry | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
+    pinned: int | None = None
 
     def asks(self, store: StoreId, version: int | None) -> bool:
         """Returns whether a load of a version needs a store's partition.

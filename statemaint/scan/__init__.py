@@ -9,6 +9,7 @@ from statemaint.scan.attestations import (
     parse_attestations,
     render_attestations,
 )
+from statemaint.scan.handover import Handover, Recalling, Recorder, ScanPart
 from statemaint.scan.partitions import partition_counts
 from statemaint.scan.proofs import fingerprint
 from statemaint.scan.rocks import shared_paths
@@ -16,6 +17,10 @@ from statemaint.scan.scanner import must_be_checkpoint, scan
 
 __all__ = [
     "ATTESTATIONS",
+    "Handover",
+    "Recalling",
+    "Recorder",
+    "ScanPart",
     "attestation_path",
     "fingerprint",
     "must_be_checkpoint",

@@ -15,6 +15,7 @@ from statemaint.scan.attestations import (
     parse_attestations,
     store_of,
 )
+from statemaint.scan.handover import ScanPart
 from statemaint.scan.layout import Layout, directories_named_as_files, schemas_lacking, sort_out
 from statemaint.scan.partitions import may_have_changed, partition_counts
 from statemaint.scan.proofs import with_proofs
@@ -56,7 +57,12 @@ def _has_files(storage: Storage, folder: str) -> bool:
     return any(True for _ in storage.list(folder))
 
 
-def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Checkpoint:
+def scan(
+    storage: Storage,
+    only: Callable[[StoreId], bool] | None = None,
+    *,
+    part: ScanPart | None = None,
+) -> Checkpoint:
     """Returns everything that maintenance needs to know about a checkpoint.
 
     The commit log is read before the state is listed: every version that a commit promises has
@@ -65,6 +71,8 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
+        part: the partitions to list, and what an earlier scan found of the rest; everything is
+            listed by default, and where the logs show more than new batches since.
 
     Raises:
         NotACheckpointError: when no query has written anything there.
@@ -79,34 +87,35 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
     newest = newest_offsets(storage, offsets, notes)
     conf = newest.conf
     pinned = committed_partitions(storage, offsets, commits, conf, notes)
+    if part and not (part.still_holds(commits, pinned) and _same_counts(storage, part, commits)):
+        return scan(storage, only)
     provider, codec = provider_of(storage.root, conf), codec_of(storage.root, conf)
     row_checksums = row_checksums_of(conf, notes)
     ids = committed_ids(storage, commits, notes)
     listed = storage.now()
-    layout = sort_out(storage.list("state"), provider)
+    layout = sort_out(part.state(storage) if part else storage.list("state"), provider)
     _check_offsets(offsets, commits, layout, notes)
     _check_begun(offsets, commits, layout, notes)
-    attested = _attested(storage)
+    attested = _attested(part.attested(storage) if part else storage.list(ATTESTATIONS))
     operators = tuple(_operators(storage, layout, notes))
-    counts = _counts(storage, layout, ids, offsets, pinned) if provider is Provider.ROCKSDB else {}
+    repartitions = ids if provider is Provider.ROCKSDB else {}
+    counts = _counts(storage, layout, repartitions, offsets, pinned=pinned, part=part)
     known = Evidence(
-        listed=frozenset(layout.stores),
+        listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={one.id: one for one in operators},
         pinned=pinned,
         counts=counts,
         named=_named_by(ids[max(ids)]) if ids else {},
         keyed=_keyed(storage, layout, operators, notes),
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
-        noted=frozenset(attested),
+        noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
     )
     expected = expected_stores(known)
     asked = tuple(one for one in expected if only is None or only(one))
     stores = tuple(_stores(storage, layout, asked, attested, listed))
     if provider is Provider.ROCKSDB:
-        named = _Named(ids, expected, counts)
-        stores = tuple(with_rocks(storage, one, named.of(one.id), codec) for one in stores)
-    stores = tuple(with_unreadable(storage, one) for one in stores)
-    unused = unused_stores(known, expected)
+        stores = tuple(_with_rocks(storage, stores, _Named(ids, expected, counts), codec))
+    unused = () if part else unused_stores(known, expected)  # the plan of the run reports them
     if not expected:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
@@ -117,7 +126,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         codec=codec,
         row_checksums=row_checksums,
         operators=operators,
-        stores=stores,
+        stores=tuple(with_unreadable(storage, one) for one in stores),
         left_out=len(expected) - len(asked),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
@@ -127,6 +136,7 @@ def scan(storage: Storage, only: Callable[[StoreId], bool] | None = None) -> Che
         commit=commits[max(commits)] if commits else None,
         running=offsets.get(max(commits, default=-1) + 1),
         counts=counts,
+        pinned=pinned,
         findings=(
             *_needed(notes.findings, layout, expected),
             *_unknown(layout),
@@ -202,6 +212,12 @@ def _named_by(ids: logs.UniqueIds) -> dict[int, tuple[int, ...]]:
     return {operator: tuple(len(stores) for stores in found) for operator, found in ids.items()}
 
 
+def _with_rocks(
+    storage: Storage, stores: Iterable[Store], named: "_Named", codec: str
+) -> Iterator[Store]:
+    return (with_rocks(storage, one, named.of(one.id), codec) for one in stores)
+
+
 class _Named:
     """The unique ids in the commit log, store by store."""
 
@@ -254,12 +270,23 @@ def _counts(
     layout: Layout,
     ids: Mapping[int, logs.UniqueIds],
     offsets: Mapping[int, Entry],
+    *,
     pinned: int | None,
+    part: ScanPart | None,
 ) -> Mapping[int, int]:
+    if part:
+        known = part.handover.counts
+        return {**known, **dict.fromkeys(part.added(ids), pinned)} if known and pinned else known
     batches = sorted(ids)
     if not may_have_changed(layout.stores, ids, batches, pinned):
         return {}
     return partition_counts(storage, (one for one in batches if one in offsets))
+
+
+def _same_counts(storage: Storage, part: ScanPart, commits: Mapping[int, Entry]) -> bool:
+    """Returns whether every batch since the earlier scan has the partitions of the newest then."""
+    found = partition_counts(storage, part.added(commits))
+    return set(found.values()) <= {part.handover.pinned}
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
@@ -302,9 +329,9 @@ def _needed(
             yield one
 
 
-def _attested(storage: Storage) -> dict[StoreId, str]:
+def _attested(listed: Iterable[Entry]) -> dict[StoreId, str]:
     """Returns the path of the ledger's file of each store that has one."""
-    paths = (entry.path for entry in storage.list(ATTESTATIONS))
+    paths = (entry.path for entry in listed)
     return {store: path for path in paths if (store := store_of(path))}
 
 

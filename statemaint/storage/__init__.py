@@ -11,7 +11,7 @@ from statemaint.storage.hadoop.storage import HadoopStorage
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
-from statemaint.storage.place import overlap, place_of
+from statemaint.storage.place import overlaps, place_of
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.storage import S3Storage
 from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
@@ -31,7 +31,7 @@ __all__ = [
     "deprived",
     "has_secret",
     "open_storage",
-    "overlap",
+    "overlaps",
     "place_of",
     "read_small",
     "stoppable",

@@ -62,8 +62,10 @@ def place_of(address: str) -> Place:
     return Place(system, host, parts, port if scheme == system else None)
 
 
-def overlap(addresses: Mapping[str, str]) -> tuple[str, str] | None:
-    """Returns the names of two addresses of which the second equals the first or is inside it.
+def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields the names of two addresses of which the second equals the first or is inside it.
+
+    Each address is yielded once at most as the second of two.
 
     Args:
         addresses: the addresses by name.
@@ -72,12 +74,14 @@ def overlap(addresses: Mapping[str, str]) -> tuple[str, str] | None:
     for name, address in addresses.items():
         place = place_of(address)
         named[place].append((name, place))
-    for name, place in (one for same in named.values() for one in reversed(same)):
-        for outer in place.around():
-            for other, there in named.get(outer, ()):
-                if other != name and there.meets(place):
-                    return other, name
-    return None
+    order = {name: number for number, name in enumerate(addresses)}
+    for name, place in (one for same in named.values() for one in same):
+        around = (one for outer in place.around() for one in named.get(outer, ()))
+        for other, there in around:
+            same_place = there == place
+            if there.meets(place) and (order[other] < order[name] if same_place else True):
+                yield other, name
+                break
 
 
 def _host(authority: str) -> tuple[str, str | None]:

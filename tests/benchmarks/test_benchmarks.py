@@ -3,14 +3,16 @@
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.changelog import decode
-from tests.benchmarks import far, floor, ours, rocks, side_by_side, tables
+from tests.benchmarks import dags, far, floor, ours, rocks, side_by_side, tables
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import AGGREGATION, FAR, ROCKS
 from tests.benchmarks.inputs import copy_of, store_folder
@@ -132,3 +134,10 @@ def test_a_far_bucket_is_what_it_was_after_each_verb(tmp_path: Path) -> None:
     files = {one.relative_to(given.root).as_posix(): one.stat().st_size
              for one in given.root.rglob("*") if one.is_file()}  # fmt: skip
     assert before == files
+
+
+@pytest.mark.skipif(find_spec("airflow") is None, reason="Airflow is not installed")
+def test_parsing_is_measured_on_the_queries_that_are_asked_for(tmp_path: Path) -> None:
+    made, imported, built = dags.parse(tmp_path, 3)
+    assert made == 3
+    assert min(imported, built) > 0

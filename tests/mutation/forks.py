@@ -70,9 +70,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     place = Path(os.environ["STATEMAINT_MUTATION"])
     work = json.loads((place / "work.json").read_text())
     items = {item.nodeid: item for item in session.items}
+    calls = _calls(items, place, work["children"])
+    _warm([items[name] for name in calls.typical() if name in items])
     gc.collect()
     gc.freeze()
-    calls = _calls(items, place, work["children"])
     told = place / "results.jsonl"
     for name, code, _, test in map(
         json.loads, told.read_text().splitlines() if told.exists() else ()
@@ -118,6 +119,12 @@ def _judge(items: list[pytest.Item], folder: Path) -> int:
             (folder / "failed").write_text(item.nodeid)
             return KILLED
     return SURVIVED
+
+
+def _warm(items: list[pytest.Item]) -> None:
+    """Runs some tests on the real code: what they load and learn first, all processes have then."""
+    for item, following in zip_longest(items, items[1:]):
+        runtestprotocol(item, log=False, nextitem=following)
 
 
 # -- processes

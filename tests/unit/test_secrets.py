@@ -14,7 +14,7 @@ from statemaint import metrics
 from statemaint.errors import ConfigError
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
-from statemaint.queries import load_queries, must_be_open
+from statemaint.queries import must_be_open, valid_queries
 from statemaint.storage import MemoryStorage, has_secret, open_storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.planted import plant, secret
@@ -65,7 +65,7 @@ def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
 ) -> None:
     file = plant(tmp_path / "queries.yaml", text)
     with pytest.raises(ConfigError, match="has a secret in it") as error:
-        load_queries(file)
+        valid_queries(file)
     assert SECRET not in str(error.value)
     ran = subprocess.run(
         [sys.executable, "-m", "statemaint", "queries", str(file)],

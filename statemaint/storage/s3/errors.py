@@ -85,6 +85,7 @@ class S3Error(StorageError):
     ) -> None:
         super().__init__(path, detail)
         self.reason, self.status, self.retried = reason, status, retried
+        self.lasting = self.refused
 
     @property
     def refused(self) -> bool:
@@ -115,7 +116,7 @@ def translated(path: str, bucket: str) -> Iterator[None]:
     except ClientError as error:
         raise _refusal(error, path, bucket) from error
     except BotoCoreError as error:
-        raise S3Error(path, _unreached(error)) from error
+        raise _unanswered(path, error) from error
     except ResponseParserError as error:
         words = "the answer cannot be understood; is this an S3 endpoint?"
         raise S3Error(path, words) from error
@@ -160,6 +161,14 @@ def _one_line(error: "ClientError") -> str:
     about = error.response.get("Error", {})
     words = " ".join(str(about.get("Message", "")).split())[:_MOST_WORDS]
     return f"{about.get('Code', 'no code')}{': ' if words else ''}{words}"
+
+
+def _unanswered(path: str, error: "BotoCoreError") -> S3Error:
+    from botocore.exceptions import NoCredentialsError, PartialCredentialsError
+
+    found = S3Error(path, _unreached(error))
+    found.lasting = isinstance(error, NoCredentialsError | PartialCredentialsError)
+    return found
 
 
 def _unreached(error: "BotoCoreError") -> str:

@@ -33,10 +33,22 @@ QUERIES = """
 defaults: {{min_batches_to_retain: 5, grace: 0s}}
 queries:
   good: {{checkpoint: {folder}/good}}
-  damaged: {{checkpoint: {folder}/damaged, retries: 3}}
+  damaged: {{checkpoint: {folder}/damaged, retries: 3, notify: [{{call: {notifier}}}]}}
   dry: {{checkpoint: {folder}/dry}}
-  flaky: {{checkpoint: {folder}/flaky, retries: 3}}
-  anew: {{checkpoint: {folder}/anew, retries: 10}}
+  flaky: {{checkpoint: {folder}/flaky, retries: 10, retry_delay: 1s}}
+  anew: {{checkpoint: {folder}/anew, retries: 10, retry_delay: 1s}}
+  held: {{checkpoint: {folder}/held}}
+  late:
+    checkpoint: {folder}/late
+    retries: 10
+    retry_delay: 1s
+    deadline: 1s
+    notify: [{{call: {notifier}}}]
+  ticking: {{checkpoint: {folder}/ticking, schedule: "* * * * *"}}
+  cancelled: {{checkpoint: {folder}/cancelled, retry_delay: 1h}}
+  killed: {{checkpoint: {folder}/killed, max_tasks: 1, retry_delay: 1s}}
+  after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
+  misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
   wide: {{checkpoint: {folder}/wide, max_tasks: 3}}
   fresh: {{checkpoint: {folder}/fresh}}
   unreadable: {{checkpoint: {folder}/unreadable}}
@@ -44,7 +56,26 @@ queries:
   lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
 """
 
-RUN = ("good", "damaged", "dry", "flaky", "anew", "wide", "fresh", "unreadable", "lake")
+KILLED = 600  # so many versions that a task takes a while
+NOTIFIER = "tests.systems.airflow.notified.note"
+RUN = (
+    "good",
+    "damaged",
+    "dry",
+    "flaky",
+    "anew",
+    "held",
+    "late",
+    "ticking",
+    "cancelled",
+    "killed",
+    "after",
+    "misspelt",
+    "wide",
+    "fresh",
+    "unreadable",
+    "lake",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +155,18 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "dry", "flaky", "anew"):
+    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after"):
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
+    neglected(folder / "killed", partitions=10, last=KILLED)
     damaged(folder / "damaged")
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
-    for name in ("flaky", "anew"):
+    for name in ("flaky", "anew", "late", "cancelled"):
         obstacle(folder / name).parent.mkdir(parents=True)
         obstacle(folder / name).touch()
-    (folder / "queries.yaml").write_text(QUERIES.format(folder=folder), encoding="utf-8")
+    text = QUERIES.format(folder=folder, notifier=NOTIFIER)
+    (folder / "queries.yaml").write_text(text, encoding="utf-8")
 
 
 def obstacle(checkpoint: Path) -> Path:
@@ -152,6 +185,6 @@ def _setup(folder: Path, gateway: str) -> Setup:
         environ={
             "PYTHONPATH": str(ROOT),
             "AIRFLOW__CORE__AUTH_MANAGER": "tests.systems.airflow.picky_auth.PickyAuthManager",
-            "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+            "STATEMAINT_TEST_NOTES": str(folder / "notified"),
         },
     )

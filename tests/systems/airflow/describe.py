@@ -34,6 +34,9 @@ def describe(dag: Any) -> dict[str, Any]:
     """Returns what the tests look at of a DAG."""
     return {
         "schedule": getattr(dag.timetable, "expression", None),
+        "timetable": type(dag.timetable).__name__,
+        "deadline": next((one.interval.total_seconds() for one in dag.deadline or ()), None),
+        "notified": len(dag.on_failure_callback or ()),
         "max_active_runs": dag.max_active_runs,
         "catchup": dag.catchup,
         "tags": sorted(dag.tags),
@@ -51,6 +54,17 @@ def describe_task(task: Any) -> dict[str, Any]:
         "teardown": task.is_teardown,
         "fails_run": task.on_failure_fail_dagrun,
         "retries": task.retries,
+        "arguments": {
+            "owner": task.owner,
+            "pool": task.pool,
+            "priority": task.priority_weight,
+            "queue": task.queue,
+            "executor": task.executor,
+            "timeout": task.execution_timeout and task.execution_timeout.total_seconds(),
+            "retry_delay": task.retry_delay.total_seconds(),
+            "backoff": task.retry_exponential_backoff,
+            "longest_delay": task.max_retry_delay and task.max_retry_delay.total_seconds(),
+        },
         "outlets": [asset.name for asset in getattr(task, "outlets", ())],
     }
 

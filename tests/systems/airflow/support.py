@@ -20,11 +20,11 @@ TARGET = 25
 FLOOR = 17
 
 
-def neglected(folder: Path, *, partitions: int = 4) -> Path:
-    """Makes a checkpoint with deltas 1 to 25 in each partition, and no snapshot."""
+def neglected(folder: Path, *, partitions: int = 4, last: int = TARGET) -> Path:
+    """Makes a checkpoint with deltas from 1 on in each partition, and no snapshot."""
     folder.mkdir(parents=True)
-    batches = range(FLOOR - 1, TARGET)
-    write_checkpoint(LocalStorage(folder), last=TARGET, batches=batches, partitions=partitions)
+    batches = range(last - (TARGET - FLOOR + 1), last)
+    write_checkpoint(LocalStorage(folder), last=last, batches=batches, partitions=partitions)
     return folder
 
 

@@ -9,7 +9,8 @@ import pytest
 from airflow.sdk import Connection
 
 from statemaint.airflow.connections import open_checkpoint, s3_options
-from statemaint.airflow.tasks import Options, QuerySettings, maintain_bundle, plan_query
+from statemaint.airflow.settings import Options, QuerySettings
+from statemaint.airflow.tasks import maintain_bundle, plan_query
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage, S3Options

@@ -5,11 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from statemaint.airflow import names
+from statemaint.queries import DEFAULT_POOL
 from tests.support.paths import ROOT
 from tests.systems.airflow.support import DAGS, neglected, tree_hash
 
@@ -20,24 +24,45 @@ EXAMPLE = DAGS / "statemaint_queries.example.yaml"
 
 
 def describe(
-    folder: Path, *, queries: Path | None, watched: Path = Path("/nowhere"), file: Path = DAG_FILE
+    folder: Path,
+    *,
+    queries: Path | None,
+    watched: Path = Path("/nowhere"),
+    file: Path = DAG_FILE,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Returns what `tests.systems.airflow.describe` prints."""
-    environ = {name: value for name, value in os.environ.items() if "STATEMAINT" not in name}
-    environ |= {"AIRFLOW_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    if queries:
-        environ["STATEMAINT_QUERIES"] = str(queries)
+    more = {**environ, **({"STATEMAINT_QUERIES": str(queries)} if queries else {})}
+    done = run(folder, ["-m", "tests.systems.airflow.describe", str(file), str(watched)], more)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def run(
+    folder: Path, arguments: list[str], environ: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python with an Airflow home of its own."""
+    inherited = {name: value for name, value in os.environ.items() if "STATEMAINT" not in name}
+    home = {"AIRFLOW_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.systems.airflow.describe", str(file), str(watched)],
-        env=environ,
+        [sys.executable, *arguments],
+        env={**inherited, **home, **environ},
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return done
+
+
+def described(
+    folder: Path, text: str, environ: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Returns what Airflow makes of a queries file."""
+    queries = folder / "queries.yaml"
+    queries.write_text(text, encoding="utf-8")
+    return describe(folder, queries=queries, environ=environ)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +108,7 @@ def test_the_report_always_runs_and_never_decides_how_a_run_ended(example: dict[
 def test_tasks_are_retried_as_the_file_says(example: dict[str, Any]) -> None:
     join, hourly = _both(example)
     assert {task["retries"] for task in join["tasks"].values()} == {2}
-    assert {task["retries"] for task in hourly["tasks"].values()} == {1}
+    assert {task["retries"] for task in hourly["tasks"].values()} == {3}
 
 
 def test_the_form_has_two_switches_and_two_numbers_that_may_stay_empty(
@@ -116,26 +141,145 @@ def test_parsing_touches_no_storage(tmp_path: Path) -> None:
     assert tree_hash(checkpoint) == before
 
 
+def test_a_wrong_entry_is_one_dag_that_says_so_and_the_others_live(tmp_path: Path) -> None:
+    found = described(
+        tmp_path,
+        """
+queries:
+  a: {checkpoint: /a}
+  b: {checkpoint: /b, schedule: "99 * * * *"}
+  c: {checkpoint: /c, cron: 1, schedule: "@hourly"}
+  d: {checkpoint: /d, executor: NoSuchExecutor}
+  e: {checkpoint: /e, notify: [{call: no_such_module.tell}]}
+  "f g": {checkpoint: /f}
+  g: {checkpoint: /g, enabled: false}
+  "h_{x}": {for_each: {x: [1, 2]}, checkpoint: "/{x}"}
+""",
+    )
+    assert found["errors"] == {}
+    tasks = {name: sorted(dag["tasks"]) for name, dag in found["dags"].items()}
+    good, broken = ["maintain", "plan", "report"], ["configuration"]
+    assert tasks == {
+        "statemaint__a": good,
+        "statemaint__h_1": good,
+        "statemaint__h_2": good,
+        **dict.fromkeys([f"statemaint__{name}" for name in ("b", "c", "d", "e", "f_g")], broken),
+    }
+    docs = {name: dag["doc"] for name, dag in found["dags"].items()}
+    assert ":4: queries.b.schedule: '99 * * * *' is not a valid cron" in docs["statemaint__b"]
+    assert ":5: queries.c.cron: no such key; known are" in docs["statemaint__c"]
+    assert "queries.d: Unknown executor being loaded: NoSuchExecutor" in docs["statemaint__d"]
+    assert "no_such_module.tell cannot be imported" in docs["statemaint__e"]
+    schedules = {name: found["dags"][f"statemaint__{name}"]["schedule"] for name in "bc"}
+    assert schedules == {"b": "0 0 * * *", "c": "0 * * * *"}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("queries: {a: {checkpoint: /x, cron: 1}}", "queries.a.cron: no such key; known are"),
-        (
-            "queries: {a: {checkpoint: /x}, b: {checkpoint: /y, schedule: '99 * * * *'}}",
-            "queries.b.schedule: '99 * * * *' is not a valid cron expression",
-        ),
+        ("queries: [", "queries.yaml:1: expected the node content, but found '<stream end>'"),
+        ("- a", "queries.yaml: must be a mapping with the key `queries`"),
+        ("queries: {}\npushgateway: x", "queries.yaml:2: pushgateway: not a web address"),
     ],
 )
-def test_a_broken_file_is_one_import_error_that_ends_with_the_reason(
+def test_a_file_that_cannot_be_used_is_one_dag_that_says_so(
     tmp_path: Path, text: str, said: str
 ) -> None:
+    found = described(tmp_path, text)
+    assert found["errors"] == {}
+    assert list(found["dags"]) == ["statemaint_queries_file"]
+    dag = found["dags"]["statemaint_queries_file"]
+    assert said in dag["doc"]
+    assert list(dag["tasks"]) == ["configuration"]
+
+
+def test_a_mistake_in_the_defaults_stops_each_query_that_takes_them(tmp_path: Path) -> None:
+    found = described(tmp_path, "defaults: {grce: 1h}\nqueries: {a: {checkpoint: /a}}")
+    assert sorted(found["dags"]) == ["statemaint__a", "statemaint_queries_file"]
+    assert list(found["dags"]["statemaint__a"]["tasks"]) == ["configuration"]
+
+
+def test_an_address_with_a_secret_in_the_environment_leaves_the_queries_alone(
+    tmp_path: Path,
+) -> None:
+    environ = {"STATEMAINT_PUSHGATEWAY": "http://u:hush@gateway:9091"}
+    found = described(tmp_path, "queries: {a: {checkpoint: /a}}", environ)
+    assert sorted(found["dags"]) == ["statemaint__a", "statemaint_queries_file"]
+    assert sorted(found["dags"]["statemaint__a"]["tasks"]) == ["maintain", "plan", "report"]
+    assert "hush" not in json.dumps(found)
+
+
+def test_tasks_have_what_the_entry_says(tmp_path: Path) -> None:
+    found = described(
+        tmp_path,
+        """
+queries:
+  usual: {checkpoint: /a}
+  special:
+    checkpoint: /b
+    schedule: "@daily"
+    after: orders
+    owner: streaming
+    pool: big
+    priority: 7
+    queue: slow
+    executor: LocalExecutor
+    timeout: 2h
+    retries: 5
+    retry_delay: 30s
+    deadline: 3h
+    notify: [{call: json.dumps}]
+""",
+    )
+    usual, special = found["dags"]["statemaint__usual"], found["dags"]["statemaint__special"]
+    for task in special["tasks"].values():
+        assert task["arguments"] == {
+            "owner": "streaming",
+            "pool": "big",
+            "priority": 7,
+            "queue": "slow",
+            "executor": "LocalExecutor",
+            "timeout": 7200.0,
+            "retry_delay": 30.0,
+            "backoff": 2.0,
+            "longest_delay": 3600.0,
+        }
+    for task in usual["tasks"].values():
+        kept = {name: task["arguments"][name] for name in ("pool", "priority", "timeout")}
+        assert kept == {"pool": "statemaint", "priority": 1, "timeout": 6 * 3600.0}
+        assert (task["retries"], task["arguments"]["retry_delay"]) == (3, 60.0)
+    assert (usual["deadline"], usual["notified"]) == (None, 0)
+    assert (special["deadline"], special["notified"]) == (3 * 3600.0, 1)
+    assert special["timetable"] == "AssetOrTimeSchedule"
+
+
+def test_a_process_that_runs_a_task_builds_its_dag_only(tmp_path: Path) -> None:
     queries = tmp_path / "queries.yaml"
-    queries.write_text(text, encoding="utf-8")
-    found = describe(tmp_path, queries=queries)
-    assert found["dags"] == {}
-    (error,) = found["errors"].values()
-    last = error.strip().splitlines()[-1]
-    assert last.startswith(f"statemaint.errors.ConfigError: {queries}: {said}")
+    queries.write_text("queries: {a: {checkpoint: /a}, b: {checkpoint: /b}}", encoding="utf-8")
+    program = (
+        "from airflow.sdk.definitions._internal.dag_parsing_context import "
+        "_airflow_parsing_context_manager as context\n"
+        "from statemaint.airflow.factory import build_dags\n"
+        f"with context(dag_id='statemaint__b'): print(list(build_dags({str(queries)!r})))\n"
+    )
+    done = run(tmp_path, ["-c", program])
+    assert done.stdout.splitlines()[-1] == "['statemaint__b']"
+
+
+def test_an_airflow_variable_names_the_file_where_the_environment_does_not(
+    tmp_path: Path,
+) -> None:
+    named = tmp_path / "elsewhere.yaml"
+    named.write_text("queries: {a: {checkpoint: /a}}", encoding="utf-8")
+    environ = {"AIRFLOW_VAR_STATEMAINT_QUERIES": str(named)}
+    assert list(describe(tmp_path, queries=None, environ=environ)["dags"]) == ["statemaint__a"]
+    other = tmp_path / "queries.yaml"
+    other.write_text("queries: {b: {checkpoint: /b}}", encoding="utf-8")
+    assert list(describe(tmp_path, queries=other, environ=environ)["dags"]) == ["statemaint__b"]
+
+
+def test_the_pool_of_the_plugin_is_the_default_of_the_file() -> None:
+    assert names.POOL == DEFAULT_POOL
 
 
 def test_the_file_beside_the_dag_file_is_taken_where_the_environment_names_none(
@@ -146,10 +290,12 @@ def test_the_file_beside_the_dag_file_is_taken_where_the_environment_names_none(
     assert len(describe(tmp_path, queries=None, file=file)["dags"]) == 2
 
 
-def test_a_missing_file_is_one_import_error_that_says_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_dag_that_says_so(tmp_path: Path) -> None:
     file = Path(shutil.copy(DAG_FILE, tmp_path))
-    (error,) = describe(tmp_path, queries=None, file=file)["errors"].values()
-    assert f"{tmp_path / 'statemaint_queries.yaml'}: cannot be read (No such file" in error
+    found = describe(tmp_path, queries=None, file=file)
+    assert found["errors"] == {}
+    (dag,) = found["dags"].values()
+    assert f"{tmp_path / 'statemaint_queries.yaml'}: cannot be read (No such file" in dag["doc"]
 
 
 def _both(example: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

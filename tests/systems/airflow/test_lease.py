@@ -7,15 +7,8 @@ from pathlib import Path
 import pytest
 
 from statemaint.airflow.bundles import Bundle
-from statemaint.airflow.tasks import (
-    Failure,
-    Maintained,
-    Options,
-    QuerySettings,
-    finish,
-    maintain_bundle,
-    plan_query,
-)
+from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.airflow.tasks import Maintained, finish, maintain_bundle, plan_query
 from statemaint.errors import LeaseHeldError, LeaseLostError
 from statemaint.execute import Holder, newest, trashed_runs
 from statemaint.execute.claims import path_of
@@ -51,7 +44,9 @@ def test_the_tasks_of_a_run_share_one_lease_and_report_ends_it(tmp_path: Path) -
     storage = LocalStorage(where.checkpoint)
     holder = Holder(NAME)
     planned = plan_query(where, Options(), holder).bundles
-    assert newest(storage) is None
+    reserved = newest(storage)
+    assert reserved is not None
+    assert (reserved.number, reserved.holder) == (1, holder)
     handed = [Bundle.from_json(json.loads(json.dumps(one.to_json()))) for one in planned]
     told = [maintain_bundle(where, one, Options(), run=RUN) for one in handed]
     assert [one.failure for one in told] == [None] * 4
@@ -59,7 +54,7 @@ def test_the_tasks_of_a_run_share_one_lease_and_report_ends_it(tmp_path: Path) -
     assert held is not None
     assert (held.number, held.holder) == (1, holder)
     assert held.deadline > storage.now()
-    finish(where, handed, [one.summary for one in told if one.summary], Options())
+    finish(where, handed, [one.summary for one in told if one.summary])
     with pytest.raises(LeaseHeldError):  # a task may be at work that nobody knows of
         acquire(storage, Holder("next"))
     later(storage, 2)
@@ -79,7 +74,7 @@ def test_another_dag_with_the_same_run_id_is_refused(tmp_path: Path) -> None:
         assert done.failure is not None
         assert done.failure.reason.startswith("LEASE_HELD: ")
         assert f"(run {NAME})" in done.failure.reason
-        finish(other, [Bundle(0, (1,), TARGET, holder)], [], Options())
+        finish(other, [Bundle(0, (1,), TARGET, holder)], [])
     assert tree_hash(state) == before
 
 
@@ -98,7 +93,9 @@ def test_a_plan_that_is_tried_again_stops_the_tasks_of_the_first(
     storage = LocalStorage(where.checkpoint)
     first, again = Holder(NAME), Holder(NAME, attempt=2)
     zombie = acquire(storage, first)
-    (bundle, *_) = plan_query(where, Options(), again).bundles
+    held = plan_query(where, Options(), again).held  # a task of attempt 1 may still be at work
+    assert held is not None
+    assert held.startswith("LEASE_HELD: ")
     assert f"attempt 1 at run {NAME}; this is attempt 2" in caplog.text
     with pytest.raises(LeaseLostError):
         zombie.must_hold()
@@ -106,6 +103,7 @@ def test_a_plan_that_is_tried_again_stops_the_tasks_of_the_first(
     assert late.failure is not None
     assert "attempt 2 at its run has begun" in late.failure.reason
     later(storage, 2)
+    (bundle, *_) = plan_query(where, Options(), again).bundles
     assert maintain_bundle(where, bundle, Options(), run=RUN).failure is None
     assert maintained(where, 1, first).failure is not None
     with pytest.raises(LeaseLostError):
@@ -117,7 +115,7 @@ def test_a_plan_leaves_the_lease_of_every_other_run_alone(tmp_path: Path) -> Non
     storage = LocalStorage(where.checkpoint)
     held = acquire(storage, Holder(NAME, attempt=2))
     for holder in (Holder(NAME), Holder(NAME, attempt=2), Holder("another", attempt=3)):
-        plan_query(where, Options(), holder)
+        assert plan_query(where, Options(), holder).held
     plan_query(where, Options(dry_run=True), Holder(NAME, attempt=3))
     held.must_hold()
     assert held.number == 1
@@ -152,28 +150,53 @@ def test_report_does_not_mind_a_lease_of_another_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     where = settings(neglected(tmp_path / "c"))
-    planned = plan_query(where, Options(), Holder(NAME)).bundles
+    planned = [Bundle(0, (number,), TARGET, Holder(NAME)) for number in range(4)]
     acquire(LocalStorage(where.checkpoint), Holder("other"))
-    assert finish(where, planned, [], Options())["without_report"] == 4
+    assert finish(where, planned, [])["without_report"] == 4
     assert any("maintains it and holds the lease" in line for line in caplog.messages)
 
 
-@pytest.mark.parametrize("options", [Options(), Options(dry_run=True)])
-def test_report_takes_no_lease_where_nothing_was_to_be_done(
-    tmp_path: Path, options: Options
-) -> None:
+def test_report_takes_no_lease_where_nothing_was_to_be_done(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
-    planned = plan_query(where, Options(), Holder(NAME)).bundles if options.dry_run else ()
     before = tree_hash(Path(where.checkpoint))
-    finish(where, planned, [], options)
+    finish(where, (), [])
     assert tree_hash(Path(where.checkpoint)) == before
+
+
+def test_a_plan_waits_while_another_run_holds_the_lease(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    held = acquire(LocalStorage(where.checkpoint), Holder("other"))
+    before = tree_hash(Path(where.checkpoint))
+    planned = plan_query(where, Options(), Holder(NAME))
+    assert planned.held is not None
+    assert planned.held.startswith("LEASE_HELD: ")
+    assert "(run other)" in planned.held
+    assert (planned.bundles, planned.failure) == ((), None)
+    assert tree_hash(Path(where.checkpoint)) == before
+    held.release()
+    assert len(plan_query(where, Options(), Holder(NAME)).bundles) == 4
+
+
+def test_a_dry_run_does_not_wait_for_a_lease_and_takes_none(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    acquire(LocalStorage(where.checkpoint), Holder("other"))
+    before = tree_hash(Path(where.checkpoint))
+    assert plan_query(where, Options(dry_run=True), Holder(NAME)).note
+    assert tree_hash(Path(where.checkpoint)) == before
+
+
+def test_a_plan_without_work_takes_no_lease(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    where = replace(where, policy=Policy(min_deltas_for_snapshot=30))
+    assert plan_query(where, Options(), Holder(NAME)).bundles == ()
+    assert newest(LocalStorage(where.checkpoint)) is None
 
 
 def test_a_run_of_airflow_can_be_undone_by_its_id(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), trash_for=3600.0)
     storage, holder = LocalStorage(where.checkpoint), Holder(NAME)
     told = [maintained(where, number, holder).summary for number in range(4)]
-    finish(where, [Bundle(0, (0,), TARGET, holder)], [one for one in told if one], Options())
+    finish(where, [Bundle(0, (0,), TARGET, holder)], [one for one in told if one])
     (listed,) = list_runs(storage)
     assert (listed.tasks, listed.files_deleted, listed.in_trash) == (4, 64, True)
     later(storage, 2)
@@ -191,5 +214,5 @@ def test_report_empties_the_trash_unless_there_is_damage(
     holder = Holder(NAME)
     planned = plan_query(where, Options(), holder).bundles
     told = [maintained(where, number, holder).summary for number in range(4)]
-    finish(where, planned, [one for one in told if one], Options())
+    finish(where, planned, [one for one in told if one])
     assert bool(trashed_runs(LocalStorage(where.checkpoint))) != sound

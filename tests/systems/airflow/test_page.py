@@ -116,6 +116,8 @@ def test_a_dag_without_a_query_is_not_found(scene: Scene, dag: str) -> None:
 
 
 def test_the_ui_is_told_where_the_pages_go(scene: Scene) -> None:
-    (plugin,) = scene.admin.get("/api/v2/plugins")["plugins"]
+    plugins = {one["name"]: one for one in scene.admin.get("/api/v2/plugins")["plugins"]}
+    assert sorted(plugins) == ["statemaint", "statemaint_listener"]
+    plugin = plugins["statemaint"]
     views = {view["destination"]: view["href"] for view in plugin["external_views"]}
     assert views == {"dag": "/statemaint/dags/{DAG_ID}", "nav": "/statemaint/queries"}

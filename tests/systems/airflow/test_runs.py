@@ -1,14 +1,19 @@
 """Real runs in a real Airflow."""
 
+import json
 import time
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import psutil
 import pytest
 
 from statemaint.demo.airflow_client import ApiError
-from statemaint.execute import Claim, newest
+from statemaint.execute import Claim, Holder, newest
+from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
-from tests.systems.airflow.conftest import Ended, Scene, obstacle
+from tests.systems.airflow.conftest import KILLED, Ended, Scene, obstacle
 from tests.systems.airflow.support import FLOOR, TARGET, snapshots, tree_hash
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -53,6 +58,31 @@ def test_a_run_tells_of_itself_by_an_asset_event(scene: Scene, good: Ended) -> N
     assert (extra["halted"], extra["findings"]) == (0, [])
 
 
+def test_a_run_has_a_note_and_a_report_of_what_was_done(scene: Scene, good: Ended) -> None:
+    assert wait_for_note(scene, good).startswith("8 snapshots written, 64 files deleted (")
+    report = xcom(scene, good, "report", "return_value")
+    assert (report["success"], report["broken"], report["todo"]) == (True, [], [])
+
+
+def test_the_tasks_run_in_a_pool_that_the_plugin_made(scene: Scene, good: Ended) -> None:
+    assert good.state == "success"
+    pool = scene.admin.get("/api/v2/pools/statemaint")
+    assert pool["slots"] == 32
+    tasks = scene.admin.get("/api/v2/dags/statemaint__good/tasks")["tasks"]
+    assert {one["pool"] for one in tasks} == {"statemaint"}
+
+
+def test_maintenance_runs_after_the_asset_of_another(scene: Scene, good: Ended) -> None:
+    assert good.state == "success"
+    deadline = time.monotonic() + 60
+    while not (runs := scene.admin.get("/api/v2/dags/statemaint__after/dagRuns")["dag_runs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert runs[0]["run_type"] == "asset_triggered"
+    assert scene.admin.wait_for_run("statemaint__after", runs[0]["dag_run_id"]) == "success"
+    assert snapshots(scene.checkpoint("after")) == BOTH_IN_ALL
+
+
 def test_a_run_logs_a_table_of_all_partitions(good: Ended) -> None:
     lines = good.log("report").splitlines()
     assert [line for line in lines if line.startswith("op 0 / part")] != []
@@ -64,6 +94,8 @@ def test_the_next_run_maps_nothing_and_succeeds(scene: Scene, good: Ended) -> No
     again = scene.run("good")
     assert again.state == "success"
     assert again.states == {"plan": "success", "maintain": "skipped", "report": "success"}
+    assert events(scene, again) == []
+    assert wait_for_note(scene, again) == "Nothing was written or deleted."
 
 
 def test_a_damaged_partition_fails_its_own_task_and_the_run(damaged: Ended) -> None:
@@ -89,18 +121,147 @@ def test_the_other_partitions_of_a_damaged_query_are_maintained(
 
 def test_a_damaged_partition_is_pushed_and_reported(scene: Scene, damaged: Ended) -> None:
     assert 'code="BROKEN_CHAIN"' in scene.pushed.group("damaged", 2)
-    (event,) = events(scene, damaged)
-    assert (event["extra"]["halted"], event["extra"]["findings"]) == (1, ["BROKEN_CHAIN"])
+    assert events(scene, damaged) == []
+    report = xcom(scene, damaged, "report", "return_value")
+    assert (report["halted"], report["findings"]) == (1, ["BROKEN_CHAIN"])
+    command = f"statemaint doctor {scene.checkpoint('damaged')}"
+    (step,) = report["todo"]
+    assert (step["runbook"], step["command"]) == ("docs/runbook.md#broken_chain", command)
+    note = wait_for_note(scene, damaged)
+    assert "Broken: BROKEN_CHAIN: state/0/2/7.delta is missing" in note
+    assert f"Next: `{command}`" in note
 
 
-def test_a_dry_run_shows_what_would_be_done_and_writes_nothing(scene: Scene) -> None:
+def test_who_is_to_be_notified_hears_of_a_failed_run(scene: Scene, damaged: Ended) -> None:
+    assert damaged.state == "failed"
+    wait_for_file(scene.folder / "notified/statemaint__damaged")
+
+
+def test_a_dry_run_ends_in_plan_shows_all_of_it_and_writes_nothing(scene: Scene) -> None:
     before = tree_hash(scene.checkpoint("dry"))
     dry = scene.run("dry", {"dry_run": True})
-    assert dry.states == ALL_GOOD
-    assert f"dry run: would write state/0/3/{TARGET}.snapshot" in dry.log("op 0 / part 3")
+    assert dry.state == "success"
+    assert dry.states == {"plan": "success", "maintain": "skipped", "report": "skipped"}
+    assert all(one.tries == 0 for one in dry.tasks if one.task != "plan")
+    log = dry.log("plan")
+    for partition in range(4):
+        assert f"DRY RUN: would write state/0/{partition}/{TARGET}.snapshot" in log
+    assert "DRY RUN: would delete state/0/3/1.delta (below_base, " in log
+    note = wait_for_note(scene, dry)
+    assert note.startswith("DRY RUN, nothing was changed. 8 snapshots would be written, 64 files")
+    file = Path(note.split("the whole plan is in ")[1].split()[0])
+    assert len(json.loads(file.read_text())["actions"]) == 72
     assert tree_hash(scene.checkpoint("dry")) == before
     assert scene.pushed.group("dry", 3) == ""
     assert events(scene, dry) == []
+
+
+def test_a_misspelt_option_is_refused_and_nothing_is_done(scene: Scene) -> None:
+    before = tree_hash(scene.checkpoint("dry"))
+    ended = scene.run("dry", {"dry_runn": True})
+    assert ended.state == "failed"
+    assert ended.states["plan"] == "failed"
+    assert ended.instance("plan").tries == 1
+    assert "AirflowFailException: CONFIG: the run's configuration has 'dry_runn'" in ended.log(
+        "plan"
+    )
+    assert tree_hash(scene.checkpoint("dry")) == before
+    assert wait_for_note(scene, ended).startswith("Nothing was maintained: CONFIG: the run's conf")
+
+
+def test_a_misspelt_entry_is_a_dag_that_fails_with_its_mistake_beside_the_others(
+    scene: Scene,
+) -> None:
+    found = scene.admin.get("/api/v2/dags/statemaint__misspelt/details")
+    assert "queries.misspelt.cron: no such key; known are" in found["doc_md"]
+    ended = scene.run("misspelt")
+    assert (ended.state, ended.states) == ("failed", {"configuration": "failed"})
+    assert "queries.misspelt.cron: no such key; known are" in ended.log("configuration")
+    assert "queries.yaml:" in ended.log("configuration")
+
+
+def test_plan_waits_for_a_lease_without_a_retry_and_then_goes_on(scene: Scene) -> None:
+    storage = LocalStorage(scene.checkpoint("held"))
+    lease = acquire(storage, Holder("another run"))
+    run = scene.admin.trigger("statemaint__held")
+    held = Ended(scene.admin, "statemaint__held", run, "running")
+    wait_for_state(held, "plan", "up_for_reschedule")
+    lease.release()
+    assert scene.admin.wait_for_run(held.dag, run) == "success"
+    assert held.states == ALL_GOOD
+    assert held.instance("plan").tries == 1
+    assert "(run another run) maintains it" in held.log("plan")
+    assert "looking again in 5 s" in held.log("plan")
+
+
+def test_a_run_is_made_at_the_time_of_the_schedule(scene: Scene) -> None:
+    dag = "statemaint__ticking"
+    deadline = time.monotonic() + 120
+    while not (runs := scene.admin.get(f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert runs[0]["run_type"] == "scheduled"
+    assert scene.admin.wait_for_run(dag, runs[0]["dag_run_id"]) == "success"
+    assert snapshots(scene.checkpoint("ticking")) == BOTH_IN_ALL
+
+
+def test_of_two_runs_at_once_one_waits_for_the_other(scene: Scene) -> None:
+    dag = "statemaint__fresh"
+    runs = [scene.admin.trigger(dag) for _ in range(2)]
+    while "queued" in (states := [scene.admin.run_state(dag, run) for run in runs]):
+        assert states.count("running") <= 1
+        time.sleep(0.1)
+    assert [scene.admin.wait_for_run(dag, run) for run in runs] == ["success"] * 2
+
+
+def test_a_task_whose_process_was_killed_is_tried_again_and_nothing_is_lost(scene: Scene) -> None:
+    run = scene.admin.trigger("statemaint__killed")
+    deadline = time.monotonic() + 90
+    while not snapshots(scene.checkpoint("killed")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    path = f"/api/v2/dags/statemaint__killed/dagRuns/{quote(run)}/taskInstances?task_id=maintain"
+    (task,) = scene.admin.get(path)["task_instances"]
+    kill_process_of(task["id"])
+    assert scene.admin.wait_for_run("statemaint__killed", run) == "success"
+    (task,) = scene.admin.get(path)["task_instances"]
+    assert task["try_number"] == 2
+    both = [KILLED - TARGET + FLOOR, KILLED]
+    assert snapshots(scene.checkpoint("killed")) == dict.fromkeys(range(10), both)
+    assert claim(scene, "killed").ended
+
+
+def test_a_cancelled_run_ends_its_lease_counts_for_nothing_and_the_next_one_goes_on(
+    scene: Scene,
+) -> None:
+    dag = "statemaint__cancelled"
+    run = scene.admin.trigger(dag)
+    first = Ended(scene.admin, dag, run, "running")
+    # A task that waits for its retry has no name yet, but the number that it is mapped by.
+    wait_for_state(first, "1", "up_for_retry")
+    scene.admin.patch(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}", {"state": "failed"})
+    scene.admin.wait_for_run(dag, run)  # for Airflow it may be a success: what waited is skipped
+    assert first.states["report"] == "success"
+    assert not xcom(scene, first, "report", "return_value")["success"]
+    assert events(scene, first) == []
+    assert claim(scene, "cancelled").ended
+    obstacle(scene.checkpoint("cancelled")).unlink()
+    assert scene.run("cancelled").state == "success"
+    assert snapshots(scene.checkpoint("cancelled")) == BOTH_IN_ALL
+
+
+def test_a_task_has_its_name_while_it_runs_and_a_late_run_is_told_of(scene: Scene) -> None:
+    run = scene.admin.trigger("statemaint__late")
+    late = Ended(scene.admin, "statemaint__late", run, "running")
+    seen: set[str | None] = set()
+    deadline = time.monotonic() + 90
+    while not seen & {"op 0 / part 1"}:
+        assert time.monotonic() < deadline
+        seen |= {one.label for one in late.tasks if one.state in ("running", "up_for_retry")}
+        time.sleep(0.05)
+    wait_for_file(scene.folder / "notified/statemaint__late")
+    obstacle(scene.checkpoint("late")).unlink()
+    assert scene.admin.wait_for_run(late.dag, run) == "success"
 
 
 def test_a_partition_whose_storage_fails_is_tried_again(scene: Scene) -> None:
@@ -159,7 +320,10 @@ def test_more_partitions_than_tasks_are_bundled(scene: Scene) -> None:
     wide = scene.run("wide")
     assert wide.state == "success"
     labels = [one.label for one in wide.tasks if one.task == "maintain"]
-    assert labels == ["op 0 / parts 0-2", "op 0 / parts 3-5", "op 0 / parts 6-9"]
+    assert len(labels) == 3
+    assert all(label and label.startswith("op 0 / parts ") for label in labels)
+    costs = xcom(scene, wide, "report", "costs")
+    assert sorted(costs) == sorted(f"op 0 / part {number}" for number in range(10))
     found = snapshots(scene.checkpoint("wide"))
     assert list(found) == list(range(10))
     assert {tuple(versions) for versions in found.values()} == {(FLOOR, TARGET)}
@@ -192,6 +356,44 @@ def test_a_form_that_asks_for_the_impossible_is_refused(scene: Scene) -> None:
 def test_nothing_failed_to_import(scene: Scene) -> None:
     assert scene.admin.import_errors() == []
     assert scene.admin.get("/api/v2/plugins/importErrors")["import_errors"] == []
+
+
+def xcom(scene: Scene, ended: Ended, task: str, key: str) -> Any:
+    """Returns what a task passed on."""
+    path = f"/api/v2/dags/{ended.dag}/dagRuns/{quote(ended.run)}/taskInstances/{task}/xcomEntries"
+    return scene.admin.get(f"{path}/{key}?deserialize=true")["value"]
+
+
+def kill_process_of(task: str) -> None:
+    """Kills the process of a running task; it, and the one that watches it, have its id as name."""
+    named = [one for one in psutil.process_iter(["cmdline"]) if task in str(one.info["cmdline"])]
+    max(named, key=lambda one: one.create_time()).kill()
+
+
+def wait_for_note(scene: Scene, ended: Ended) -> str:
+    """Returns the note of a run."""
+    deadline = time.monotonic() + 30
+    path = f"/api/v2/dags/{ended.dag}/dagRuns/{quote(ended.run)}"
+    while not (found := scene.admin.get(path)["note"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return str(found)
+
+
+def wait_for_file(file: Path) -> None:
+    """Waits until a file exists."""
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def wait_for_state(run: Ended, name: str, state: str) -> None:
+    """Waits until a task has a state."""
+    deadline = time.monotonic() + 60
+    while run.states.get(name) != state:
+        assert time.monotonic() < deadline, run.states
+        time.sleep(0.1)
 
 
 def events(scene: Scene, ended: Ended) -> list[dict[str, Any]]:

@@ -1,22 +1,27 @@
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statemaint.airflow.bundles import Bundle
+from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
     Maintained,
-    Options,
     Planned,
-    QuerySettings,
     finish,
     maintain_bundle,
     plan_query,
+    run_costs,
 )
+from statemaint.execute import Holder
+from statemaint.maintain import apply, parse_plan
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
+from statemaint.storage.s3.errors import S3Error
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
 from tests.systems.airflow.support import (
     FLOOR,
@@ -57,31 +62,40 @@ def add_batch(checkpoint: Path, batch: int) -> None:
     storage.write(f"commits/{batch}", [COMMIT])
 
 
+def parts(planned: Planned) -> list[tuple[int, ...]]:
+    """Returns the partitions of each task."""
+    return [bundle.partitions for bundle in planned.bundles]
+
+
 def test_plan_maps_every_partition_with_work_at_one_target(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
-    assert plan_query(where, Options()) == Planned(tuple(only(number) for number in range(4)))
+    planned = plan_query(where, Options())
+    assert parts(planned) == [(0,), (1,), (2,), (3,)]
+    assert {bundle.target for bundle in planned.bundles} == {TARGET}
 
 
 def test_plan_leaves_partitions_without_work_out(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
     for partition in (0, 1, 3):
         maintained(where, only(partition))
-    assert plan_query(where, Options()) == Planned((only(2),))
+    assert parts(plan_query(where, Options())) == [(2,)]
 
 
 def test_plan_bundles_partitions_beyond_the_limit_of_tasks(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c", partitions=10), max_tasks=3)
-    labels = [bundle.label for bundle in plan_query(where, Options()).bundles]
-    assert labels == ["op 0 / parts 0-2", "op 0 / parts 3-5", "op 0 / parts 6-9"]
+    planned = parts(plan_query(where, Options()))
+    assert sorted(map(len, planned)) == [3, 3, 4]
+    assert sorted(number for part in planned for number in part) == list(range(10))
 
 
 def test_plan_maps_a_damaged_partition_so_that_its_task_can_say_so(tmp_path: Path) -> None:
     where = settings(damaged(tmp_path / "c"))
-    assert only(2) in plan_query(where, Options()).bundles
+    assert (2,) in parts(plan_query(where, Options()))
 
 
 def test_plan_has_nothing_to_do_before_the_first_commit(tmp_path: Path) -> None:
-    assert plan_query(settings(uncommitted(tmp_path / "c")), Options()) == Planned()
+    planned = plan_query(settings(uncommitted(tmp_path / "c")), Options())
+    assert (planned.bundles, planned.failure, planned.handover) == ((), None, None)
 
 
 def test_plan_fails_for_good_when_a_commit_cannot_be_read(tmp_path: Path) -> None:
@@ -116,7 +130,7 @@ def test_plan_may_be_tried_again_when_the_storage_fails(tmp_path: Path) -> None:
 def test_a_run_may_ask_for_another_policy_than_the_file_has(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), policy=Policy(min_deltas_for_snapshot=30))
     lower = Options(min_deltas_for_snapshot=5)
-    assert plan_query(where, Options()) == Planned()
+    assert plan_query(where, Options()).bundles == ()
     assert len(plan_query(where, lower).bundles) == 4
     assert len(plan_query(where, Options(force_snapshot=True)).bundles) == 4
 
@@ -159,10 +173,10 @@ def test_maintaining_again_changes_nothing(tmp_path: Path) -> None:
 def test_a_summary_counts_what_was_done(tmp_path: Path) -> None:
     done = maintained(settings(neglected(tmp_path / "c")), only(3))
     assert done.summary is not None
-    known = {name: done.summary[name] for name in ("label", "dry_run", "done", "halted", "files")}
+    known = {name: done.summary[name] for name in ("label", "failed", "done", "halted", "files")}
     assert known == {
         "label": "op 0 / part 3",
-        "dry_run": False,
+        "failed": False,
         "done": 1,
         "halted": 0,
         "files": 16,
@@ -207,39 +221,74 @@ def test_a_storage_that_cannot_be_listed_may_be_tried_again(tmp_path: Path) -> N
     assert done.failure.retry
 
 
-def test_a_dry_run_logs_what_would_be_done_and_writes_nothing(
+def test_a_dry_run_shows_the_whole_plan_with_its_reasons_and_writes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     checkpoint = neglected(tmp_path / "c")
     before = tree_hash(checkpoint)
     with takings() as taken:
-        done = maintained(settings(checkpoint, gateway=taken.url), only(0), Options(dry_run=True))
+        where = settings(checkpoint, gateway=taken.url, plans=tmp_path / "plans")
+        planned = plan_query(where, Options(dry_run=True), Holder("run"), run="manual__1:2")
     assert tree_hash(checkpoint) == before
     assert taken.groups == {}
-    assert f"dry run: would write state/0/0/{TARGET}.snapshot (chain_too_long)" in caplog.messages
+    for partition in range(4):
+        write = f"DRY RUN: would write state/0/{partition}/{TARGET}.snapshot (chain_too_long)"
+        assert write in caplog.messages
     size = (checkpoint / "state/0/0/1.delta").stat().st_size
-    assert f"dry run: would delete state/0/0/1.delta (below_base, {size} B)" in caplog.messages
-    assert done.summary is not None
-    assert (done.summary["snapshots"], done.summary["files"]) == (2, 16)
+    assert f"DRY RUN: would delete state/0/0/1.delta (below_base, {size} B)" in caplog.messages
+    assert all(line.startswith("DRY RUN") for line in caplog.messages)
+    assert (planned.bundles, planned.failure) == ((), None)
+    assert planned.note
+    file = tmp_path / "plans/hourly/manual__1-2.json"
+    assert planned.note.startswith("DRY RUN, nothing was changed. 8 snapshots would be written, 64")
+    assert str(file) in planned.note
+    assert len(json.loads(file.read_text())["actions"]) == 72
+
+
+def test_the_plan_of_a_dry_run_can_be_applied(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    where = settings(checkpoint, plans=tmp_path / "plans")
+    plan_query(where, Options(dry_run=True), run="r")
+    content = (tmp_path / "plans/hourly/r.json").read_bytes()
+    apply(LocalStorage(checkpoint), parse_plan("r.json", content))
+    assert snapshots(checkpoint) == {number: [FLOOR, TARGET] for number in range(4)}
 
 
 def test_a_dry_run_of_a_damaged_partition_fails_as_the_real_one_would(tmp_path: Path) -> None:
-    done = maintained(settings(damaged(tmp_path / "c")), only(2), Options(dry_run=True))
-    assert done.failure is not None
-    assert done.summary is not None
-    assert (done.summary["done"], done.summary["halted"]) == (0, 1)
+    planned = plan_query(settings(damaged(tmp_path / "c")), Options(dry_run=True))
+    assert planned.failure is not None
+    assert planned.failure.reason.startswith("DRY RUN: BROKEN_CHAIN: state/0/2/7.delta is missing")
+    assert not planned.failure.retry
+    assert planned.note
+    assert "Broken: BROKEN_CHAIN" in planned.note
 
 
-def test_a_long_dry_run_is_cut_short_in_the_log(
+def test_a_dry_run_whose_plan_cannot_be_written_is_shown_all_the_same(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
-    checkpoint = neglected(tmp_path / "c", partitions=20)
-    maintained(settings(checkpoint), Bundle(0, tuple(range(20)), TARGET), Options(dry_run=True))
-    lines = [line for line in caplog.messages if line.startswith("dry run")]
-    assert len(lines) == 201
-    assert lines[-1] == "dry run: and 160 more like these"
+    (tmp_path / "plans").touch()
+    where = settings(neglected(tmp_path / "c"), plans=tmp_path / "plans")
+    assert plan_query(where, Options(dry_run=True), run="r").note
+    assert any("DRY RUN: the plan is not written to" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"dry_runn": True}, "the run's configuration has 'dry_runn', which is no option; known"),
+        ({"dry_run": True, "x": 1, "a": 2}, "the run's configuration has 'a', 'x', which is no"),
+        ({"dry_run": True}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_a_key_that_is_no_option_is_refused(conf: dict[str, object] | None, said: str) -> None:
+    failure = unknown_options(conf)
+    assert (failure is None) == (said is None)
+    if failure:
+        assert said in failure.reason
+        assert not failure.retry
 
 
 def test_every_partition_of_a_bundle_is_pushed(tmp_path: Path) -> None:
@@ -300,7 +349,7 @@ def test_a_repaired_partition_without_work_is_pushed_as_well_again(tmp_path: Pat
     patient = Policy(min_deltas_for_snapshot=30)
     with takings() as taken:
         where = settings(checkpoint, policy=patient, gateway=taken.url)
-        assert plan_query(where, Options()).bundles == (only(2),)
+        assert parts(plan_query(where, Options())) == [(2,)]
         maintained(where, only(2))
         assert halted(taken.group("hourly", 2)) == 1
         LocalStorage(checkpoint).write("state/0/2/7.delta", [delta_bytes(changes(7, 2))])
@@ -321,11 +370,40 @@ def test_where_the_logs_are_damaged_every_partition_is_pushed_as_halted(tmp_path
 
 def test_report_writes_the_querys_metrics_as_a_file(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
-    finish(where, (), (), Options(dry_run=True))
-    assert not (tmp_path / "metrics").exists()
-    finish(where, (), (), Options())
+    played(where)
     text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
     assert 'statemaint_last_committed_batch{query="hourly"} 24.0' in text
+    assert 'statemaint_snapshot_lag_versions{query="hourly"} 0.0' in text
+
+
+def test_the_querys_lag_is_that_of_its_worst_partition_with_or_without_a_task(
+    tmp_path: Path,
+) -> None:
+    where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
+    planned = plan_query(replace(where, policy=Policy(min_deltas_for_snapshot=30)), Options())
+    assert planned.decided.lag == TARGET
+    finish(where, (), (), decided=planned.decided)
+    text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
+    assert f'statemaint_snapshot_lag_versions{{query="hourly"}} {TARGET}.0' in text
+
+
+def played(where: QuerySettings, *, leave_out: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Runs the three tasks one after the other; returns the report."""
+    planned = plan_query(where, Options(), Holder("run"))
+    bundles = [one for one in planned.bundles if one.partitions != leave_out]
+    told = [maintain_bundle(where, one, Options(), run="r") for one in bundles]
+    summaries = [one.summary for one in told if one.summary]
+    return finish(where, planned.bundles, summaries, decided=planned.decided)
+
+
+def test_report_does_not_look_at_the_checkpoint_again(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
+    planned = plan_query(where, Options())
+    told = [maintain_bundle(where, one, Options(), run="r").summary for one in planned.bundles]
+    (tmp_path / "c").rename(tmp_path / "elsewhere")
+    report = finish(where, planned.bundles, [one for one in told if one], decided=planned.decided)
+    assert report["success"]
+    assert "last_committed_batch" in (tmp_path / "metrics/statemaint_hourly.prom").read_text()
 
 
 def halted(pushed: str) -> float:
@@ -341,19 +419,17 @@ def test_report_adds_up_and_names_who_did_not_report(
     where = settings(damaged(tmp_path / "c"))
     files = [f"{part}/{version}.delta" for part in (0, 1) for version in range(1, FLOOR)]
     size = sum((tmp_path / "c/state/0" / file).stat().st_size for file in files)
-    planned = plan_query(where, Options()).bundles
-    told = [maintained(where, bundle).summary for bundle in planned if bundle != only(3)]
-    extra = finish(where, planned, [one for one in told if one], Options())
-    assert extra == {
+    report = played(where, leave_out=(3,))
+    done = {name: report[name] for name in ("query", "target", "snapshots", "files", "bytes")}
+    assert done == {
         "query": "hourly",
         "target": TARGET,
         "snapshots": 4,
         "files": 32,
         "bytes": size,
-        "halted": 1,
-        "findings": ["BROKEN_CHAIN"],
-        "without_report": 1,
     }
+    assert (report["halted"], report["findings"]) == (1, ["BROKEN_CHAIN"])
+    assert (report["without_report"], report["success"], report["maintained"]) == (1, False, False)
     assert "op 0 / part 3 gave no report; its task's log says why" in caplog.messages
     table = next(line for line in reversed(caplog.messages) if line.startswith("hourly\n"))
     assert [line.split()[0] for line in table.splitlines()[1:]] == [
@@ -363,20 +439,98 @@ def test_report_adds_up_and_names_who_did_not_report(
     ]
 
 
+def test_report_says_what_was_done_what_is_broken_and_what_to_do(tmp_path: Path) -> None:
+    where = settings(damaged(tmp_path / "check point"))
+    report = played(where)
+    (broken,) = report["broken"]
+    assert broken["code"] == "BROKEN_CHAIN"
+    assert broken["detail"].startswith("state/0/2/7.delta is missing")
+    (step,) = report["todo"]
+    assert step["runbook"] == "docs/runbook.md#broken_chain"
+    assert step["command"] == f"statemaint doctor '{where.checkpoint}'"
+    lines = report["note"].splitlines()
+    assert lines[0].startswith("6 snapshots written, 48 files deleted (")
+    assert any(line.startswith("Broken: BROKEN_CHAIN: state/0/2/7.delta") for line in lines)
+    assert lines[-1] == f"Next: `{step['command']}`, docs/runbook.md#broken_chain"
+
+
+def test_a_note_fits_into_airflows(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c", partitions=30)
+    for partition in range(30):
+        (checkpoint / f"state/0/{partition}/7.delta").unlink()
+    report = played(settings(checkpoint))
+    assert len(report["note"]) <= 1000
+    assert report["note"].endswith(" ...")
+
+
+@pytest.mark.parametrize(
+    ("make", "success", "maintained"),
+    [(neglected, True, True), (damaged, False, False), (uncommitted, True, False)],
+    ids=["work", "damage", "no work"],
+)
+def test_only_a_success_that_changed_something_counts_as_maintenance(
+    tmp_path: Path, make: Callable[[Path], Path], *, success: bool, maintained: bool
+) -> None:
+    report = played(settings(make(tmp_path / "c")))
+    assert (report["success"], report["maintained"]) == (success, maintained)
+
+
+def test_a_plan_that_failed_is_what_the_report_is_about(tmp_path: Path) -> None:
+    where = settings(unreadable(tmp_path / "c"), textfile=tmp_path / "metrics")
+    planned = plan_query(where, Options())
+    assert planned.failure
+    report = finish(where, (), (), decided=planned.decided, failure=planned.failure.reason)
+    assert not report["success"]
+    assert report["note"].startswith("Nothing was maintained: UNREADABLE_COMMIT: commits/24")
+    assert report["todo"][0]["code"] == "UNREADABLE_COMMIT"
+    assert not (tmp_path / "metrics/statemaint_hourly.prom").exists()
+
+
 def test_report_pushes_what_concerns_the_whole_query(tmp_path: Path) -> None:
     with takings() as taken:
-        where = settings(neglected(tmp_path / "c"), gateway=taken.url)
-        finish(where, [], [], Options())
-        finish(where, [], [], Options(dry_run=True))
+        played(settings(neglected(tmp_path / "c"), gateway=taken.url))
     assert taken.query("hourly").count("\nstatemaint_last_committed_batch{") == 1
 
 
-def test_report_does_not_mind_a_checkpoint_out_of_reach(
+def test_report_does_not_mind_a_pushgateway_out_of_reach(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    extra = finish(settings(tmp_path / "none", gateway=NOWHERE), [], [], Options())
-    assert extra["target"] is None
-    assert any("metrics of the query are not published" in line for line in caplog.messages)
+    report = played(settings(neglected(tmp_path / "c"), gateway=NOWHERE))
+    assert report["success"]
+    assert any("metrics are not published" in line for line in caplog.messages)
+
+
+def test_the_next_plan_learns_how_slow_each_partition_was(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    planned = plan_query(where, Options())
+    summaries = [
+        {"label": one.label, "seconds": 1.0 + one.partitions[0]} for one in planned.bundles
+    ]
+    costs = run_costs(planned.bundles, summaries)
+    assert list(costs) == [f"op 0 / part {number}" for number in range(4)]
+    two = plan_query(replace(where, max_tasks=2), Options(), costs=costs)
+    assert parts(two) == [(0, 3), (1, 2)]
+
+
+def test_missing_credentials_are_not_tried_again_but_a_busy_server_is() -> None:
+    denied = S3Error("state", "access denied", reason="AccessDenied", status=403)
+    busy = S3Error("state", "too busy", reason="SlowDown", status=503)
+    assert not Failure.of(denied).retry
+    assert Failure.of(busy).retry
+
+
+def test_a_plan_without_credentials_fails_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("STATEMAINT_S3_ENDPOINT", NOWHERE)
+    where = QuerySettings("hourly", "s3://lake/checkpoint", POLICY)
+    failure = plan_query(where, Options()).failure
+    assert failure is not None
+    assert "no credentials were found" in failure.reason
+    assert not failure.retry
 
 
 def test_summaries_stay_small_enough_for_xcom(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""What an operator reads of a run: what was done, what is broken, what to do next. Pure."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from statemaint.airflow.texts import size
+from statemaint.model.findings import FindingCode
+
+# Airflow's notes hold a thousand characters.
+_MOST_CHARACTERS = 1000
+_RUNBOOK = "docs/runbook.md"
+# What is over once the storage answers again, or the query has moved on: the next run repeats it.
+_PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
+# No damage, but something that the operator should change.
+_ADVISED = (FindingCode.FOREIGN_MAINTAINER, FindingCode.LOG_REPLACED)
+
+Json = dict[str, Any]
+
+
+def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
+    """Returns what to do about findings: for each code its runbook entry, and the exact command."""
+    found: dict[str, Json] = {}
+    for one in findings:
+        code = one["code"]
+        if one["damage"] or code in _ADVISED:
+            found.setdefault(
+                code, {"code": code, "detail": one["detail"], **_step(one, checkpoint)}
+            )
+    return list(found.values())
+
+
+def _step(finding: Json, checkpoint: str) -> Json:
+    address = shlex.quote(checkpoint)
+    command = f"statemaint doctor {address}" if finding["damage"] else f"statemaint scan {address}"
+    if finding["code"] in _PASSING:
+        command = f"statemaint maintain {address} --dry-run"
+    return {"runbook": f"{_RUNBOOK}#{finding['code'].lower()}", "command": command}
+
+
+def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
+    """Returns the note of a dry run."""
+    lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
+    if file:
+        lines.append(f"DRY RUN: the whole plan is in {file}")
+    return _cut([*lines, *_broken(findings)])
+
+
+def note(extra: Mapping[str, Any]) -> str:
+    """Returns the note of a run from its report."""
+    lines = [_counted(extra, would=False)]
+    if extra["failure"]:
+        lines = [f"Nothing was maintained: {extra['failure']}"]
+    if extra["without_report"]:
+        lines.append(f"{extra['without_report']} tasks gave no report; their logs say why.")
+    lines += _broken(extra["broken"])
+    lines += [f"Next: `{one['command']}`, {one['runbook']}" for one in extra["todo"]]
+    return _cut(lines)
+
+
+def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
+    verb = "would be " if would else ""
+    if not (counts["snapshots"] or counts["files"]):
+        return "Nothing to do." if would else "Nothing was written or deleted."
+    return (
+        f"{counts['snapshots']} snapshots {verb}written, {counts['files']} files {verb}deleted "
+        f"({size(counts['bytes'])}), up to version {counts['target']}."
+    )
+
+
+def _broken(findings: Iterable[Json]) -> list[str]:
+    return [f"Broken: {one['code']}: {one['detail']}" for one in findings if one["damage"]]
+
+
+def _cut(lines: Sequence[str]) -> str:
+    text = "\n\n".join(lines)
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return text[: _MOST_CHARACTERS - 4].rstrip() + " ..."

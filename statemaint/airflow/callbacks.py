@@ -1,0 +1,47 @@
+"""What Airflow calls when a run fails or misses its deadline."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+
+from statemaint.queries import Notifier, Query
+from statemaint.queries.notifiers import resolve
+
+_log = logging.getLogger(__name__)
+
+
+def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
+    """Returns what Airflow calls when a run has failed.
+
+    Raises:
+        ValueError: when a notifier cannot be called.
+    """
+    return [resolve(one) for one in query.notify]
+
+
+def deadline(name: str, query: Query) -> DeadlineAlert | None:
+    """Returns Airflow's alert for a run that takes longer than the query's deadline, if it has one.
+
+    It counts from when the run is queued; an executor makes the call, no triggerer is needed.
+    """
+    if query.deadline is None:
+        return None
+    listed = [one.model_dump() for one in query.notify]
+    return DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=timedelta(seconds=query.deadline),
+        callback=SyncCallback(deadline_missed, kwargs={"query": name, "notify": listed}),
+    )
+
+
+def deadline_missed(
+    query: str, notify: Iterable[Mapping[str, Any]], context: Mapping[str, Any] | None = None
+) -> None:
+    """Logs that a query's maintenance is late, and calls its notifiers."""
+    _log.error("maintenance of %s has missed its deadline", query)
+    for one in notify:
+        resolve(Notifier.model_validate(dict(one)))(context or {})

@@ -1,0 +1,74 @@
+"""The form of a manual run, and the text on a DAG's page."""
+
+from airflow.sdk import Param
+
+from statemaint.airflow.settings import QuerySettings
+from statemaint.model.policy import Policy, duration
+from statemaint.queries import Query
+
+
+def form(policy: Policy) -> dict[str, Param]:
+    """Returns the params of a query's DAG; a run's configuration has no other key."""
+    return {
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description_md="Only show what would be done, in the log of `plan`; change nothing.",
+        ),
+        "force_snapshot": Param(
+            False,
+            type="boolean",
+            title="Force a snapshot",
+            description_md="Snapshot every partition at the target, however short its chain is.",
+        ),
+        "min_deltas_for_snapshot": _count(
+            "Deltas before a snapshot",
+            "Snapshot chains with more deltas than this.",
+            policy.min_deltas_for_snapshot,
+        ),
+        "min_batches_to_retain": _count(
+            "Batches to retain",
+            "Number of versions below the target that stay loadable.",
+            policy.min_batches_to_retain,
+        ),
+    }
+
+
+def _count(title: str, text: str, default: int) -> Param:
+    return Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title=title,
+        description_md=f"{text} Empty: {default}, as the queries file says.",
+    )
+
+
+def document(query: Query, settings: QuerySettings) -> str:
+    """Returns the text on the page of a query's DAG."""
+    policy = settings.policy
+    verify = "on" if policy.verify else "**off**, so nothing is deleted"
+    return f"""\
+### State of `{settings.query}`
+
+Snapshots long chains of `{query.checkpoint}` and deletes what no retained version needs.
+
+| setting | value |
+|---|---|
+| `min_deltas_for_snapshot` | {policy.min_deltas_for_snapshot} |
+| `min_batches_to_retain` | {policy.min_batches_to_retain} |
+| `grace` | {duration(policy.grace)} |
+| `orphan_age` | {duration(policy.orphan_age)} |
+| `rebase` | {"on" if policy.rebase else "off"} |
+| `max_deletes_per_run` | {policy.max_deletes_per_run} |
+| `trash_for` | {duration(policy.trash_for)} |
+| `verify` | {verify} |
+| `pool`, `max_tasks` | `{query.pool}`, {query.max_tasks} |
+| `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
+
+`plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
+partition with work (or for some of them, beyond `max_tasks`), `report` adds up. A damaged partition
+fails its own task, with the reason in its log; the others go on. Trigger with a configuration for a
+forced snapshot, or for a dry run, which ends with `plan`.
+"""

@@ -1,0 +1,90 @@
+"""One query and one run, as the tasks see them; without Airflow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
+from statemaint.model.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """One query as the queries file and the environment describe it.
+
+    Attributes:
+        query: its name.
+        checkpoint: the address of its checkpoint.
+        policy: when to snapshot and what to keep.
+        connection: the id of the Airflow connection that reaches it; `None` for the environment.
+        max_tasks: the largest number of tasks that share the partitions.
+        gateway: the Pushgateway's address; `None` without one.
+        textfile: the folder for metrics files; `None` to write none.
+        plans: the folder for the plans of dry runs; `None` to write none.
+    """
+
+    query: str
+    checkpoint: str
+    policy: Policy
+    connection: str | None = None
+    max_tasks: int = 16
+    gateway: str | None = None
+    textfile: Path | None = None
+    plans: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one run, from its form; `None` keeps the value of the file's policy."""
+
+    dry_run: bool = False
+    force_snapshot: bool = False
+    min_deltas_for_snapshot: int | None = None
+    min_batches_to_retain: int | None = None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> "Options":
+        """Returns the options in a run's params."""
+        return cls(**{name: params[name] for name in cls.__slots__})
+
+    def change(self, policy: Policy) -> Policy:
+        """Returns the policy of this run."""
+        return policy.override(
+            min_deltas_for_snapshot=self.min_deltas_for_snapshot,
+            min_batches_to_retain=self.min_batches_to_retain,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason why a task must fail; `retry` states whether another attempt could succeed."""
+
+    reason: str
+    retry: bool = False
+
+    @classmethod
+    def of(cls, error: StatemaintError) -> "Failure":
+        """Returns an error's failure: a storage may recover, and a lease may soon be free.
+
+        Without credentials, or where access is denied, another attempt fails in the same way.
+        """
+        retry = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
+        lasting = isinstance(error, StorageError) and error.lasting
+        return cls(f"{error.code}: {error}", retry=retry and not lasting)
+
+
+def unknown_options(conf: Mapping[str, Any] | None) -> Failure | None:
+    """Returns the failure of a run whose configuration has keys that are no options.
+
+    A misspelt `dry_run` must not become a run that deletes.
+    """
+    unknown = sorted(str(key) for key in conf or {} if key not in Options.__slots__)
+    if not unknown:
+        return None
+    known = ", ".join(Options.__slots__)
+    listed = ", ".join(map(repr, unknown))
+    return Failure(
+        f"CONFIG: the run's configuration has {listed}, which is no option; known are {known}. "
+        "Nothing was done: trigger it again"
+    )

@@ -1,0 +1,137 @@
+"""The checks of single values in the queries file; each raises `ValueError` with what to do."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from croniter import croniter  # type: ignore[import-untyped]
+
+from statemaint.errors import ConfigError
+from statemaint.model.policy import seconds
+from statemaint.storage import has_secret
+
+PRESET_SCHEDULES = (
+    "@once",
+    "@hourly",
+    "@daily",
+    "@weekly",
+    "@monthly",
+    "@quarterly",
+    "@yearly",
+)
+BUCKETS = ("s3", "s3a", "s3n")
+_CRON = r"\S+( +\S+){4,5}"
+# As Airflow's own check of a connection's id.
+_CONNECTION = r"[\w#!()\-.:/\\]{1,250}"
+_CALLABLE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
+# No year of the calendar is special to a cron expression, except for 29 February.
+_SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def duration_in_seconds(value: object) -> float:
+    """Returns the seconds of a duration such as `15m`."""
+    if not isinstance(value, str):
+        raise ValueError(f"not a duration: {value!r}; write it like 90s, 15m, 1h or 7d")  # noqa: TRY004 -- only a ValueError becomes a validation error
+    try:
+        return seconds(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+def some_time(value: float) -> float:
+    """Returns a number of seconds if there are any."""
+    if value > 0:
+        return value
+    raise ValueError("must be longer than 0s")
+
+
+def absolute_address(checkpoint: str) -> str:
+    """Returns the address of a checkpoint that means the same on every worker."""
+    if has_secret(checkpoint):
+        raise ValueError(
+            "the address has a secret in it, which would be shown; give it without, and the "
+            "credentials in an Airflow connection or where boto3 or Hadoop look for them"
+        )
+    if "://" in checkpoint or checkpoint.startswith("file:") or _is_absolute(checkpoint):
+        return checkpoint
+    raise ValueError(
+        f"{checkpoint!r} depends on where a task happens to run; give an absolute path or an "
+        "address such as file:///data/checkpoint"
+    )
+
+
+def absolute_folder(path: str) -> str:
+    """Returns the path of a folder that means the same on every worker."""
+    if _is_absolute(path):
+        return path
+    raise ValueError(f"{path!r} is not an absolute path; give the folder, from / on")
+
+
+def _is_absolute(path: str) -> bool:
+    return PurePosixPath(path).is_absolute()
+
+
+def valid_schedule(schedule: str) -> str:
+    """Returns a schedule that Airflow accepts; its library for cron expressions decides."""
+    if schedule in PRESET_SCHEDULES:
+        return schedule
+    if not re.fullmatch(_CRON, schedule):
+        raise ValueError(
+            f"{schedule!r} is not a valid schedule; write a cron expression of five fields or one "
+            f"of {', '.join(PRESET_SCHEDULES)}"
+        )
+    try:
+        croniter(schedule, _SOME_DAY).get_next(datetime)
+    except (ValueError, KeyError, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise ValueError(f"{schedule!r} is not a valid cron expression: {why}") from None
+    return schedule
+
+
+def valid_connection(connection: str) -> str:
+    """Returns a name that a connection in Airflow can have."""
+    if re.fullmatch(_CONNECTION, connection):
+        return connection
+    raise ValueError(
+        f"{connection!r} cannot be the id of an Airflow connection, which has up to 250 letters, "
+        "digits and - _ . : /; give the connection's id, and no address"
+    )
+
+
+def valid_callable(path: str) -> str:
+    """Returns a dotted path that can name something in a Python module."""
+    if re.fullmatch(_CALLABLE, path):
+        return path
+    raise ValueError(f"{path!r} is not the path of a callable; write it like package.module.name")
+
+
+def open_argument(value: object) -> object:
+    """Returns an argument of a notifier that can be shown."""
+    if isinstance(value, str) and has_secret(value):
+        raise ValueError(
+            "the address has a secret in it, which would be shown; give it in an Airflow connection"
+        )
+    return value
+
+
+def must_be_open(gateway: str) -> str:
+    """Returns the address of a Pushgateway if it contains no secret.
+
+    Raises:
+        ValueError: when the address contains a secret; the message does not show the address.
+    """
+    if "@" in gateway or has_secret(gateway):
+        raise ValueError(
+            "the address has a secret in it, which would be shown; give it without, and set "
+            "STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD where tasks run"
+        )
+    return gateway
+
+
+def web_address(address: str) -> str:
+    """Returns an address of the web that contains no secret."""
+    parts = urlsplit(must_be_open(address))
+    if parts.scheme in ("http", "https") and parts.netloc:
+        return address
+    raise ValueError("not a web address; write it like http://pushgateway:9091")

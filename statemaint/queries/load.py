@@ -1,0 +1,256 @@
+"""From the queries file to its models, and to everything that is wrong with it."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from statemaint.queries.models import QueriesFile, Query
+from statemaint.queries.patterns import PatternError, expand
+from statemaint.queries.problems import InvalidQueriesError, Problem, explained, shown
+from statemaint.queries.yaml_file import Document, YamlError, read_yaml
+from statemaint.storage import overlaps, place_of
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+# A mistake in these leaves the queries as they are meant; their metrics are missing.
+_APART = ("pushgateway", "textfile", "plans")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenEntry:
+    """One entry below `queries` that is wrong.
+
+    Attributes:
+        name: its key in the file.
+        schedule: its schedule, if that can be used.
+        problems: what is wrong.
+    """
+
+    name: str
+    schedule: str | None
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesReading:
+    """Everything that was made of a queries file.
+
+    Attributes:
+        path: the file.
+        file: what can be used of it; the queries that are wrong are left out.
+        broken: the entries that are wrong.
+        problems: what is wrong with the rest of the file.
+        usable: whether the file could be read at all.
+    """
+
+    path: str
+    file: QueriesFile
+    broken: tuple[BrokenEntry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    usable: bool = True
+
+    @property
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Returns each problem once, in the order of the file."""
+        entries = (one for entry in self.broken for one in entry.problems)
+        return tuple(sorted({*self.problems, *entries}))
+
+
+def read_queries(path: str | Path) -> QueriesReading:
+    """Returns what can be used of a queries file, and what is wrong with the rest; never raises.
+
+    An entry with a mistake is left out. A mistake in `defaults`, or a key that the file cannot
+    have, leaves out every entry without a preset of its own: what was meant for it is unknown.
+    """
+    return _Reader(str(path)).read()
+
+
+def load_queries(path: str | Path) -> QueriesFile:
+    """Returns what can be used of a queries file, without the entries that are wrong.
+
+    Raises:
+        InvalidQueriesError: when nothing can be used: the file cannot be read, or is not YAML.
+    """
+    reading = read_queries(path)
+    if not reading.usable:
+        raise InvalidQueriesError(reading.problems)
+    return reading.file
+
+
+def valid_queries(path: str | Path) -> QueriesFile:
+    """Returns a queries file in which nothing is wrong.
+
+    Raises:
+        InvalidQueriesError: when anything is wrong with it; a line for each problem names the file,
+            the line, the key, the problem and the solution.
+    """
+    reading = read_queries(path)
+    if reading.all_problems:
+        raise InvalidQueriesError(reading.all_problems)
+    return reading.file
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One reading of a file, with the problems of each entry so far."""
+
+    path: str
+    document: Document = field(default_factory=lambda: Document(None, None, ()))
+    general: list[Problem] = field(default_factory=list)
+    of_entry: dict[str, list[Problem]] = field(default_factory=lambda: defaultdict(list))
+    unknown_defaults: bool = False
+
+    def read(self) -> QueriesReading:
+        try:
+            self.document = read_yaml(self.path)
+        except YamlError as error:
+            return self._unusable("", str(error), error.line)
+        found = self.document.value
+        if not isinstance(found, dict):
+            what = "must be a mapping with the key `queries`, even if it is empty"
+            return self._unusable("", what, None)
+        self._note_twice()
+        head = self._head(found)
+        entries = self._entries(found)
+        queries = self._queries(entries)
+        self._note_overlaps(queries)
+        self._note_loops(queries)
+        self._note_defaults(entries)
+        good = {name: query for name, (key, query) in queries.items() if key not in self.of_entry}
+        broken = tuple(
+            BrokenEntry(key, _schedule(entries.get(key)), tuple(sorted(set(problems))))
+            for key, problems in self.of_entry.items()
+        )
+        return QueriesReading(
+            self.path, _with(head, good), broken, tuple(sorted(set(self.general)))
+        )
+
+    def _unusable(self, key: str, what: str, line: int | None) -> QueriesReading:
+        problem = Problem(line or 0, key, what, self.path)
+        return QueriesReading(self.path, QueriesFile(queries={}), (), (problem,), usable=False)
+
+    def _note(self, path: tuple[str | int, ...], what: str, line: int | None = None) -> None:
+        """Notes a problem, with the entry that it is in, if it is in one."""
+        at = line or self.document.line(path) or 0
+        problem = Problem(at, ".".join(map(str, path)), what, self.path)
+        if len(path) > 1 and path[0] == "queries":
+            self.of_entry[str(path[1])].append(problem)
+            return
+        self.general.append(problem)
+        if not path or path[0] not in (*_APART, "queries"):
+            self.unknown_defaults = True
+
+    def _note_twice(self) -> None:
+        for path, line in self.document.twice:
+            self._note(path, "stands twice in its mapping; remove one", line)
+
+    def _head(self, found: Mapping[Any, Any]) -> QueriesFile:
+        """Returns the file without its queries."""
+        rest = {str(key): value for key, value in found.items() if key != "queries"}
+        try:
+            return QueriesFile.model_validate({**rest, "queries": {}})
+        except ValidationError as error:
+            wrong = set()
+            for path, what in explained(error, ()):
+                wrong.add(path[0])
+                self._note(path, what)
+        return QueriesFile.model_validate(
+            {**{key: value for key, value in rest.items() if key not in wrong}, "queries": {}}
+        )
+
+    def _entries(self, found: Mapping[Any, Any]) -> dict[str, Any]:
+        if "queries" not in found:
+            self._note(("queries",), "is missing; add it")
+        listed = found.get("queries", {})
+        if not isinstance(listed, dict):
+            self._note(("queries",), f"must be a mapping, not {shown(listed)}")
+            return {}
+        for name in listed:
+            if not isinstance(name, str):
+                what = "must be text (in quotes, where YAML reads it as something else)"
+                self._note(("queries", str(name)), f"{what}, not {shown(name)}")
+        return {str(name): entry for name, entry in listed.items()}
+
+    def _queries(self, entries: Mapping[str, Any]) -> dict[str, tuple[str, Query]]:
+        """Returns the valid queries by name, each with the key of its entry."""
+        queries: dict[str, tuple[str, Query]] = {}
+        for key, entry in entries.items():
+            for name, query in self._of(key, entry):
+                if name in queries:
+                    what = f"makes a query {name}, as {queries[name][0]} does; rename one"
+                    self._note(("queries", key), what)
+                else:
+                    queries[name] = (key, query)
+        return queries
+
+    def _of(self, key: str, entry: Any) -> Iterator[tuple[str, Query]]:
+        """Yields the queries of one entry, up to the first that is wrong."""
+        below = ("queries", key)
+        if not isinstance(entry, dict):
+            self._note(below, f"must be a mapping, not {shown(entry)}")
+            return
+        try:
+            for name, settings in expand(key, entry):
+                if not _NAME.fullmatch(name):
+                    what = "must be a name of up to 200 letters, digits and _ . -"
+                    self._note(below, f"{what}, not {shown(name)}")
+                    return
+                yield name, Query.model_validate(settings)
+        except PatternError as error:
+            self._note(below if error.key == "name" else (*below, error.key), str(error))
+        except ValidationError as error:
+            for path, what in explained(error, below):
+                self._note(path, what)
+
+    def _note_overlaps(self, queries: Mapping[str, tuple[str, Query]]) -> None:
+        addresses = {name: query.checkpoint for name, (_, query) in queries.items()}
+        for outer, inner in overlaps(addresses):
+            what = _overlap(outer, addresses[outer], inner, addresses[inner])
+            for name in (outer, inner):
+                self._note(("queries", queries[name][0], "checkpoint"), what)
+
+    def _note_loops(self, queries: Mapping[str, tuple[str, Query]]) -> None:
+        for name, (key, query) in queries.items():
+            if (query.after or "").rstrip("/") == f"statemaint://{name}":
+                what = "the query's DAG updates this Asset itself, and would run forever"
+                self._note(("queries", key, "after"), what)
+
+    def _note_defaults(self, entries: Mapping[str, Any]) -> None:
+        """Notes the problems of the defaults for each entry that takes them."""
+        if not self.unknown_defaults:
+            return
+        for key, entry in entries.items():
+            policy = entry.get("policy") if isinstance(entry, dict) else None
+            if not (isinstance(policy, dict) and policy.get("preset")):
+                self.of_entry[key].extend(self.general)
+
+
+def _overlap(outer: str, one: str, inner: str, other: str) -> str:
+    if place_of(one) != place_of(other):
+        return (
+            f"the checkpoint of {inner}, {other}, lies inside that of {outer}, {one}; give each "
+            "query the checkpointLocation that is its own"
+        )
+    spelled = one if one == other else f"{one} and {other} name the same place"
+    return (
+        f"{outer} and {inner} have one checkpoint ({spelled}); leave one of the two out, or give "
+        "each its own"
+    )
+
+
+def _schedule(entry: Any) -> str | None:
+    """Returns the schedule of an entry that is wrong, where the schedule itself is not."""
+    given = entry.get("schedule") if isinstance(entry, dict) else None
+    try:
+        Query.model_validate({"checkpoint": "/", "schedule": given})
+    except ValidationError:
+        return None
+    return given if isinstance(given, str) else None
+
+
+def _with(head: QueriesFile, queries: Mapping[str, Query]) -> QueriesFile:
+    return head.model_copy(update={"queries": dict(queries)})

@@ -1,0 +1,247 @@
+"""The models of the queries file; `load` reads it into them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from statemaint.model.policy import PRESETS, Policy
+from statemaint.queries.checks import (
+    BUCKETS,
+    absolute_address,
+    absolute_folder,
+    duration_in_seconds,
+    open_argument,
+    some_time,
+    valid_callable,
+    valid_connection,
+    valid_schedule,
+    web_address,
+)
+
+DEFAULT_POOL = "statemaint"
+# Airflow limits the instances of one mapped task to 1024; beyond that `plan` would fail.
+_MOST_TASKS = 1024
+_SAFE = PRESETS["safe"]
+
+Duration = Annotated[
+    float,
+    BeforeValidator(duration_in_seconds),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?[smhd]$"}),
+]
+Period = Annotated[Duration, AfterValidator(some_time)]
+# The braces are those of a pattern; a query's own name has none.
+QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+Text = Annotated[str, Field(min_length=1, max_length=250)]
+ForEach = Annotated[
+    Mapping[
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
+        Annotated[tuple[str | int, ...], Field(strict=False, min_length=1)],
+    ],
+    Field(min_length=1),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    # An omitted setting comes from elsewhere: a query's from `defaults`, theirs from the preset.
+    for one in schema["properties"].values():
+        one.pop("default", None)
+
+
+class PolicySettings(_Strict):
+    """What a file says of a policy; only the settings that it names count."""
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
+    preset: Literal["spark", "safe", "lean"] = Field(
+        default="safe",
+        description="The policy to start from; a query's preset replaces all defaults.",
+    )
+    min_deltas_for_snapshot: int = Field(
+        default=_SAFE.min_deltas_for_snapshot,
+        ge=1,
+        description="A snapshot is written once a chain has more deltas than this.",
+    )
+    min_batches_to_retain: int = Field(
+        default=_SAFE.min_batches_to_retain,
+        ge=1,
+        description="How many versions below the newest committed one stay loadable.",
+    )
+    grace: Duration = Field(
+        default=_SAFE.grace,
+        description="How long a snapshot must have existed before anything below it goes.",
+    )
+    orphan_age: Duration = Field(
+        default=_SAFE.orphan_age,
+        description="How old a temp file or a checksum without its file must be to go.",
+    )
+    rebase: bool = Field(
+        default=_SAFE.rebase,
+        description="Also write a snapshot at the floor when its chain is long.",
+    )
+    max_deletes_per_run: int = Field(
+        default=_SAFE.max_deletes_per_run,
+        ge=0,
+        description="At most this many deletions a task; the next run goes on.",
+    )
+    max_seconds_per_run: Duration | None = Field(
+        default=_SAFE.max_seconds_per_run,
+        description="A task begins no store after this long; null is without limit.",
+    )
+    trash_for: Duration = Field(
+        default=_SAFE.trash_for,
+        description="How long deleted files are kept for `statemaint undo`; 0s deletes them.",
+    )
+    verify: bool = Field(
+        default=_SAFE.verify,
+        description="Read snapshots back and compare; without it nothing is ever deleted.",
+    )
+
+    def on_top_of(self, policy: Policy) -> Policy:
+        """Returns a policy with the settings that the file names replaced."""
+        given = self.model_dump(exclude_unset=True)
+        base = PRESETS[given.pop("preset")] if "preset" in given else policy
+        return replace(base, **given)
+
+
+class Notifier(_Strict):
+    """What is called when a run fails or misses its deadline."""
+
+    call: Annotated[str, AfterValidator(valid_callable)] = Field(
+        description="The path of a notifier's class, or of a function that takes Airflow's context."
+    )
+    arguments: Mapping[str, Annotated[Any, AfterValidator(open_argument)]] = Field(
+        default_factory=dict, description="The arguments that the class is made with."
+    )
+
+
+class Query(_Strict):
+    """One query whose state is maintained, or a pattern of several."""
+
+    checkpoint: Annotated[str, AfterValidator(absolute_address)] = Field(
+        min_length=1, description="The query's checkpointLocation: an absolute path or an address."
+    )
+    for_each: ForEach | None = Field(
+        default=None,
+        description=(
+            "Makes one query of each combination of these values; {name} in the query's name and "
+            "in the texts of the entry stands for the value."
+        ),
+    )
+    enabled: bool = Field(default=True, description="Without it, the query has no DAG.")
+    engine: Literal["tasks", "spark"] = Field(
+        default="tasks",
+        description="What does the work: Airflow's tasks. `spark` does not exist yet.",
+    )
+    connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
+        default=None,
+        description="The Airflow connection, of type aws, that reaches an S3 checkpoint.",
+    )
+    schedule: Annotated[str, AfterValidator(valid_schedule)] | None = Field(
+        default=None,
+        description="A cron expression or a name such as @hourly; by hand only by default.",
+    )
+    after: Text | None = Field(
+        default=None,
+        description="An Asset, by name or URI; the DAG runs after it is updated.",
+    )
+    policy: PolicySettings = Field(
+        default_factory=PolicySettings, description="What differs from `defaults`."
+    )
+    owner: Text | None = Field(default=None, description="The owner of the tasks in Airflow.")
+    tags: tuple[Tag, ...] = Field(
+        default=(), strict=False, description="More tags for the DAG, beside `statemaint`."
+    )
+    pool: Text = Field(default=DEFAULT_POOL, description="The Airflow pool of all tasks.")
+    priority: int = Field(
+        default=1, ge=1, le=1_000_000, description="The tasks' priority_weight in that pool."
+    )
+    queue: Text | None = Field(default=None, description="The queue of Celery for all tasks.")
+    executor: Text | None = Field(default=None, description="The Airflow executor of all tasks.")
+    max_tasks: int = Field(
+        default=16,
+        ge=1,
+        le=_MOST_TASKS,
+        description="Beyond this many partitions, a task maintains several of them.",
+    )
+    timeout: Period = Field(
+        default=21600.0,
+        json_schema_extra={"default": "6h"},
+        description="How long a task may run, and how long `plan` waits for another run's lease.",
+    )
+    retries: int = Field(
+        default=3,
+        ge=0,
+        le=10,
+        description="How often a task is tried again when its storage fails.",
+    )
+    retry_delay: Period = Field(
+        default=60.0,
+        json_schema_extra={"default": "1m"},
+        description="The time before the first retry; each further one waits twice as long.",
+    )
+    deadline: Period | None = Field(
+        default=None, description="`notify` is called when a run has not ended after this time."
+    )
+    notify: tuple[Notifier, ...] = Field(
+        default=(), strict=False, description="What is called when a run fails or is late."
+    )
+
+    @model_validator(mode="after")
+    def _connected(self) -> Self:
+        if self.connection and self.checkpoint.partition("://")[0] not in BUCKETS:
+            raise ValueError(
+                f"a connection is for S3 only, and not for {self.checkpoint}; take `connection` out"
+            )
+        if self.engine == "spark":
+            raise ValueError("engine: spark does not exist yet; write tasks, or leave `engine` out")
+        return self
+
+
+class QueriesFile(_Strict):
+    """The whole file."""
+
+    defaults: PolicySettings = Field(
+        default_factory=PolicySettings, description="The policy of every query."
+    )
+    pushgateway: Annotated[str, AfterValidator(web_address)] | None = Field(
+        default=None,
+        description="Where tasks push metrics. STATEMAINT_PUSHGATEWAY in their environment wins.",
+    )
+    textfile: Annotated[str, AfterValidator(absolute_folder)] | None = Field(
+        default=None,
+        description="A folder for metrics files, for node_exporter's textfile collector.",
+    )
+    plans: Annotated[str, AfterValidator(absolute_folder)] | None = Field(
+        default=None,
+        description="A folder for the plans of dry runs; by default beside Airflow's task logs.",
+    )
+    queries: Mapping[QueryName, Query] = Field(
+        description="The queries, by name; each has a checkpoint of its own."
+    )
+
+    def policy_of(self, name: str) -> Policy:
+        """Returns the policy of one query: its own settings on top of the file's defaults."""
+        return self.queries[name].policy.on_top_of(self.defaults.on_top_of(_SAFE))
+
+
+def json_schema() -> dict[str, Any]:
+    """Returns the JSON schema of the file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **QueriesFile.model_json_schema(),
+    }

@@ -1,0 +1,42 @@
+"""From a notifier in the queries file to what Airflow calls."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from statemaint.queries.models import Notifier, Query
+
+
+def resolve(notifier: Notifier) -> Callable[..., Any]:
+    """Returns the callable that a notifier names; a class is made with the notifier's arguments.
+
+    Raises:
+        ValueError: when it cannot be imported, called or made; in one line.
+    """
+    module, _, name = notifier.call.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{notifier.call} cannot be imported: {error}") from None
+    if inspect.isclass(found):
+        try:
+            found = found(**notifier.arguments)
+        except Exception as error:  # noqa: BLE001 -- somebody else's class
+            raise ValueError(f"{notifier.call} refuses its arguments: {error}") from None
+    elif notifier.arguments:
+        raise ValueError(f"{notifier.call} is a function and takes no arguments; leave them out")
+    if not callable(found):
+        raise ValueError(f"{notifier.call} cannot be called")  # noqa: TRY004 -- as all others
+    callback: Callable[..., Any] = found
+    return callback
+
+
+def unresolved(queries: Mapping[str, Query]) -> Iterator[tuple[str, str]]:
+    """Yields each query with a notifier that cannot be called, and why."""
+    for name, query in queries.items():
+        for notifier in query.notify:
+            try:
+                resolve(notifier)
+            except ValueError as error:
+                yield name, " ".join(str(error).split())

@@ -1,0 +1,98 @@
+"""What is wrong with a queries file, in words."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from statemaint.errors import ConfigError
+from statemaint.queries.models import Notifier, PolicySettings, QueriesFile, Query
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong with a queries file.
+
+    Attributes:
+        line: its line, from 1; 0 where it has none.
+        key: the dotted path of its key.
+        what: what is wrong, and what to do.
+        file: the path of the file.
+    """
+
+    line: int
+    key: str
+    what: str
+    file: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.key}: {self.what}" if self.key else f"{place}: {self.what}"
+
+
+class InvalidQueriesError(ConfigError):
+    """A queries file with problems; its text has a line for each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def explained(error: ValidationError, below: Path) -> Iterator[tuple[Path, str]]:
+    """Yields the path and the explanation of each error that a model found.
+
+    Args:
+        error: the model's errors.
+        below: the path of the part of the file that the model was given.
+    """
+    for detail in error.errors(include_url=False):
+        path = (*below, *(part for part in detail["loc"] if part != "[key]"))
+        yield path, _what(detail, path)
+
+
+_PHRASES = {
+    "missing": "is missing; add it",
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "string_type": "must be text (in quotes, where YAML reads it as something else)",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must be a name of letters, digits and _ . -",
+}
+
+
+def _what(detail: ErrorDetails, path: Path) -> str:
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return f"no such key; known are {', '.join(_known_keys(path))}"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    phrase = _PHRASES.get(kind) or detail["msg"].replace("Input should", "must", 1)
+    return phrase if kind == "missing" else f"{phrase}, not {shown(detail['input'])}"
+
+
+def shown(value: object) -> str:
+    """Returns a value of the file in a few words."""
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return json.dumps(value, default=str)
+
+
+_MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {"": QueriesFile, "defaults": PolicySettings, "policy": PolicySettings, "notify": Notifier}
+)
+
+
+def _known_keys(path: Sequence[str | int]) -> list[str]:
+    """Returns the keys that are allowed beside the last key of a path."""
+    around = [part for part in path[:-1] if isinstance(part, str)]
+    last = around[-1] if around else ""
+    in_query = len(around) == 2 and around[0] == "queries"  # noqa: PLR2004 -- queries, its name
+    model = Query if in_query else _MODELS[last]
+    return list(model.model_fields)

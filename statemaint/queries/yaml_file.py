@@ -1,0 +1,110 @@
+"""A YAML file as values, and the line of each key."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from statemaint.errors import ConfigError
+
+_MERGE = "tag:yaml.org,2002:merge"  # the key `<<`, which may appear more than once
+
+
+class YamlError(ConfigError):
+    """A file that cannot be read as YAML; `line` counts from 1 and is `None` where unknown."""
+
+    def __init__(self, what: str, line: int | None = None) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The content of a YAML file.
+
+    Attributes:
+        value: its value.
+        root: the node that the value was made of; `None` for an empty file.
+        twice: the path and the line of each key that stands a second time in its mapping.
+    """
+
+    value: Any
+    root: yaml.Node | None
+    twice: tuple[tuple[tuple[str, ...], int], ...]
+
+    def line(self, path: Sequence[str | int]) -> int | None:
+        """Returns the line of a key or element, or of the innermost one around it that exists."""
+        node, line = self.root, None
+        for step in path:
+            found = _step(node, step) if node else None
+            if found is None:
+                break
+            line, node = found
+        return line
+
+
+def read_yaml(path: str | Path) -> Document:
+    """Returns the content of a YAML file.
+
+    Raises:
+        YamlError: when the file cannot be read, or is not YAML.
+    """
+    text = _text(path)
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return Document(None, None, ())
+        twice = tuple(_twice(root, (), set()))
+        return Document(loader.construct_document(root), root, twice)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise YamlError(str(error.problem), line) from None
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-45 is a ValueError
+        raise YamlError(f"not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise YamlError("not YAML that can be read: it is nested too deeply") from None
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise YamlError(f"cannot be read ({reason}); write the queries file") from None
+    except UnicodeDecodeError as error:
+        raise YamlError(f"not UTF-8 text at byte {error.start}; save it as such") from None
+
+
+def _twice(
+    node: yaml.Node, path: tuple[str, ...], seen: set[int]
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yields the keys that stand twice; a node with several aliases is looked at once."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for number, one in enumerate(node.value):
+            yield from _twice(one, (*path, str(number)), seen)
+    elif isinstance(node, yaml.MappingNode):
+        keys: set[tuple[str, Hashable]] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if (key.tag, key.value) in keys:
+                    yield (*path, key.value), key.start_mark.line + 1
+                keys.add((key.tag, key.value))
+            yield from _twice(value, (*path, str(key.value)), seen)
+
+
+def _step(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        found: yaml.Node = node.value[step]
+        return found.start_mark.line + 1, found
+    if isinstance(node, yaml.MappingNode):
+        # Constructing a mapping puts what it merges first, so that its own keys come last.
+        for key, value in reversed(node.value):
+            if key.value == str(step):
+                return key.start_mark.line + 1, value
+    return None

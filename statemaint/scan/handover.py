@@ -1,0 +1,196 @@
+"""What the plan of a run read of a checkpoint, handed to the tasks of the run.
+
+A task then lists its own partitions and the two logs, and reads no file of the logs that the plan
+has read: an entry counts as long as the listing still shows that very file.
+"""
+
+import json
+import re
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.ids import StoreId, UnitId
+from statemaint.scan.attestations import ATTESTATIONS, store_of
+from statemaint.storage import ReadOnly, Storage
+
+_LOGS = ("offsets", "commits")
+_OF_OPERATORS = re.compile(r"state/\d+/(_metadata|_stateSchema|0(/[^/]+)?/_metadata)/.*")
+# Commits with unique ids are large. Airflow's database would keep every one of them for each run.
+_MOST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The parts of a scan that all partitions share.
+
+    Attributes:
+        entries: the files under `state/` that describe operators and schemas.
+        contents: the small files that were read, each as it was listed.
+        stores: the stores that have files.
+        noted: the stores in the ledger.
+        pinned: the shuffle partitions of the newest committed batch.
+        counts: the shuffle partitions of each batch, where a repartition has changed them.
+        commit: the newest entry of the commit log.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    contents: Mapping[Entry, bytes] = field(default_factory=dict)
+    stores: frozenset[StoreId] = frozenset()
+    noted: frozenset[StoreId] = frozenset()
+    pinned: int | None = None
+    counts: Mapping[int, int] = field(default_factory=dict)
+    commit: Entry | None = None
+
+    def to_json(self) -> str:
+        """Returns the handover as one text; large contents are left out."""
+        fields = {
+            "entries": [_row(one) for one in self.entries],
+            "stores": _stores_json(self.stores),
+            "noted": _stores_json(self.noted),
+            "pinned": self.pinned,
+            "counts": list(self.counts.items()),
+            "commit": _row(self.commit) if self.commit else None,
+        }
+        contents = [[*_row(one), b64encode(all_).decode()] for one, all_ in self.contents.items()]
+        packed = _packed({**fields, "contents": contents})
+        return packed if len(packed) <= _MOST_BYTES else _packed({**fields, "contents": []})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Handover":
+        """Returns the handover that `to_json` encoded."""
+        found: dict[str, Any] = json.loads(zlib.decompress(b64decode(text)))
+        return cls(
+            entries=tuple(Entry(*row) for row in found["entries"]),
+            contents={Entry(*row[:-1]): b64decode(row[-1]) for row in found["contents"]},
+            stores=frozenset(_stores_of(found["stores"])),
+            noted=frozenset(_stores_of(found["noted"])),
+            pinned=found["pinned"],
+            counts=dict(found["counts"]),
+            commit=Entry(*found["commit"]) if found["commit"] else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPart:
+    """The partitions that a task reads, and what it was handed of the rest."""
+
+    handover: Handover
+    units: frozenset[UnitId]
+
+    def state(self, storage: Storage) -> Iterator[Entry]:
+        """Yields the files of the task's own partitions, and those that describe operators."""
+        own = {
+            entry.path: entry
+            for unit in sorted(self.units)
+            for entry in storage.list(f"state/{unit.operator}/{unit.partition}")
+        }
+        yield from own.values()
+        yield from (one for one in self.handover.entries if one.path not in own)
+
+    def attested(self, storage: Storage) -> Iterator[Entry]:
+        """Yields the ledger's files of the task's own stores."""
+        for unit in sorted(self.units):
+            yield from storage.list(f"{ATTESTATIONS}/{unit.operator}/{unit.partition}")
+
+    def others(self, stores: Collection[StoreId]) -> frozenset[StoreId]:
+        """Returns the stores of other tasks' partitions among some."""
+        return frozenset(one for one in stores if one.unit not in self.units)
+
+    def added(self, batches: Iterable[int]) -> list[int]:
+        """Returns the batches that were committed since, ascending."""
+        newest = self.handover.commit
+        return sorted(one for one in batches if newest and one > int(newest.name))
+
+    def still_holds(self, commits: Mapping[int, Entry], pinned: int | None) -> bool:
+        """Returns whether the commit log has only grown at its end, or been purged, since.
+
+        After a rewind, or a repartition, everything has to be looked at again.
+        """
+        newest = self.handover.commit
+        if newest is None or pinned != self.handover.pinned:
+            return False
+        return commits.get(int(newest.name)) == newest
+
+
+class Recorder(ReadOnly):
+    """A storage that is only read, and notes what a scan would hand over."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self._seen: dict[str, Entry] = {}
+        self._contents: dict[str, bytes] = {}
+        self._operators: dict[str, Entry] = {}
+        self._noted: set[StoreId] = set()
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        for entry in self._storage.list(prefix):
+            if prefix in _LOGS:
+                self._seen[entry.path] = entry
+            elif prefix == "state" and _OF_OPERATORS.fullmatch(entry.path):
+                self._seen[entry.path] = self._operators[entry.path] = entry
+            elif prefix == ATTESTATIONS and (store := store_of(entry.path)):
+                self._noted.add(store)
+            yield entry
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        content = self._storage.read(path)
+        if path in self._seen:
+            self._contents[path] = content
+        return content
+
+    def handover(self, checkpoint: Checkpoint) -> Handover:
+        """Returns what is handed over of the newest scan, which made a checkpoint."""
+        return Handover(
+            entries=tuple(self._operators.values()),
+            contents={self._seen[path]: content for path, content in self._contents.items()},
+            stores=frozenset(one.id for one in checkpoint.stores if one.files),
+            noted=frozenset(self._noted),
+            pinned=checkpoint.pinned,
+            counts=checkpoint.counts,
+            commit=checkpoint.commit,
+        )
+
+
+class Recalling(ReadOnly):
+    """A storage that is only read, and answers from a handover where a file is still the same."""
+
+    def __init__(self, storage: Storage, handover: Handover) -> None:
+        super().__init__(storage)
+        self._contents = handover.contents
+        self._seen = {one.path: one for one in handover.entries}
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory."""
+        for entry in self._storage.list(prefix):
+            if prefix in _LOGS:
+                self._seen[entry.path] = entry
+            yield entry
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        entry = self._seen.get(path)
+        known = self._contents.get(entry) if entry else None
+        return self._storage.read(path) if known is None else known
+
+
+def _packed(fields: Mapping[str, Any]) -> str:
+    return b64encode(zlib.compress(json.dumps(fields).encode())).decode()
+
+
+def _row(entry: Entry) -> list[Any]:
+    return [entry.path, entry.size, entry.modified, entry.tag]
+
+
+def _stores_json(stores: Iterable[StoreId]) -> list[list[Any]]:
+    return [[one.operator, one.partition, one.store] for one in sorted(stores)]
+
+
+def _stores_of(rows: Iterable[list[Any]]) -> Iterator[StoreId]:
+    return (StoreId(*row) for row in rows)

@@ -1,0 +1,75 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from statemaint.cli.main import program
+
+BAD = """\
+queries:
+  good: {checkpoint: /good, pool: big}
+  cron: {checkpoint: /cron, schedule: "99 * * * *"}
+  twice: {checkpoint: "file:///good"}
+  key:
+    checkpoint: /key
+    retrys: 3
+"""
+
+
+def validated(folder: Path, text: str, *more: str) -> Result:
+    file = folder / "queries.yaml"
+    file.write_text(text, encoding="utf-8")
+    return CliRunner().invoke(program, ["queries", str(file), *more])
+
+
+def test_every_mistake_is_a_line_with_its_place_and_the_exit_code_is_2(tmp_path: Path) -> None:
+    done = validated(tmp_path, BAD, "validate")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    file = tmp_path / "queries.yaml"
+    starts = [f"statemaint: CONFIG: {file}:{line}: queries." for line in (2, 3, 4, 7)]
+    lines = done.stderr.splitlines()
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+
+
+def test_json_has_what_is_wrong_and_what_is_not(tmp_path: Path) -> None:
+    done = validated(tmp_path, BAD, "validate", "--json")
+    found = json.loads(done.stdout)
+    assert done.exit_code == 2
+    assert (found["valid"], found["queries"]) == (False, {})
+    assert [one["line"] for one in found["problems"]] == [2, 3, 4, 7]
+    assert found["problems"][1]["key"] == "queries.cron.schedule"
+
+
+@pytest.mark.parametrize("what", ["validate", "list"])
+def test_a_file_that_does_not_exist_is_one_line(tmp_path: Path, what: str) -> None:
+    done = CliRunner().invoke(program, ["queries", str(tmp_path / "none.yaml"), what])
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(
+        "none.yaml: cannot be read (No such file or directory); write the queries file"
+    )
+
+
+def test_a_valid_file_says_how_many_queries_and_which_pools_to_make(tmp_path: Path) -> None:
+    text = "queries: {a: {checkpoint: /a}, b: {checkpoint: /b, pool: big}, c: {checkpoint: /c}}"
+    done = validated(tmp_path, text, "validate")
+    assert done.exit_code == 0
+    assert done.stdout.endswith("queries.yaml: valid, 3 queries\n")
+    assert "or the tasks wait forever: big; create each with `airflow pools set" in done.stderr
+
+
+def test_a_notifier_that_cannot_be_imported_is_a_mistake(tmp_path: Path) -> None:
+    text = "queries: {a: {checkpoint: /a, notify: [{call: no_such_module.tell}]}}"
+    done = validated(tmp_path, text, "validate")
+    assert done.exit_code == 2
+    assert "queries.a.notify: no_such_module.tell cannot be imported" in done.stderr
+
+
+def test_the_list_has_the_queries_that_can_be_used(tmp_path: Path) -> None:
+    text = 'queries: {"a_{x}": {for_each: {x: [1, 2]}, checkpoint: "/{x}"}, b: {}}'
+    done = validated(tmp_path, text, "list")
+    assert done.exit_code == 2
+    assert [line.split()[0] for line in done.stdout.splitlines()][-2:] == ["a_1", "a_2"]
+    assert "queries.b.checkpoint: is missing; add it" in done.stderr
