@@ -23,7 +23,7 @@ class _Look:
 
 def install() -> None:
     """Has the modules that are imported from now on switch this way."""
-    trampoline.wrap_in_trampoline = _switch
+    trampoline.wrap_in_trampoline = _switch  # type: ignore[assignment]
 
 
 def choose(mutant: str) -> None:

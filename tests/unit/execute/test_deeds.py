@@ -23,11 +23,15 @@ def test_it_says_who_removed_wrote_and_brought_back_each_file() -> None:
     back = {"run": "undo-1", "action": "restore", "of": "mine", "path": DELTA, "time": 7.5,
             "fence": 4, "bytes": 5, "modified": 1.5, "crc32c": 99}  # fmt: skip
     plant_lines(storage, "undo", content(back))
-    written = {"run": "mine", "action": "write_snapshot", "path": "state/0/0/9.snapshot"}
-    gone = {"run": "mine", "fence": 2, "action": "delete", "path": DELTA}
+    written: dict[str, object] = {
+        "run": "mine",
+        "action": "write_snapshot",
+        "path": "state/0/0/9.snapshot",
+    }
+    gone: dict[str, object] = {"run": "mine", "fence": 2, "action": "delete", "path": DELTA}
     plant_lines(storage, "0/0", content(written, gone))
     plant_lines(storage, "1/0", content({**gone, "path": "state/1/0/3.delta"}))
-    moved = {"run": "back", "fence": 3, "action": "remove", "path": OTHER}
+    moved: dict[str, object] = {"run": "back", "fence": 3, "action": "remove", "path": OTHER}
     plant_lines(storage, "rollback", content(moved))
     assert read_deeds(storage, "mine", [UnitId(0, 0)]) == Deeds(
         "mine",

@@ -1,6 +1,6 @@
 """What a deletion looks at once more, right before the files go, and in which order they go."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,9 @@ class Watched(MemoryStorage):
         self.listed.append(prefix)
         return super().list(prefix)
 
-    def delete_all(self, paths: Iterable[str], *, before: Callable[[], object]) -> None:
+    def delete_all(
+        self, paths: Sequence[str], *, before: Callable[[], object] = lambda: None
+    ) -> None:
         self.pages.append(tuple(paths))
         self.happens()
         super().delete_all(self.pages[-1], before=before)

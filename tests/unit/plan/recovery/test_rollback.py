@@ -21,7 +21,7 @@ LOGS = [
 
 
 def logs(batch: int, **keep: bool) -> list[str]:
-    return [one.path for one in rolled_back((), LOGS, batch, **keep)]  # type: ignore[arg-type]
+    return [one.path for one in rolled_back((), LOGS, batch, **keep)]
 
 
 METADATA = ["state/0/_metadata/v2/5", "state/0/_metadata/v2/9"]
