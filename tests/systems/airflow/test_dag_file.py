@@ -102,7 +102,8 @@ def test_a_plan_is_mapped_and_then_reported(example: dict[str, Any]) -> None:
 def test_the_report_always_runs_and_never_decides_how_a_run_ended(example: dict[str, Any]) -> None:
     report = _both(example)[1]["tasks"]["report"]
     assert (report["teardown"], report["fails_run"]) == (True, False)
-    assert report["outlets"] == ["statemaint://hourly_revenue"]
+    events = ["statemaint://hourly_revenue", "statemaint://hourly_revenue/findings"]
+    assert report["outlets"] == events
 
 
 def test_tasks_are_retried_as_the_file_says(example: dict[str, Any]) -> None:
