@@ -50,9 +50,11 @@ with DAG("own_skipped", schedule=None):
     group = StateMaintenanceTaskGroup(checkpoint=f"{FOLDER}/none", policy=POLICY)
     run_query("skip") >> group >> EmptyOperator(task_id="next_query")
 
-for name, more in {"gate": {}, "mending_gate": {"repair": True}}.items():
+for name, repair in (("gate", False), ("mending_gate", True)):
     with DAG(f"own_{name}", schedule=None):
-        gate = CheckpointHealthyOperator(task_id="gate", checkpoint=f"{FOLDER}/{name}", **more)
+        gate = CheckpointHealthyOperator(
+            task_id="gate", checkpoint=f"{FOLDER}/{name}", repair=repair
+        )
         gate >> EmptyOperator(task_id="query")
 
 with DAG("own_operators", schedule=None):
