@@ -267,12 +267,13 @@ def test_of_two_snapshots_of_one_fold_the_newer_names_the_files_of_the_base() ->
 
 @limits_
 def test_floor_and_target_on_a_base_have_every_kind_of_change(limits: Limits) -> None:
-    world = tagged({b"\0a": b"1", b"\0b": b"2", b"\0c": b"3", b"\0d": b"4"}, delimiter=b",")
-    world.write([(PUT, b"\0e", b"5"), (MERGE, b"\0b", b"6"), (DELETE_RANGE, b"\0c", b"\0d")])
-    world.write([(MERGE, b"\0b", b"7"), (MERGE, b"\0c", b"8"), (DELETE, b"\0a", None)])
-    world.write([(DELETE_RANGE, b"\0d", b"\0f"), (PUT, b"\0a", b"9"), (MERGE, b"\0b", b"10")])
+    a, b, c, d, e = (key_of("list", bytes([letter])) for letter in b"abcde")
+    world = tagged({a: b"1", b: b"2", c: b"3", d: b"4"}, delimiter=b",")
+    world.write([(PUT, e, b"5"), (MERGE, b, b"6"), (DELETE_RANGE, c, d)])
+    world.write([(MERGE, b, b"7"), (MERGE, c, b"8"), (DELETE, a, None)])
+    world.write([(DELETE_RANGE, d, e), (PUT, a, b"9"), (MERGE, b, b"10")])
     floor, target = world.build_all(limits, (3, 4), start=1)
-    assert world.states[4] == {b"\0a": b"9", b"\0b": b"2,6,7,10", b"\0c": b"8"}
+    assert world.states[4] == {a: b"9", b: b"2,6,7,10", c: b"8", e: b"5"}
     assert (floor.version, target.version) == (3, 4)
     agree(world, (floor, target), limits)
 
