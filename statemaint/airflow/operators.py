@@ -58,7 +58,7 @@ class CheckpointOperator(BaseOperator):
         super().__init__(**kwargs)
         self.checkpoint, self.connection, self.query = checkpoint, connection, query
         self.wait_for_lease = wait_for_lease
-        if not any(map(is_template, (str(checkpoint), query or ""))):
+        if not is_template(query or str(checkpoint)):
             name = given_name(query, str(checkpoint))
             self.outlets = [*self.outlets, *map(Asset, self.updates(name))]
 
@@ -133,7 +133,7 @@ class MaintainCheckpointOperator(CheckpointOperator):
         self.shows_only = dry_run  # Airflow has a method `dry_run`
         self.pushgateway, self.textfile = pushgateway, textfile
         # What is wrong with the arguments shows when the DAG is parsed.
-        given_query(self.query or "query", "/checkpoint", {"policy": policy or {}})
+        given_query("query", "/checkpoint", {"policy": policy or {}})
 
     def updates(self, query: str) -> list[str]:
         """Returns the Assets that the operator may update."""

@@ -75,6 +75,15 @@ def test_the_example_imports_without_an_error_or_a_warning(example: dict[str, An
     assert sorted(example["dags"]) == ["statemaint__click_join", "statemaint__hourly_revenue"]
 
 
+def test_the_example_of_a_users_dag_imports_and_maintains_behind_the_query(tmp_path: Path) -> None:
+    found = describe(tmp_path, queries=None, file=ROOT / "docs/examples/own_dag.py")
+    assert (found["errors"], found["warnings"]) == ({}, {})
+    (dag,) = found["dags"].values()
+    following = {name: task["downstream"] for name, task in dag["tasks"].items()}
+    assert following["gate"] == ["hourly_revenue"]
+    assert following["hourly_revenue"] == ["statemaint.plan"]
+
+
 def test_a_dag_is_scheduled_and_tagged_as_the_file_says(example: dict[str, Any]) -> None:
     join, hourly = _both(example)
     assert (hourly["schedule"], hourly["tags"]) == ("0 * * * *", ["statemaint"])

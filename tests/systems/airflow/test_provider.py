@@ -141,7 +141,9 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
             if path == "right":
                 notifier.notify({})
             else:
-                with pytest.raises(RuntimeError, match=r"^the webhook of connection oncall answers"):
+                with pytest.raises(
+                    RuntimeError, match=r"^the webhook of connection oncall answers"
+                ):
                     notifier.notify({})
         server.shutdown()
     assert posted == [{"text": "it failed"}] * 2
