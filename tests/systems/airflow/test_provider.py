@@ -97,8 +97,9 @@ def test_mistakes_show_when_a_dag_is_parsed() -> None:
 def test_templates_have_assets_only_with_a_query() -> None:
     template = "{{ var.value.root }}/a"
     assert MaintainCheckpointOperator(task_id="a", checkpoint=template).outlets == []
-    named = MaintainCheckpointOperator(task_id="a", checkpoint="/data/a")
-    assert [one.name for one in named.outlets] == ["statemaint://a", "statemaint://a/findings"]
+    for address, query in (("/data/a", None), (template, "a")):
+        named = MaintainCheckpointOperator(task_id="a", checkpoint=address, query=query)
+        assert [one.name for one in named.outlets] == ["statemaint://a", "statemaint://a/findings"]
 
 
 def test_a_hook_reads_a_checkpoint(tmp_path: Path) -> None:
