@@ -10,6 +10,12 @@ QUERIES_FILE = "statemaint_queries.yaml"
 AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file as a whole.
 FILE_DAG = "statemaint_queries_file"
+# The DAGs for manual work on any query.
+VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG = (
+    "statemaint_verify",
+    "statemaint_repair",
+    "statemaint_rollback",
+)
 # The pool of all tasks whose query names no other: the default in the queries file.
 POOL = "statemaint"
 # The route of the page with all queries, in Airflow's UI.

@@ -11,7 +11,6 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
 
-from statemaint.airflow import advice, texts
 from statemaint.airflow.endings import fail, update_assets, wait
 from statemaint.airflow.factory import query_settings
 from statemaint.airflow.given import Outputs, given_name, given_query, is_template
@@ -19,9 +18,9 @@ from statemaint.airflow.health import Health, health_of, repaired_health, valid_
 from statemaint.airflow.hooks import StatemaintHook
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
+from statemaint.airflow.recoveries import verified
 from statemaint.airflow.settings import Failure, Options
 from statemaint.airflow.whole import maintain_query
-from statemaint.audit import verify
 from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintError
 from statemaint.maintain import Holder
 from statemaint.model.policy import PRESETS
@@ -183,20 +182,9 @@ class VerifyCheckpointOperator(CheckpointOperator):
 
     def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Verifies the checkpoint, and returns what was found."""
-        result = verify(self.storage(), deep=self.deep, sample=self.sample)
-        findings = texts.findings_json(result.findings)
-        found = {
-            "checkpoint": self.checkpoint,
-            "healthy": result.healthy,
-            "versions_checked": result.versions_checked,
-            "broken": [one for one in findings if one["damage"]],
-            "todo": advice.steps(findings, self.checkpoint),
-        }
-        stores = len(result.checkpoint.stores)
-        self.log.info("checked %d versions of %d stores", result.versions_checked, stores)
-        failed = self.fail_on_damage and not result.healthy
-        failure = Failure(texts.reasons(result.findings)) if failed else None
-        return self.tell(context, found, failure)
+        found = verified(self.storage(), deep=self.deep, sample=self.sample)
+        self.log.info("checked %d versions", found.json["versions_checked"])
+        return self.tell(context, found.json, found.failure if self.fail_on_damage else None)
 
 
 class CheckpointHealthyOperator(CheckpointOperator):

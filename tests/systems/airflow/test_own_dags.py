@@ -1,7 +1,9 @@
 """Maintenance inside a user's own DAGs, in a real Airflow that knows the package by its wheel."""
 
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.systems.airflow.support import FLOOR, PLUGINS, TARGET, damaged, negle
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
+OWN, MANUAL = "tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py"
 DAGS = ("group", "damaged", "skipped", "gate", "mending_gate", "operators", "dag")
 BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
 PARTITIONS = dict.fromkeys((f"op 0 / part {number}" for number in range(4)), "success")
@@ -30,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         neglected(made / name)
     for name in ("damaged", "torn"):
         damaged(made / name)
-    for name in ("gate", "mending_gate"):
+    for name in ("gate", "mending_gate", "repaired"):
         neglected(made / name)
         (made / f"{name}/state/0/1/{TARGET}.snapshot").write_bytes(b"torn")
     return made
@@ -38,12 +41,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[Airflow]:
-    (folder / "queries.yaml").write_text("queries: {}")
+    queries = folder / "queries.yaml"
+    queries.write_text(f"queries: {{repaired: {{checkpoint: {folder}/repaired}}}}")
+    dags = folder / "dags"
+    dags.mkdir()
+    for file in (OWN, MANUAL):
+        shutil.copy(ROOT / file, dags)
     setup = Setup(
         home=folder / "home",
-        dags=ROOT / "tests/systems/airflow/own",
+        dags=dags,
         plugins=PLUGINS,
-        queries=folder / "queries.yaml",
+        queries=queries,
         environ={
             "PYTHONPATH": f"{installed(folder / 'wheel')}:{ROOT}",
             "STATEMAINT_TEST_FOLDER": str(folder),
@@ -195,3 +203,32 @@ def test_tasks_link_to_the_fleet_page_and_to_the_dashboard(
             "Streaming state": f"{running.url}/plugin/statemaint-queries",
             "Dashboard": f"http://grafana/d/state?var-query={query}",
         }
+
+
+def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, folder: Path) -> None:
+    form = {"query": "repaired"}
+    assert manual(admin, "verify", form).state == "failed"
+    bad = folder / f"repaired/state/0/1/{TARGET}.snapshot"
+    rejected = manual(admin, "repair", form, answer="Reject")
+    assert (rejected.states["apply"], bad.read_bytes()) == ("skipped", b"torn")
+    done = manual(admin, "repair", form, answer="Approve")
+    assert (done.state, done.states["apply"]) == ("success", "success")
+    assert len(xcom(done, "apply")["removed"]) == 1
+    assert manual(admin, "verify", {**form, "deep": True}).state == "success"
+
+
+def manual(admin: Client, name: str, form: Mapping[str, Any], answer: str | None = None) -> Ended:
+    """Runs one of the DAGs for manual work, and answers what it asks."""
+    dag = f"statemaint_{name}"
+    admin.wait_for_dag(dag)
+    admin.unpause(dag)
+    run = admin.trigger(dag, form)
+    if answer:
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/approve/-1/hitlDetails"
+        deadline = time.monotonic() + 90
+        while admin.page(path).status != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert f"- remove `state/0/1/{TARGET}.snapshot` (bad_snapshot" in admin.get(path)["body"]
+        admin.patch(path, {"chosen_options": [answer], "params_input": {}})
+    return Ended(admin, dag, run, admin.wait_for_run(dag, run))
