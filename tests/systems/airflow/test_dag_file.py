@@ -311,3 +311,19 @@ def test_a_missing_file_is_one_dag_that_says_so(tmp_path: Path) -> None:
 def _both(example: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     dags = example["dags"]
     return dags["statemaint__click_join"], dags["statemaint__hourly_revenue"]
+
+
+def test_manual_work_has_a_dag_for_each_verb_with_the_queries_to_choose_from(
+    tmp_path: Path,
+) -> None:
+    found = describe(tmp_path, queries=EXAMPLE, file=DAGS / "statemaint_manual_dags.py")
+    assert (found["errors"], found["warnings"]) == ({}, {})
+    dags = found["dags"]
+    assert sorted(dags) == ["statemaint_repair", "statemaint_rollback", "statemaint_verify"]
+    for dag in dags.values():
+        choice = dag["params"]["query"]["schema"]["enum"]
+        assert (choice, dag["schedule"]) == (["click_join", "hourly_revenue"], None)
+    downstream = {
+        name: one["downstream"] for name, one in dags["statemaint_repair"]["tasks"].items()
+    }
+    assert downstream == {"plan": ["apply", "approve"], "approve": ["apply"], "apply": []}

@@ -11,7 +11,12 @@ from typing import Any
 import jsonschema
 import pytest
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferred,
+)
 
 from statemaint.airflow.hooks import StatemaintHook
 from statemaint.airflow.notifications import StateReportNotifier, message
@@ -148,3 +153,22 @@ def test_a_notifier_posts_to_its_webhook_and_never_shows_the_address(
                     notifier.notify({})
         server.shutdown()
     assert posted == [{"text": "it failed"}] * 2
+
+
+def test_a_gate_lets_a_query_begin_only_where_there_is_nothing_at_all(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+
+    def gate(name: str, *, allow: bool) -> Any:
+        operator = CheckpointHealthyOperator(
+            task_id="gate", checkpoint=str(tmp_path / name), allow_missing=allow
+        )
+        return operator.execute({})
+
+    for name in ("missing", "empty"):
+        assert gate(name, allow=True)["healthy"]
+        with pytest.raises(AirflowFailException, match="NOT_A_CHECKPOINT"):
+            gate(name, allow=False)
+    with pytest.raises(AirflowFailException, match="NOT_A_CHECKPOINT"):
+        gate("other", allow=True)
