@@ -30,6 +30,11 @@ def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
     return list(found.values())
 
 
+def is_damaged(broken: Iterable[Json]) -> bool:
+    """Returns whether a checkpoint is damaged, and not only its storage or the query in the way."""
+    return any(one["code"] not in _PASSING for one in broken)
+
+
 def _step(finding: Json, checkpoint: str) -> Json:
     address = shlex.quote(checkpoint)
     command = f"statemaint doctor {address}" if finding["damage"] else f"statemaint scan {address}"

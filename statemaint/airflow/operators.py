@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow.sdk import Asset, BaseOperator
 
+from statemaint.airflow.advice import is_damaged
 from statemaint.airflow.endings import fail, update_assets, wait
 from statemaint.airflow.factory import query_settings
 from statemaint.airflow.given import Outputs, given_name, given_query, is_template
@@ -94,7 +95,10 @@ class CheckpointOperator(BaseOperator):
             fail(failure)
         query, mapped = str(self.query), context["ti"].map_index >= 0
         # Airflow does not know the Assets of a mapped task, whose checkpoint is not known either.
-        told = {asset_uri(query): found.get("maintained"), findings_uri(query): found["broken"]}
+        told = {
+            asset_uri(query): found.get("maintained"),
+            findings_uri(query): is_damaged(found["broken"]),
+        }
         update_assets(
             context, {name: bool(one) and not mapped for name, one in told.items()}, found
         )

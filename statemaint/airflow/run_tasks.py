@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import (
 )
 
 from statemaint.airflow import tasks
+from statemaint.airflow.advice import is_damaged
 from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.endings import fail, update_assets, wait
 from statemaint.airflow.links import links
@@ -155,7 +156,7 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         ti.xcom_push(NOTE, found["note"])
         if planned:
             ti.xcom_push(_COSTS, tasks.run_costs(planned, summaries))
-        told = {event: found["maintained"], damage: bool(found["broken"])}
+        told = {event: found["maintained"], damage: is_damaged(found["broken"])}
         update_assets(context, told, found)
         if not found["success"]:
             notify_all(terms.notify, context, found)
