@@ -11,7 +11,8 @@ from mutmut.utils.format_utils import mangled_name_from_mutant_name
 
 _PATIENCE = 5.0  # seconds for a mutant, and this many times what its tests took of the real code
 _TIMES = 3
-_LONG = 1.0  # seconds
+_LONG, _QUICK = 1.0, 0.005  # seconds
+_CLOSER = 4  # times as many seconds a test may take that has one more word of the function
 _STEM = re.compile(r"(?<![a-z])[a-z]{4,5}")  # how a word begins
 
 
@@ -101,17 +102,15 @@ class Calls:
         return [name for name in quickest.values() if passing[name] < _LONG]
 
     def _likeliest(self, mutant: str) -> Iterable[str]:
-        """Returns what noticed others of the function, then the nearest by their names."""
+        """Returns what noticed others of the function, then the nearest and quickest."""
         function = mangled_name_from_mutant_name(mutant)
         words = set(_STEM.findall(function.split(".", 2)[2]))
         folder = "/".join(("tests", "unit", *mutant.split(".")[1:-2]))
-        nearest = {
-            one: (
-                self.seconds[one] > _LONG,
-                -len(words.intersection(_STEM.findall(one.removeprefix(folder)))),
-                not one.startswith(folder),
-                self.seconds[one],
-            )
-            for one in self.tests.get(function, ())
-        }
-        return dict.fromkeys([*self._noticed[function], *sorted(nearest, key=nearest.__getitem__)])
+
+        def cost(test: str) -> float:
+            near = len(words.intersection(_STEM.findall(test.removeprefix(folder))))
+            closeness: float = _CLOSER ** (near + test.startswith(folder))
+            return max(self.seconds[test], _QUICK) / closeness
+
+        nearest = sorted(self.tests.get(function, ()), key=cost)
+        return dict.fromkeys([*self._noticed[function], *nearest])

@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -48,7 +48,8 @@ switch.install()
 SURVIVED, KILLED, NO_TESTS, TIMEOUT = 0, 1, 33, 36
 _MEMORY = 3 << 30  # bytes more than are mapped already
 _WAIT = 0.005  # seconds
-_IDLE = 10  # times as long as it may compute a process may last
+_PATIENCE, _TIMES = 3.0, 5.0  # seconds for a test, and this many times what the real code takes
+_IDLE = 5  # times as long as it may compute a process may last
 _LOOK = 3600.0  # seconds that one look at all tests may take
 Work = Callable[[Path], int]
 Result = tuple[str, int, float, str]
@@ -95,7 +96,8 @@ def _tried(
         if not job.tests:
             yield job.mutant, NO_TESTS, 0.0, ""
             continue
-        _start(running, job, partial(_judge, [items[one] for one in job.tests]))
+        judge = partial(_judge, [items[one] for one in job.tests], calls.seconds)
+        _start(running, job, judge)
         while len(running) >= children:
             yield from _ended(running, calls)
     while running:
@@ -112,9 +114,10 @@ def _ended(running: dict[int, _Process], calls: Calls) -> Iterator[Result]:
         yield process.job.mutant, code, round(process.seconds, 3), test
 
 
-def _judge(items: list[pytest.Item], folder: Path) -> int:
-    """Runs tests until one fails."""
+def _judge(items: list[pytest.Item], seconds: Mapping[str, float], folder: Path) -> int:
+    """Runs tests until one fails, or takes much longer than on the real code."""
     for item, following in zip_longest(items, items[1:]):
+        _limit_time(_PATIENCE + _TIMES * seconds[item.nodeid])
         if any(one.failed for one in runtestprotocol(item, log=False, nextitem=following)):
             (folder / "failed").write_text(item.nodeid)
             return KILLED
@@ -122,9 +125,22 @@ def _judge(items: list[pytest.Item], folder: Path) -> int:
 
 
 def _warm(items: list[pytest.Item]) -> None:
-    """Runs some tests on the real code: what they load and learn first, all processes have then."""
-    for item, following in zip_longest(items, items[1:]):
-        runtestprotocol(item, log=False, nextitem=following)
+    """Runs some tests on the real code: what they load and learn first, all processes have then.
+
+    A forked process has none of the threads of the one that it comes from, and would wait for them
+    forever: tests that leave some running, as RocksDB's do, warm nothing.
+    """
+    for item in items:
+        if _leaves_no_thread(item):
+            runtestprotocol(item, log=False, nextitem=None)
+
+
+def _leaves_no_thread(item: pytest.Item) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        runtestprotocol(item, log=False, nextitem=None)
+        os._exit(len([*Path("/proc/self/task").iterdir()]) > 1)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 # -- processes
@@ -143,7 +159,7 @@ def _run(job: Job, folder: Path, work: Work) -> NoReturn:
     code = KILLED
     try:
         os.setsid()  # what it starts ends with it
-        _limit(job.seconds)
+        _limit_memory()
         _be_apart(folder)
         if job.mutant:
             os.environ["MUTANT_UNDER_TEST"] = job.mutant  # of the programs that tests start
@@ -153,9 +169,13 @@ def _run(job: Job, folder: Path, work: Work) -> NoReturn:
         os._exit(code)
 
 
-def _limit(seconds: float) -> None:
-    cpu = math.ceil(seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+def _limit_time(seconds: float) -> None:
+    """Ends this process when it has computed for some seconds more."""
+    most = math.ceil(time.process_time() + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def _limit_memory() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.support.paths import ROOT
 
@@ -48,10 +49,11 @@ def run(patterns: tuple[str, ...], *, children: int, seconds: float, fresh: bool
     left = [name for name, code in _codes() if code in _LEFT and _matches(name, patterns)]
     work = {"mutants": left, "children": children, "seconds": seconds}
     (_PLACE / "work.json").write_text(json.dumps(work))
+    earlier = len(_results())
     try:
         _test()
     finally:
-        _record(_results(set(left)))
+        _record({name: code for name, code, *_ in _results()[earlier:]})
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -62,6 +64,7 @@ def _generate(children: int) -> None:
     """Makes the mutants, in a process of its own: mutmut turns `sys.path` round."""
     program = (
         "from mutmut.__main__ import *\n"
+        "from tests.mutation import messages; messages.leave()\n"
         "import os; os.makedirs('mutants', exist_ok=True)\n"
         "copy_src_dir(); copy_also_copy_files()\n"
         f"print(create_mutants({children}))\n"
@@ -82,10 +85,9 @@ def _record(codes: dict[str, int]) -> None:
         path.write_text(json.dumps(meta))
 
 
-def _results(tried: set[str]) -> dict[str, int]:
+def _results() -> list[list[Any]]:
     told = _PLACE / "results.jsonl"
-    lines = told.read_text().splitlines() if told.exists() else []
-    return {name: code for name, code, *_ in map(json.loads, lines) if name in tried}
+    return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
 
 
 def _test() -> None:
