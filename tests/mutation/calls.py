@@ -13,6 +13,7 @@ _PATIENCE = 5.0  # seconds for a mutant, and this many times what its tests took
 _TIMES = 3
 _LONG, _QUICK = 1.0, 0.005  # seconds
 _CLOSER = 4  # times as many seconds a test may take that has one more word of the function
+CODE = "statemaint"
 _STEM = re.compile(r"(?<![a-z])[a-z]{4,5}")  # how a word begins
 
 
@@ -39,11 +40,13 @@ class Calls:
         tests: by function.
         seconds: of a processor that each test takes.
         failed: those that fail on the real code, run like this; they judge nothing.
+        seen: digests of what was looked at: the code, and the file of each test.
     """
 
     tests: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     seconds: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    seen: dict[str, str] = field(default_factory=dict)
     _noticed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
@@ -54,21 +57,34 @@ class Calls:
             found = json.loads(path.read_text())
             whole.seconds |= found["seconds"]
             whole.failed += found["failed"]
+            whole.seen |= found["seen"]
             for function, names in found["tests"].items():
                 whole.tests[function] += names
         return whole
 
     def write(self, path: Path) -> None:
         """Writes what `read` reads."""
-        found = {"tests": self.tests, "seconds": self.seconds, "failed": self.failed}
+        found = {
+            "tests": self.tests,
+            "seconds": self.seconds,
+            "failed": self.failed,
+            "seen": self.seen,
+        }
         path.write_text(json.dumps(found, indent=1))
 
-    def forget(self, tests: Container[str]) -> None:
-        """Forgets the tests that no longer exist."""
+    def keep(self, tests: Container[str]) -> None:
+        """Forgets all other tests."""
         for function, names in self.tests.items():
             self.tests[function] = [one for one in names if one in tests]
         self.seconds = {one: time for one, time in self.seconds.items() if one in tests}
         self.failed = [one for one in self.failed if one in tests]
+
+    def keep_unchanged(self, digests: dict[str, str]) -> None:
+        """Forgets the tests whose file changed, or all where the code did."""
+        same = {name for name, digest in digests.items() if self.seen.get(name) == digest}
+        tests = {one for one in self.seconds if one.partition("::")[0] in same}
+        self.keep(tests if CODE in same else ())
+        self.seen = digests
 
     def learn(self, mutant: str, test: str) -> None:
         """Remembers which test noticed a mutant: it may well notice the next one."""

@@ -12,6 +12,7 @@ test that failed.
 
 import contextlib
 import gc
+import hashlib
 import json
 import math
 import os
@@ -33,7 +34,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation import switch
-from tests.mutation.calls import Calls, Job
+from tests.mutation.calls import CODE, Calls, Job
 
 # No example is made small: that one failed is all that counts.
 settings.register_profile(
@@ -221,6 +222,8 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
     """Returns what is known of the tests, after a look at those that are new."""
     told = place / "calls.json"
     known = Calls.read([told] if told.exists() else [])
+    known.keep_unchanged(_digests(items))
+    known.write(told)
     new = [item for name, item in items.items() if name not in known.seconds]
     running: dict[int, _Process] = {}
     parts = [place / f"calls-{number}.json" for number in range(children)]
@@ -232,10 +235,21 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
             shutil.rmtree(process.folder, ignore_errors=True)
             if code:
                 sys.exit(f"the look at which tests call what ended with {code}")
-    whole = Calls.read([*parts, told] if told.exists() else parts)
-    whole.forget(items)
+    whole = Calls.read([*parts, told])
+    whole.keep(items)
     whole.write(told)
     return whole
+
+
+def _digests(tests: Iterable[str]) -> dict[str, str]:
+    """Returns the digests of the code, and of each test's file."""
+    files = {one.partition("::")[0] for one in tests}
+    code = sorted(Path(CODE).glob("**/*.py"))
+    return {CODE: _digest(code)} | {one: _digest([Path(one)]) for one in sorted(files)}
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _look(items: list[pytest.Item], part: Path, _: Path) -> int:
