@@ -12,6 +12,7 @@ from mutmut.utils.format_utils import mangled_name_from_mutant_name
 _PATIENCE = 5.0  # seconds for a mutant, and this many times what its tests took of the real code
 _TIMES = 3
 _LONG, _QUICK = 1.0, 0.005  # seconds
+_NOTICED = 3  # words more are worth a test that noticed another mutant of the function
 _CLOSER = 4  # times as many seconds a test may take that has one more word of the function
 CODE = "statemaint"
 _STEM = re.compile(r"(?<![a-z])[a-z]{4,5}")  # how a word begins
@@ -47,7 +48,7 @@ class Calls:
     seconds: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     seen: dict[str, str] = field(default_factory=dict)
-    _noticed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _noticed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "Calls":
@@ -88,10 +89,7 @@ class Calls:
 
     def learn(self, mutant: str, test: str) -> None:
         """Remembers which test noticed a mutant: it may well notice the next one."""
-        noticed = self._noticed[mangled_name_from_mutant_name(mutant)]
-        if test in noticed:
-            noticed.remove(test)
-        noticed.insert(0, test)
+        self._noticed[mangled_name_from_mutant_name(mutant)].add(test)
 
     def job(self, mutant: str, seconds: float) -> Job:
         """Returns the tests for a mutant, the likeliest to notice it first.
@@ -103,10 +101,9 @@ class Calls:
         chosen: list[str] = []
         total = 0.0
         for one in self._likeliest(mutant):
-            total += self.seconds[one]
-            if chosen and total > seconds:
-                break
-            chosen.append(one)
+            if not chosen or total + self.seconds[one] <= seconds:
+                total += self.seconds[one]
+                chosen.append(one)
         return Job(mutant, tuple(chosen), _PATIENCE + _TIMES * total)
 
     def typical(self) -> list[str]:
@@ -118,15 +115,16 @@ class Calls:
         return [name for name in quickest.values() if passing[name] < _LONG]
 
     def _likeliest(self, mutant: str) -> Iterable[str]:
-        """Returns what noticed others of the function, then the nearest and quickest."""
+        """Returns the nearest tests first, and the quick ones; near is what noticed others of it."""
         function = mangled_name_from_mutant_name(mutant)
         words = set(_STEM.findall(function.split(".", 2)[2]))
         folder = "/".join(("tests", "unit", *mutant.split(".")[1:-2]))
+        noticed = self._noticed[function]
 
         def cost(test: str) -> float:
             near = len(words.intersection(_STEM.findall(test.removeprefix(folder))))
-            closeness: float = _CLOSER ** (near + test.startswith(folder))
+            near += test.startswith(folder) + _NOTICED * (test in noticed)
+            closeness: float = _CLOSER**near
             return max(self.seconds[test], _QUICK) / closeness
 
-        nearest = sorted(self.tests.get(function, ()), key=cost)
-        return dict.fromkeys([*self._noticed[function], *nearest])
+        return sorted(self.tests.get(function, ()), key=cost)
