@@ -115,7 +115,7 @@ class Calls:
         return [name for name in quickest.values() if passing[name] < _LONG]
 
     def _likeliest(self, mutant: str) -> Iterable[str]:
-        """Returns the nearest tests first, and the quick ones; near is what noticed others of it."""
+        """Returns the nearest and quickest tests first."""
         function = mangled_name_from_mutant_name(mutant)
         words = set(_STEM.findall(function.split(".", 2)[2]))
         folder = "/".join(("tests", "unit", *mutant.split(".")[1:-2]))

@@ -149,6 +149,12 @@ def test_an_offset_entry_of_format_1_has_its_sources_in_order() -> None:
     assert [found.file_offset(one) for one in ("0", "1", "2")] == [12, None, None]
 
 
+def test_the_text_of_a_source_keeps_all_but_the_ends_of_lines() -> None:
+    found = logs.parse_offsets(b"v1\n{}\n\t a \n bX \n\n")
+    assert found.sources == {"0": "\t a ", "1": " bX "}
+    assert logs.parse_offsets(b"v1\n{}\naX\n").sources == {"0": "aX"}
+
+
 def test_an_offset_entry_of_format_2_names_its_sources() -> None:
     found = logs.parse_offsets(b'v2\n{}\n0:{"logOffset":3}\nevents:-')
     assert found == logs.Offsets({}, 0, {"0": '{"logOffset":3}', "events": "-"}, 2)
