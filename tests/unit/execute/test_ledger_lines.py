@@ -11,6 +11,7 @@ from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot
 from statemaint.model.proof import Attestation, FileRecord
+from statemaint.model.uploads import Upload, Uploads
 from statemaint.plan import Attest, Delete, DeleteReason, Remove, WriteSnapshot
 from statemaint.plan.actions import SnapshotReason
 from statemaint.plan.recovery.recovery_plan import RemoveReason
@@ -106,7 +107,8 @@ def test_a_snapshot_is_noted_with_its_proof(
 
 def test_a_comparison_is_noted_with_its_proof(ledger: Ledger) -> None:
     former = replace(PROOF, path="state/0/0/1.snapshot", version=1)
-    known = Known(proofs={PATH: PROOF}, former={former.path: former}, written={PATH}, since=4)
+    uploads = Uploads((Upload(2, PATH, 3.5),), 3)
+    known = Known({PATH: PROOF}, {former.path: former}, {PATH}, 4, uploads)
     ledger.attested(Attest(STORE, Snapshot(2, ENTRY), None), ENTRY, PROOF, known)
     (line,) = ledger_lines(ledger.storage, "0/0")
     assert (line["action"], line["path"], line["bytes"]) == ("attest", PATH, 30)
@@ -114,3 +116,5 @@ def test_a_comparison_is_noted_with_its_proof(ledger: Ledger) -> None:
     noted = json.loads(ledger.storage.read(attestation_path(STORE)))
     assert [one["version"] for one in noted["attestations"]] == [1, 2]
     assert (noted["written"], noted["since"]) == ([PATH], 4)
+    (upload,) = noted["uploads"]["newest"]
+    assert upload == {"version": 2, "path": PATH, "modified": 3.5}
