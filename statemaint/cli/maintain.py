@@ -65,10 +65,10 @@ def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
 
 def _print_table(report: Report) -> None:
     if report.dry_run:
-        tables.print_line(f"dry run, nothing was done: {report.plan.root}")
+        tables.print_line(f"dry run, nothing was done: {report.plan.root}", wrap=False)
         print_plan(report.plan)
     else:
-        tables.print_line(f"run {report.run}: {report.plan.root}")
+        tables.print_line(f"run {report.run}: {report.plan.root}", wrap=False)
         _print_run(report)
 
 

@@ -32,7 +32,7 @@ def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> N
 
 def print_plan(plan: Plan) -> None:
     """Prints a plan: the actions in each store, then the reasons for keeping files."""
-    tables.print_line(f"checkpoint  {plan.root}")
+    tables.print_line(f"checkpoint  {plan.root}", wrap=False)
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
         tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable")

@@ -59,7 +59,7 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
         listed = [(name, query.checkpoint) for name, query in queries.items()]
         tables.print_table(("query", "checkpoint"), listed)
         return
-    tables.print_line(f"{config}: valid, {len(queries)} queries")
+    tables.print_line(f"{config}: valid, {len(queries)} queries", wrap=False)
     if others := [pool for pool in _pools(queries) if pool != DEFAULT_POOL]:
         click.echo(
             f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "

@@ -1,6 +1,6 @@
 """Carries out a plan that was made and reviewed before (S14)."""
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from dataclasses import dataclass
 
 from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import Holder, leased
@@ -17,10 +17,9 @@ from statemaint.storage import Storage
 from statemaint.workers import Workers
 
 
-class PlanFile(BaseModel):
+@dataclass(frozen=True, slots=True)
+class PlanFile:
     """The fields of the `plan --json` document that `apply` needs; the rest is for the operator."""
-
-    model_config = ConfigDict(frozen=True)
 
     checkpoint: str
     query_id: str
@@ -36,8 +35,10 @@ def parse_plan(name: str, content: bytes) -> PlanFile:
     Raises:
         ConfigError: when it is not the document that `plan --json` prints.
     """
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
+
     try:
-        return PlanFile.model_validate_json(content)
+        return TypeAdapter(PlanFile).validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"

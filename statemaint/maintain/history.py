@@ -5,14 +5,12 @@ _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it 
 The newest runs are remembered, those whose trash is kept, and all runs younger than one of these.
 """
 
+import json
 import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import BaseModel, Field, ValidationError
+from dataclasses import asdict, dataclass
 
 from statemaint.errors import (
     CheckpointError,
@@ -36,17 +34,15 @@ MOST_RUNS = 100
 _log = logging.getLogger(__name__)
 
 
-_Time = Annotated[float, Field(ge=0, le=LATEST)]
-
-
-class _Note(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
     """The note of one task of a run; times are by the storage's clock.
 
     Notes of earlier builds lack `undo_of` and the fields after it: they are not of an undo.
     """
 
-    started: _Time
-    ended: _Time
+    started: float
+    ended: float
     fence: int
     snapshots_written: int
     files_deleted: int
@@ -199,7 +195,7 @@ def has_ended(storage: Storage, run: str) -> bool:
 def _write(storage: Storage, run: str, task: str, note: _Note) -> None:
     path = f"{FOLDER}/{run_folder(run)}/{run_folder(task)}.json"
     try:
-        storage.replace(path, [note.model_dump_json().encode() + b"\n"])
+        storage.replace(path, [json.dumps(asdict(note)).encode() + b"\n"])
     except StorageError as error:
         _log.warning("the run is not noted: %s", error)
 
@@ -262,13 +258,7 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
         NotACheckpointError: when there is neither a run nor a checkpoint.
         StorageError: when anything could not be listed or read.
     """
-    notes: dict[str, list[_Note]] = defaultdict(list)
-    for entry in storage.list(FOLDER):
-        try:
-            note = _Note.model_validate_json(storage.read(entry.path))
-        except (ValidationError, NotFoundError, CodecError):
-            continue
-        notes[_run_of(entry)].append(note)
+    notes = _notes(storage)
     trashed, undone = trashed_runs(storage), _undone(notes)
     found = [
         _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
@@ -282,6 +272,21 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
     if not found:
         must_be_checkpoint(storage)
     return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
+
+
+def _notes(storage: Storage) -> dict[str, list[_Note]]:
+    """Returns the notes of each run; those that are none of ours are left out."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
+
+    notes, reader = defaultdict(list), TypeAdapter(_Note)
+    for entry in storage.list(FOLDER):
+        try:
+            note = reader.validate_json(storage.read(entry.path))
+        except (ValidationError, NotFoundError, CodecError):
+            continue
+        if 0 <= note.started <= LATEST and 0 <= note.ended <= LATEST:
+            notes[_run_of(entry)].append(note)
+    return notes
 
 
 def _undone(notes: Mapping[str, Iterable[_Note]]) -> dict[str, tuple[Undoing, ...]]:

@@ -3,18 +3,23 @@
 A storage knows paths and bytes, but neither versions nor which file may be deleted.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.ahead import MOST_AHEAD, Ahead
 from statemaint.storage.base import Storage, read_small
-from statemaint.storage.hadoop.storage import HadoopStorage
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
 from statemaint.storage.place import overlaps, place_of
 from statemaint.storage.s3.options import S3Options
-from statemaint.storage.s3.storage import S3Storage
 from statemaint.storage.wrappers import ReadOnly, Stoppable, Without, stoppable
+
+if TYPE_CHECKING:
+    from statemaint.storage.hadoop.storage import HadoopStorage
+    from statemaint.storage.s3.storage import S3Storage
 
 __all__ = [
     "MOST_AHEAD",
@@ -36,3 +41,15 @@ __all__ = [
     "read_small",
     "stoppable",
 ]
+
+# Most runs need one storage.
+_WHEN_USED = {
+    "HadoopStorage": "statemaint.storage.hadoop.storage",
+    "S3Storage": "statemaint.storage.s3.storage",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHEN_USED[name]), name)

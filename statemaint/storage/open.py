@@ -7,10 +7,9 @@ from urllib.parse import unquote, urlsplit
 from statemaint.errors import ConfigError, UnsupportedError
 from statemaint.storage.address import must_have_no_secret
 from statemaint.storage.base import Storage
-from statemaint.storage.hadoop.storage import FORCED, HadoopStorage
 from statemaint.storage.local.storage import LocalStorage
-from statemaint.storage.s3.options import S3Options, options_from
-from statemaint.storage.s3.storage import SCHEMES, S3Storage
+from statemaint.storage.place import FORCED
+from statemaint.storage.s3.options import SCHEMES, S3Options, options_from
 
 _SUPPORTED = "local disk (a path, or file:), S3 (s3:, s3a:, s3n:) and what Hadoop reaches"
 _SECRETS = (
@@ -43,6 +42,8 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
         raise ConfigError("the checkpoint's address is empty")
     must_have_no_secret(uri, _SECRETS)
     if uri.partition("://")[0] in SCHEMES:
+        from statemaint.storage.s3.storage import S3Storage  # noqa: PLC0415 -- when it is used
+
         return S3Storage(uri, s3 or options_from(os.environ))
     parts = urlsplit(uri)
     if parts.scheme == "file":
@@ -50,6 +51,8 @@ def open_storage(uri: str, *, s3: S3Options | None = None) -> Storage:
             raise ConfigError(f"{uri}: a file: address names no host; write file:///path")
         return LocalStorage(Path(unquote(parts.path)).absolute())
     if parts.scheme in _HADOOP or parts.scheme.startswith(FORCED):
+        from statemaint.storage.hadoop.storage import HadoopStorage  # noqa: PLC0415 -- as above
+
         return HadoopStorage(uri)
     if parts.scheme and "://" in uri:
         raise UnsupportedError(uri, f"storage {parts.scheme!r}", _SUPPORTED)

@@ -18,7 +18,8 @@ _SYSTEMS = {
     **dict.fromkeys(("hdfs", "webhdfs", "swebhdfs"), "hdfs"),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure"),
 }
-_FORCED = "hadoop+"  # as `hadoop.FORCED`: the scheme after it, reached another way
+FORCED = "hadoop+"
+"""What an address begins with whose scheme, behind it, Hadoop is to reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Place:
 
 def place_of(address: str) -> Place:
     """Returns the place that an address names; links on local disk are followed."""
-    scheme, found, rest = address.removeprefix(_FORCED).partition("://")
+    scheme, found, rest = address.removeprefix(FORCED).partition("://")
     scheme = scheme.lower()
     if not found or scheme == "file":
         return Place("file", "", tuple(_names(_real(_local(address)))))
@@ -91,8 +92,8 @@ def _host(authority: str) -> tuple[str, str | None]:
 
 def _local(address: str) -> str:
     """Returns the path on local disk that an address names, as `open_storage` reads it."""
-    path = re.sub(r"^file:(//[^/]*)?", "", address.removeprefix(_FORCED), flags=re.IGNORECASE)
-    if path == address or address.startswith(_FORCED):
+    path = re.sub(r"^file:(//[^/]*)?", "", address.removeprefix(FORCED), flags=re.IGNORECASE)
+    if path == address or address.startswith(FORCED):
         return path
     return unquote(re.split("[?#]", path, maxsplit=1)[0])
 

@@ -49,8 +49,11 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "stores": partial(stores.run, case=cases.SEVERAL),
     "memory": held.run,
     "far": partial(far.run, case=cases.FAR),
+    "far-width": partial(
+        far.run_all, cases=cases.FAR_WIDTHS, delays=(30,), verbs=("plan", "verify", "maintain")
+    ),
     "far-chain": partial(far.run, case=cases.FAR_ONE, delays=(30,)),
-    "process": partial(small.run_process, case=cases.TINIEST),
+    "process": partial(small.run_process, case=cases.TINIEST, first=cases.AGGREGATION),
 }
 
 

@@ -62,6 +62,12 @@ TINY = Case("tiny", rows=16, deltas=12, share=0.25, inserts=0.0, base=0, partiti
 TINIEST = Case("one tiny partition", rows=16, deltas=12, share=0.25, inserts=0.0, base=0)
 
 FAR = Case("32 stores of 40 deltas", rows=200, deltas=40, share=0.1, base=0, partitions=32)
+FAR_WIDTHS = tuple(
+    Case(
+        f"{stores:,} stores of 12 deltas", rows=200, deltas=12, share=0.1, base=0, partitions=stores
+    )
+    for stores in (32, 320, 3_200)
+)
 FAR_ONE = Case("1 store of 200 deltas", rows=200, deltas=200, share=0.1, base=0)
 SEVERAL = Case("64 stores of 4 MB", rows=80_000, partitions=64)
 

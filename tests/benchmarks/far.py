@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
@@ -95,14 +95,27 @@ def far_bucket(given: Input, delay: float) -> Iterator[FarBucket]:
             process.terminate()
 
 
-def run(bench: Bench, case: Case, delays: tuple[int, ...] = DELAYS) -> None:
-    """Measures each verb once at each distance."""
+def run(
+    bench: Bench,
+    case: Case,
+    delays: tuple[int, ...] = DELAYS,
+    verbs: Collection[str] = VERBS.keys(),
+) -> None:
+    """Measures verbs once at each distance."""
     given = bench.prepare(case)
     for delay in delays:
         with far_bucket(given, delay) as bucket:
-            for name, verb in VERBS.items():
+            for name in verbs:
                 bench.results.say(f"{case.name}: {name} at {delay} ms")
-                _add(bench, (case.name, f"{delay} ms", name), bucket, verb)
+                _add(bench, (case.name, f"{delay} ms", name), bucket, VERBS[name])
+
+
+def run_all(
+    bench: Bench, cases: Iterable[Case], delays: tuple[int, ...], verbs: Collection[str]
+) -> None:
+    """Measures some verbs on each case."""
+    for case in cases:
+        run(bench, case, delays, verbs)
 
 
 def _add(

@@ -17,12 +17,15 @@ from tests.benchmarks.tables import PROCESS, TINY, seconds
 
 # So many of the partitions Spark maintains; all of them would take minutes and say no more.
 _SAMPLE = 500
+_ROOT = "ROOT"
+_MAINTAIN = ("maintain", _ROOT, "--grace", "0s")
 _RUN = """
 import sys
-from pathlib import Path
-from tests.benchmarks import ours
-ours.maintain_all(Path(sys.argv[1]))
-print(*sys.modules)
+from statemaint.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules)
 """
 _IMPORT = """
 import importlib, sys
@@ -87,16 +90,33 @@ def _scaled(took: Seconds, scale: float) -> Seconds:
     return Seconds(took.wall * scale, took.cpu * scale)
 
 
-def run_process(bench: Bench, case: Case) -> None:
-    """Measures a process that maintains one small partition, against its imports alone."""
-    given = bench.prepare(case)
-    bench.results.say(f"{case.name}: a whole process")
+def run_process(bench: Bench, case: Case, first: Case) -> None:
+    """Measures processes from their start, against their imports alone.
+
+    Args:
+        bench: what measures.
+        case: a small one, to scan and to maintain.
+        first: the first one of the side-by-side table, to maintain.
+    """
+    for what, given, words in (
+        ("--version", case, ("--version",)),
+        ("scan, small", case, ("scan", _ROOT)),
+        ("maintain, small", case, _MAINTAIN),
+        (f"maintain, {first.name}", first, _MAINTAIN),
+    ):
+        bench.results.say(f"process: {what}")
+        _add_process(bench, what, bench.prepare(given), words)
+
+
+def _add_process(bench: Bench, what: str, given: Input, words: tuple[str, ...]) -> None:
     whole, imports, modules = [], [], ""
     for _ in range(1 + bench.repeat):
         with copy_of(given) as root:
-            cpu, modules = cpu_of([sys.executable, "-c", _RUN, str(root)])
+            command = [str(root) if word is _ROOT else word for word in words]
+            cpu, printed = cpu_of([sys.executable, "-c", _RUN, *command])
+        modules = printed.splitlines()[-1]
         whole.append(cpu)
         imports.append(cpu_of([sys.executable, "-c", _IMPORT], modules)[0])
     run, alone = median(whole[1:]), median(imports[1:])
     loaded = ["yes" if name in modules.split() else "no" for name in ("numba", "numpy")]
-    bench.results.add(PROCESS, *map(seconds, (run, alone, run - alone)), *loaded)
+    bench.results.add(PROCESS, what, *map(seconds, (run, alone, run - alone)), *loaded)

@@ -66,10 +66,11 @@ THREADS = Section(
     ("case", "one after the other", "two threads", "times as fast"),
 )
 PROCESS = Section(
-    "A whole process for one partition of 1 KB",
-    "CPU seconds, median of {repeat}; the imports alone are of exactly the modules that the whole "
-    "run had loaded at its end.",
-    ("whole run", "imports alone", "more", "numba loaded", "numpy loaded"),
+    "A process of its own",
+    "CPU seconds, median of {repeat}, with compiled loops that an earlier process has left; the "
+    "imports alone are of exactly the modules that it had loaded at its end. *small* is one "
+    "partition of 1 KB.",
+    ("process", "CPU seconds", "imports alone", "more", "numba loaded", "numpy loaded"),
 )
 DISTANCE = Section(
     "A bucket far away",

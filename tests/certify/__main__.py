@@ -7,7 +7,7 @@ import gc
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ _NAMES = {
 }
 
 
-def play(seeds: tuple[int, ...], without: tuple[str, ...] = ()) -> Counts:
+def play(seeds: Sequence[int], without: tuple[str, ...] = ()) -> Counts:
     """Runs the schedules of some seeds."""
     counts = Counts()
     with _in_a_hurry():

@@ -60,16 +60,17 @@ class Caught:
 def hunt(mutant: Mutant, most: int = MOST, **switches: Any) -> Caught | None:
     """Runs schedules against a mutant until one catches it; `None` when none does.
 
-    A schedule that finds something without the mutant as well catches nothing.
+    A schedule that finds something without the mutant as well catches nothing. All of them are
+    played with one worker, so that each can be played again.
 
     Raises:
         TypeError: when the mutant does not fit the code that it breaks.
     """
     for seed in range(most):
         with mutant.alive():
-            loss = run(seed, among=mutant.among, switches=switches).loss
+            loss = run(seed, among=mutant.among, switches=switches, alone=True).loss
         if loss and loss.startswith("a fault of ours"):
             raise TypeError(f"{mutant.name}: {loss}")
-        if loss and run(seed, among=mutant.among, switches=switches).loss is None:
+        if loss and run(seed, among=mutant.among, switches=switches, alone=True).loss is None:
             return Caught(seed + 1, loss)
     return None

@@ -92,5 +92,5 @@ RECOVERY_MUTANTS = (
     Mutant("no comparison in verify", "S21", "reads snapshots and compares them with nothing",
            ((_Rebuild, "_compare", _nothing),)),
     Mutant("verify reads no snapshots", "S21", "does not read the snapshots that it needs",
-           ((_Rebuild, "_snapshot", _nothing), (verifying, "_deep", _accepts_all))),
+           ((_Rebuild, "_snapshot", _nothing), (verifying, "_unneeded", _accepts_all))),
 )  # fmt: skip

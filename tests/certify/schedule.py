@@ -117,6 +117,7 @@ def run(
     log: list[str] | None = None,
     switches: Mapping[str, Any] = _NONE,
     among: Mapping[str, Any] = _NONE,
+    alone: bool = False,
 ) -> Outcome:
     """Runs one schedule.
 
@@ -125,11 +126,13 @@ def run(
         log: is told what happens, step by step.
         switches: fields of the setting that are not left to the seed.
         among: what `setting` is given.
+        alone: let every maintainer work on one store at a time.
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
     with _same_ids(seed), _small_ledgers(seed):
-        chosen = _with_workers(setting(random, **among), seed)
+        chosen = setting(random, **among)
+        chosen = chosen if alone else _with_workers(chosen, seed)
         stage = Stage(replace(chosen, **switches), random, log=log)
         try:
             _play(stage, random)

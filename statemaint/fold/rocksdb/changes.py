@@ -32,6 +32,7 @@ class Pending:
     """The newest value of each changed key, on its way to a database.
 
     Attributes:
+        database: the database that changes are written to.
         like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
         tagged: whether a changelog had column families.
     """
@@ -44,7 +45,7 @@ class Pending:
             like: a zip of the same store, which gives its families and delimiter; `None`: unknown.
             held: the most bytes that are held back.
         """
-        self._database, self.like, self._held = database, like, held
+        self.database, self.like, self._held = database, like, held
         self.tagged = False
         self._values: dict[bytes, bytes | bytearray | None] = {}
         self._size = 0
@@ -82,7 +83,7 @@ class Pending:
 
     def flush(self) -> None:
         """Writes all pending changes to the database."""
-        self._database.write(self._rows())
+        self.database.write(self._rows())
         self._values.clear()
         self._size = 0
 
@@ -94,7 +95,7 @@ class Pending:
         delimiter = self.like.delimiter if self.like else None
         if delimiter is None:
             raise CodecError("it merges, and no snapshot says with which operator", offset=0)
-        there = self._values[key] if key in self._values else self._database.get(key)
+        there = self._values[key] if key in self._values else self.database.get(key)
         if there is None:
             self._values[key] = bytearray(operand)
             return
@@ -107,7 +108,7 @@ class Pending:
         """Deletes a range, which must not affect later changes."""
         self.flush()
         if first < end:
-            self._database.delete_range(first, end)
+            self.database.delete_range(first, end)
 
 
 def apply(source: Source, deltas: Iterable[Delta], pending: Pending, skip: int = 0) -> None:

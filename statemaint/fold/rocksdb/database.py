@@ -60,8 +60,9 @@ class Database:
             delimiter: the bytes between merged operands.
             create: whether the database may be new.
         """
-        self._path, self._place = path, place
+        self._path, self._place, self._delimiter = path, place, delimiter
         self.empty = create
+        self._twin: Database | None = None
         self._write = WriteOptions()
         # The stubs of `rocksdict` wrongly declare it a method.
         self._write.disable_wal = True  # type: ignore[method-assign, assignment]
@@ -83,24 +84,47 @@ class Database:
     def write(self, changes: Iterable[Change]) -> None:
         """Writes some changes, each key once; key order is fastest."""
         left = iter(self._needed(changes))
-        while batch := _batch(islice(left, _BATCH)):
-            self._commit(batch)
+        while some := [*islice(left, _BATCH)]:
+            self._commit(some)
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Deletes every key from `first` up to, but not including, `end`."""
         if not self.empty:
-            batch = WriteBatch(raw_mode=True)
-            batch.delete_range(first, end)
-            self._commit(batch)
+            with _translated(self._path):
+                batch = WriteBatch(raw_mode=True)
+                batch.delete_range(first, end)
+                self._db.write(batch, self._write)
+            if self._twin:
+                self._twin.delete_range(first, end)
 
     def _needed(self, changes: Iterable[Change]) -> Iterable[Change]:
         """Returns the changes without removals where there is nothing to remove."""
         return (one for one in changes if one[1] is not None) if self.empty else changes
 
-    def _commit(self, batch: WriteBatch) -> None:
+    def _commit(self, changes: list[Change]) -> None:
         with _translated(self._path):
-            self._db.write(batch, self._write)
+            self._db.write(_batch(changes), self._write)
         self.empty = False
+        if self._twin:
+            self._twin.write(changes)
+
+    @contextmanager
+    def twin(self, place: Path) -> Iterator["Database"]:
+        """Opens a database with the files of this one, to which nothing was written yet.
+
+        As long as it is open, what is written to this one is written to both.
+
+        Args:
+            place: a directory that does not exist yet, on the same file system.
+        """
+        place.mkdir()
+        self.checkpoint(place / "db")
+        with opened(self._path, place, self._delimiter) as twin:
+            self._twin = twin
+            try:
+                yield twin
+            finally:
+                self._twin = None
 
     def ingest(self, rows: Iterable[Change]) -> None:
         """Fills an empty database with at least one row, in key order.
@@ -178,14 +202,14 @@ def _must_end(rows: RdictIter, last: bytes | None) -> None:
         raise RuntimeError("NotFound: an iteration has ended early")  # pragma: no cover
 
 
-def _batch(changes: Iterable[Change]) -> WriteBatch | None:
+def _batch(changes: Iterable[Change]) -> WriteBatch:
     batch = WriteBatch(raw_mode=True)
     for key, value in changes:
         if value is None:
             batch.delete(key)
         else:
             batch.put(key, value)
-    return None if batch.is_empty() else batch
+    return batch
 
 
 @contextmanager

@@ -102,6 +102,11 @@ class Folded:
         stored = self.stored + sum(delta.entry.size for delta in deltas)
         return replace(self, path=deltas[-1].entry.path, stored=stored, known=known)
 
+    def on(self, database: Database) -> "Folded":
+        """Returns the same fold in a database that has got the same changes."""
+        self.pending.database = database
+        return replace(self, database=database)
+
     def found(self) -> Found:
         """Returns the digest and counts of all its rows."""
         with named(self.path):
@@ -151,30 +156,47 @@ def build(
         StaleChecksumError: when a checksum file does not match the file beside it.
         StorageError: when a file cannot be read, or the temporary directory fails.
     """
-    made, longest = [], chains[-1]
-    with folded(source, chains[0], workdir, families_from, limits=limits) as shortest:
-        fold, done = shortest, len(chains[0].deltas)
-        for chain in chains:
-            fold, done = fold.further(chain.deltas[done:]), len(chain.deltas)
-            place = workdir / f"checkpoint-{chain.version}"
-            found = _saved(fold, place, settle=chain is longest)
-            made.append(_built(chain.version, place, fold, found, reuse=reuse and chain is longest))
+    *shorter, longest = chains
+    with begun(source, longest, workdir, families_from, limits=limits) as base:
+        fold, made, done = base, [], 0
+        with _twin(base, workdir, needed=reuse and bool(shorter)) as database:
+            for chain in shorter:
+                fold, done = fold.further(chain.deltas[done:]), len(chain.deltas)
+                made.append(_saved(fold, chain, workdir, reuse=False))
+            fold = fold.on(database).further(longest.deltas[done:])
+            made.append(_saved(fold, longest, workdir, reuse=reuse, settle=True))
     return tuple(made)
 
 
-def _saved(fold: Folded, place: Path, *, settle: bool) -> Found:
-    """Writes the database's files into a directory.
+@contextmanager
+def _twin(fold: Folded, workdir: Path, *, needed: bool) -> Iterator[Database]:
+    """Opens the database for the longest chain.
 
-    Only the newest snapshot is compacted: later ones continue with it, and the files of the base
-    that it can name again would only become fewer.
+    Each flush makes a file, and a few files are compacted into one that nobody can share. So where
+    the base's files are named again, those of the shorter chains do not come to them.
     """
+    if not needed or fold.base is None:
+        yield fold.database
+    else:
+        with fold.database.twin(workdir / "twin") as twin:
+            yield twin
+
+
+def _saved(
+    fold: Folded, chain: Chain, workdir: Path, *, reuse: bool, settle: bool = False
+) -> Built:
+    """Writes a snapshot's files into a directory.
+
+    Only the newest snapshot is compacted: later ones continue with it.
+    """
+    place = workdir / f"checkpoint-{chain.version}"
     fold.must_know_families()
     found = fold.found()
     fold.database.flush()
     if settle:
         fold.database.settle()
     fold.database.checkpoint(place)
-    return found
+    return _built(chain.version, place, fold, found, reuse=reuse)
 
 
 @contextmanager
@@ -187,6 +209,20 @@ def folded(
     limits: Limits,
 ) -> Iterator[Folded]:
     """Opens a database and applies a chain to it; raises the same errors as `build`."""
+    with begun(source, chain, workdir, families_from, limits=limits) as fold:
+        yield fold.further(chain.deltas)
+
+
+@contextmanager
+def begun(
+    source: Source,
+    chain: Chain,
+    workdir: Path,
+    families_from: Snapshot | None = None,
+    *,
+    limits: Limits,
+) -> Iterator[Folded]:
+    """Opens a database with the base of a chain; raises the same errors as `build`."""
     base = read_zip(source, chain.base) if chain.base else None
     like = read_zip(source, families_from) if families_from else base
     if base:
@@ -200,8 +236,7 @@ def folded(
         opened(path, workdir, delimiter, create=base is None) as database,
     ):
         pending = Pending(database, like, held=limits.held)
-        empty = Folded(source, database, base, pending, path, stored, None, limits)
-        yield empty.further(chain.deltas)
+        yield Folded(source, database, base, pending, path, stored, None, limits)
 
 
 def _apply(

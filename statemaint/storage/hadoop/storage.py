@@ -17,10 +17,10 @@ from statemaint.storage.hadoop.errors import AppendRefusedError, on_this_machine
 from statemaint.storage.hadoop.files import HadoopFiles, must_serve
 from statemaint.storage.hadoop.jvm import Jvm, shared_jvm
 from statemaint.storage.hadoop.listing import walk
+from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
 
 # Sends a scheme through Hadoop even where we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
-FORCED = "hadoop+"
 # Each takes a thread of the JVM.
 _REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.

@@ -10,6 +10,7 @@ from statemaint.errors import ConfigError
 if TYPE_CHECKING:
     from boto3 import Session
 
+SCHEMES = ("s3", "s3a", "s3n")
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

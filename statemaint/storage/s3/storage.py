@@ -15,14 +15,13 @@ from statemaint.storage.s3.bucket import CONNECTIONS, Bucket
 from statemaint.storage.s3.copy import copy
 from statemaint.storage.s3.delete import delete_all
 from statemaint.storage.s3.errors import S3Error
-from statemaint.storage.s3.options import S3Options
+from statemaint.storage.s3.options import SCHEMES, S3Options
 from statemaint.storage.s3.probe import Probe
 from statemaint.storage.s3.put import append, head, put, put_new, taken
 from statemaint.storage.s3.read import open_object, read_object
 from statemaint.storage.s3.settings import Likeness, Params
 from statemaint.storage.s3.upload import in_parts, upload
 
-SCHEMES = ("s3", "s3a", "s3n")
 _ADDRESS = re.compile(rf"(?:{'|'.join(SCHEMES)})://([A-Za-z0-9._-]{{1,255}})(?:/(.*))?", re.DOTALL)
 
 

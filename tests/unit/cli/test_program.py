@@ -501,6 +501,24 @@ finally:
     assert done.stderr == "[]\n"
 
 
+def test_maintenance_of_a_small_state_loads_no_more_than_it_needs(checkpoint: Path) -> None:
+    others = {f"statemaint.storage.{one}.storage" for one in ("s3", "hadoop")}
+    unused = HEAVY - {"rich"} | others
+    script = f"""
+import sys
+from statemaint.cli import main
+sys.argv = ["statemaint", "maintain", {str(checkpoint)!r}]
+try:
+    main()
+finally:
+    print(sorted({unused!r} & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
 def test_without_a_verb_it_explains_itself() -> None:
     done = run()
     assert done.returncode == 2

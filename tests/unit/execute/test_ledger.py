@@ -24,6 +24,7 @@ from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock, Crash, CrashingStorage, PausingStorage, survived
 from tests.support.going_on import run
 from tests.support.ledgers import ledger_lines, plant_lines
+from tests.support.marks import long
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -77,7 +78,7 @@ def content_of(line: dict[str, object]) -> bytes:
 # -- how large they are
 
 
-@pytest.mark.parametrize(("policy", "runs"), [(TIGHT, 500), (KEEPING, 300)])
+@pytest.mark.parametrize(("policy", "runs"), [long(TIGHT, 500), (KEEPING, 300)])
 def test_after_500_runs_it_is_no_larger_than_after_250(
     storage: MemoryStorage, clock: Clock, policy: Policy, runs: int
 ) -> None:

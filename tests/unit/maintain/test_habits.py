@@ -20,6 +20,7 @@ from statemaint.storage import MemoryStorage
 from tests.property.test_rocks_machine import Judge, in_memory
 from tests.support.checkpoints import STORE
 from tests.support.faults import Clock, Crash, CrashingStorage
+from tests.support.marks import long
 from tests.support.rocks_query import Habits, Query, path_of, tables_of
 
 DEFAULT = Policy()
@@ -75,7 +76,7 @@ def _fast() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=[False, True], ids=["V1", "V2"])
+@pytest.fixture(params=[long(False, id="V1"), pytest.param(True, id="V2")])
 def slow(request: pytest.FixtureRequest) -> Slow:
     return Slow(ids=request.param)
 

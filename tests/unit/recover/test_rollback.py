@@ -30,6 +30,7 @@ from tests.support.checkpoints import (
 )
 from tests.support.faults import Crash, CrashingStorage, PausingStorage
 from tests.support.ledgers import ledger_lines
+from tests.support.marks import long
 
 MONTH = 30 * 86_400.0
 POLICY = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
@@ -106,7 +107,7 @@ def test_metadata_of_operators_goes_above_the_next_batch_and_side_files_with_the
     assert len(rolled_back(stores, logs, 5, keep_next=False)) == len(found) + 2
 
 
-@pytest.mark.parametrize("archive", ["4.3.0", "rocks-4.3.0"])
+@pytest.mark.parametrize("archive", ["4.3.0", long("rocks-4.3.0")])
 def test_each_kind_of_query_goes_back_to_each_batch_that_loads(archive: str) -> None:
     """After it the batch is the newest, its state is as it was, and all is sound."""
     for kind, files in contents(archive).items():

@@ -261,7 +261,21 @@ def test_of_two_snapshots_of_one_fold_the_newer_names_the_files_of_the_base() ->
     assert (floor.version, floor.reused, len(floor.new)) == (2, (), 2)
     assert (target.version, target.reused) == (3, first.metadata.ssts)
     assert not {one.stored for one in floor.new} & {one.stored for one in target.new}
+    assert len(target.new) == 1  # the floor's changes have no file of their own in it
     agree(world, (floor, target), CLEAR)
+
+
+@limits_
+def test_floor_and_target_on_a_base_have_every_kind_of_change(limits: Limits) -> None:
+    a, b, c, d, e = (key_of("list", bytes([letter])) for letter in b"abcde")
+    world = tagged({a: b"1", b: b"2", c: b"3", d: b"4"}, delimiter=b",")
+    world.write([(PUT, e, b"5"), (MERGE, b, b"6"), (DELETE_RANGE, c, d)])
+    world.write([(MERGE, b, b"7"), (MERGE, c, b"8"), (DELETE, a, None)])
+    world.write([(DELETE_RANGE, d, e), (PUT, a, b"9"), (MERGE, b, b"10")])
+    floor, target = world.build_all(limits, (3, 4), start=1)
+    assert world.states[4] == {a: b"9", b: b"2,6,7,10", c: b"8", e: b"5"}
+    assert (floor.version, target.version) == (3, 4)
+    agree(world, (floor, target), limits)
 
 
 def test_the_files_of_one_fold_are_read_once() -> None:
