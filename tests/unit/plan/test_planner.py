@@ -7,12 +7,14 @@ import pytest
 
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Provider, Store
-from statemaint.model.files import classify_any
+from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, KeepReason, Plan, Request, WriteSnapshot, plan
+from statemaint.plan.staleness import _unproved
 from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
 from tests.support.simulate import attest
 
@@ -345,6 +347,8 @@ def test_a_fixed_target_that_was_cleaned_away_is_superseded() -> None:
         "20s 20d 21d 22d 23d 24d 25d", batches=range(20, 25), request=Request(target=19)
     )
     assert codes(decided) == [FindingCode.SUPERSEDED]
+    (found,) = decided.stores[0].findings
+    assert (found.store, found.version) == (STORE, 19)
     assert decided.actions == ()
 
 
@@ -437,3 +441,13 @@ def test_a_file_from_the_future_shows_a_wrong_clock(
     for one in found:
         assert one.detail.startswith(f"{STORE.directory}/{detail}")
         assert one.detail.endswith(REST)
+
+
+def test_a_restart_s_snapshot_that_is_older_than_a_change_says_of_which() -> None:
+    for delta, which in ((4, "the changes of its version"), (3, "changes below")):
+        snapshot, change = (
+            Snapshot(4, Entry("4.snapshot", 1, 1.0)),
+            Delta(delta, Entry("x", 1, 2.0)),
+        )
+        why = _unproved(snapshot, change, Chain(4, None, ())).why
+        assert why.startswith(f"it is older than x, which has {which}: a query that was rewound")

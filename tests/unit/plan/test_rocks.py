@@ -537,4 +537,5 @@ def test_with_unique_ids_executors_are_to_snapshot_now_and_then() -> None:
     store = replace(rocks_store("10_az 30_az sa", ids=ids), since=9)
     found = plan(rocks_checkpoint(store, batches=range(25, 30)), Policy(), NOW)
     (foreign,) = [one for one in found.findings if one.code is FindingCode.FOREIGN_MAINTAINER]
+    assert "30_a.zip and 1 more snapshots were written by executors" in foreign.detail
     assert "minDeltasForSnapshot to 500 for" in foreign.detail
