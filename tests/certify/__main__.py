@@ -78,6 +78,7 @@ _NAMES = {
     "cleanups of Spark": "clean-ups by executors",
     "late cleanups of Spark": "clean-ups that deleted what they had chosen earlier",
     "tasks": "tasks of runs that share a lease",
+    "tasks that are handed a plan": "such tasks that were handed what the run's plan had read",
     "tasks beside their like": "tasks that began while another one of their run was paused",
     "undos": "runs undone from the trash",
     "undos of rollbacks": "of these rollbacks",

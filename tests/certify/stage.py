@@ -10,6 +10,7 @@ from statemaint.model.findings import FindingCode, damaged
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from statemaint.report import Report
+from statemaint.scan import Handover
 from tests.certify import work
 from tests.certify.alarms import OF_DAMAGE, may_be_true
 from tests.certify.deeds import Deeds
@@ -19,6 +20,7 @@ from tests.certify.maintainer import HERE, Halt, Maintainer, Work
 from tests.certify.operator import Operator
 from tests.certify.query import Query
 from tests.certify.rocks_query import RocksQuery
+from tests.certify.seat import Seat
 from tests.certify.setting import Setting
 from tests.certify.world import Doer, World
 
@@ -46,6 +48,7 @@ class Stage:
         self.operator = Operator(self)
         self.paused: list[Maintainer] = []
         self.shared: str | None = None
+        self.handed: Handover | None = None
         self.sound = True
         self.undercut = False
         self.glimpses: dict[int, dict[str, int]] = {}
@@ -294,15 +297,22 @@ class Stage:
             return
         if self.shared is None:
             self.shared, self.sound = f"shared-{self.runs}", True
-        partition = int(self.store(number).split("/")[2])
-        request = Request(partitions=frozenset({partition}))
+            self.handed = self._planned(policy) if self.runs % 2 else None
+        operator, partition = map(int, self.store(number).split("/")[1:3])
+        request = Request(operators=frozenset({operator}), partitions=frozenset({partition}))
         self.step(f"a task of {self.shared} maintains partition {partition}, {halt}: {policy}")
         self.tally["tasks"] += 1
+        self.tally["tasks that are handed a plan"] += self.handed is not None
         self.tally["tasks beside their like"] += any(
             one.doer.run == self.shared for one in self.paused
         )
         doer = replace(self.doer(policy, run=self.shared), request=request)
-        self._start(doer, halt, work.task_work)
+        self._start(doer, halt, partial(work.task_work, self.handed))
+
+    def _planned(self, policy: Policy) -> Handover | None:
+        """Returns what the plan of a run reads for its tasks, which begin any time later."""
+        seat = Seat(self.world, self.doer(policy, "plan"), lambda _verb, _path: None)
+        return work.plan_work(seat, policy)
 
     def end_tasks(self, halt: Halt) -> None:
         """Ends a run of several tasks, zombies of which may live on."""

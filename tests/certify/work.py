@@ -1,8 +1,12 @@
 """What each verb does, on a storage that can be stopped."""
 
+from statemaint.errors import StatemaintError
 from statemaint.maintain import Holder, end_run, maintain, undo
+from statemaint.model.policy import Policy
+from statemaint.planning import plan_checkpoint
 from statemaint.recover import repair, rollback
 from statemaint.report import Report
+from statemaint.scan import Handover, Recorder
 from tests.certify.seat import Seat
 from tests.certify.world import Doer
 
@@ -16,11 +20,28 @@ def stops(doer: Doer) -> bool:
     return doer.verb in ("repair", "rollback") or (doer.verb == "undo" and doer.back < NEVER)
 
 
-def task_work(storage: Seat, doer: Doer) -> Report:
+def plan_work(storage: Seat, policy: Policy) -> Handover | None:
+    """Returns what the plan of a run hands to its tasks; `None` where it has none for them."""
+    recorder = Recorder(storage)
+    try:
+        checkpoint, plan = plan_checkpoint(recorder, policy)
+    except StatemaintError:
+        return None
+    if plan.halted or plan.target is None:
+        return None
+    return Handover.from_json(recorder.handover(checkpoint).to_json())
+
+
+def task_work(handover: Handover | None, storage: Seat, doer: Doer) -> Report:
     """Maintains a part, under a lease that others share."""
-    holder, workers = shared_by(doer.run), doer.workers
     return maintain(
-        storage, doer.policy, request=doer.request, run=doer.run, holder=holder, workers=workers
+        storage,
+        doer.policy,
+        request=doer.request,
+        run=doer.run,
+        holder=shared_by(doer.run),
+        workers=doer.workers,
+        handover=handover,
     )
 
 
