@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from boto3 import Session
 
 _TYPE = "aws"
+OWN_TYPE = "statemaint"
+"""The same fields as `aws`, for an Airflow without Amazon's provider package, and so its form."""
 _EXTRAS = ("aws_session_token", "endpoint_url", "profile_name", "region_name")
 
 
@@ -24,8 +26,8 @@ def open_checkpoint(checkpoint: str, connection: str | None) -> Storage:
     """Returns the storage of a checkpoint, reached with the settings of an Airflow connection.
 
     Without a connection all settings come from the environment, as on the command line. With one,
-    of Airflow's type `aws`, the keys, region and endpoint are the connection's; the other
-    `STATEMAINT_S3_...` variables still apply.
+    of Airflow's type `aws` or of our own type `statemaint`, the keys, region and endpoint are the
+    connection's; the other `STATEMAINT_S3_...` variables still apply.
 
     Raises:
         ConfigError: when the connection does not exist or contains an unsupported setting; its
@@ -44,7 +46,7 @@ def s3_options(connection: Connection, environment: Mapping[str, str]) -> S3Opti
         ConfigError: when the connection contains an unsupported setting.
     """
     name = f"the Airflow connection {connection.conn_id}"
-    if connection.conn_type != _TYPE:
+    if connection.conn_type not in (_TYPE, OWN_TYPE):
         raise ConfigError(f"{name} is of type {connection.conn_type!r}; S3 takes type {_TYPE!r}")
     extra = _extra(connection, name)
     endpoint = checked_endpoint(f"{name}: endpoint_url", extra.get("endpoint_url"))

@@ -21,9 +21,11 @@ from airflow.sdk import (
 from statemaint.airflow.broken import START, broken_dag
 from statemaint.airflow.callbacks import deadline, failure_callbacks
 from statemaint.airflow.form import document, form
+from statemaint.airflow.given import Outputs
 from statemaint.airflow.names import FILE_DAG, GATEWAY_VARIABLE, broken_dag_id, dag_id
-from statemaint.airflow.operators import maintain_task, plan_task, report_task
+from statemaint.airflow.run_tasks import Terms, run_tasks
 from statemaint.airflow.settings import QuerySettings
+from statemaint.model.policy import Policy
 from statemaint.queries import (
     BrokenEntry,
     Problem,
@@ -103,42 +105,52 @@ def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
 
 def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:
     file = reading.file
-    query = file.queries[name]
+    outputs = Outputs(gateway, file.textfile, file.plans)
+    return query_settings(name, file.queries[name], file.policy_of(name), outputs)
+
+
+def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) -> QuerySettings:
+    """Returns a query as its tasks see it."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
     return QuerySettings(
         query=name,
         checkpoint=query.checkpoint,
-        policy=file.policy_of(name),
+        policy=policy,
         connection=query.connection,
         max_tasks=query.max_tasks,
-        gateway=gateway,
-        textfile=Path(file.textfile) if file.textfile else None,
-        plans=Path(file.plans) if file.plans else logs / "statemaint_plans",
+        gateway=outputs.gateway,
+        textfile=Path(outputs.textfile) if outputs.textfile else None,
+        plans=Path(outputs.plans) if outputs.plans else logs / "statemaint_plans",
     )
 
 
 def _maintenance(query: Query, settings: QuerySettings) -> DAG:
     """Returns the DAG that maintains a query."""
-    with DAG(
-        dag_id=dag_id(settings.query),
-        description=f"Maintains the state of {settings.query}",
-        doc_md=document(query, settings),
-        schedule=_schedule(query),
-        start_date=START,
-        catchup=False,
-        max_active_runs=1,
-        params=form(settings.policy),
-        tags=sorted({"statemaint", *query.tags}),
-        default_args=dict(_arguments(query)),
-        on_failure_callback=failure_callbacks(query) or None,
-        deadline=deadline(settings.query, query),
-    ) as dag:
-        waits = timedelta(seconds=query.timeout)
-        mapped = maintain_task(settings).expand(bundle=plan_task(settings, waits)())
-        # A teardown runs whatever the outcome of the units, and never decides a run's state: the
-        # run fails when a unit fails, although the report, its last task, succeeds.
-        mapped >> report_task(settings)().as_teardown()
+    with DAG(dag_id=dag_id(settings.query), **dag_arguments(query, settings)) as dag:  # noqa: AIR002 -- they have a schedule
+        run_tasks(settings, Terms(timedelta(seconds=query.timeout)))
     return dag
+
+
+def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
+    """Returns the arguments of the DAG that maintains a query, beside its id.
+
+    Raises:
+        ValueError: when a notifier cannot be called.
+        AirflowException: when there is no such executor.
+    """
+    return {
+        "description": f"Maintains the state of {settings.query}",
+        "doc_md": document(query, settings),
+        "schedule": _schedule(query),
+        "start_date": START,
+        "catchup": False,
+        "max_active_runs": 1,
+        "params": form(settings.policy),
+        "tags": sorted({"statemaint", *query.tags}),
+        "default_args": task_arguments(query),
+        "on_failure_callback": failure_callbacks(query) or None,
+        "deadline": deadline(settings.query, query),
+    }
 
 
 def _schedule(query: Query) -> Any:
@@ -153,8 +165,16 @@ def _schedule(query: Query) -> Any:
     return AssetOrTimeSchedule(timetable=timetable, assets=after)
 
 
+def task_arguments(query: Query) -> dict[str, Any]:
+    """Returns the arguments of every task of a query.
+
+    Raises:
+        AirflowException: when there is no such executor.
+    """
+    return dict(_arguments(query))
+
+
 def _arguments(query: Query) -> Iterator[tuple[str, Any]]:
-    """Yields the arguments of every task of a query."""
     yield "pool", query.pool
     yield "priority_weight", query.priority
     yield "execution_timeout", timedelta(seconds=query.timeout)

@@ -1,6 +1,7 @@
 """Airflow's names for a query, and the settings by which its parts find the queries file."""
 
 import re
+from hashlib import sha256
 
 GATEWAY_VARIABLE = "STATEMAINT_PUSHGATEWAY"
 QUERIES_VARIABLE = "STATEMAINT_QUERIES"
@@ -9,12 +10,22 @@ QUERIES_FILE = "statemaint_queries.yaml"
 AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file as a whole.
 FILE_DAG = "statemaint_queries_file"
+# The DAGs for manual work on any query.
+VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG = (
+    "statemaint_verify",
+    "statemaint_repair",
+    "statemaint_rollback",
+)
 # The pool of all tasks whose query names no other: the default in the queries file.
 POOL = "statemaint"
+# The route of the page with all queries, in Airflow's UI.
+PAGE_ROUTE = "statemaint-queries"
 # The key of the XCom that becomes a run's note.
 NOTE = "note"
 _PREFIX = "statemaint__"
 _MOST = 250
+# A run's name in the ledger becomes a file's, which has at most 255 bytes.
+_MOST_OF_A_RUN = 180
 
 
 def dag_id(query: str) -> str:
@@ -38,3 +49,19 @@ def query_of(dag: str) -> str | None:
 def asset_uri(query: str) -> str:
     """Returns the asset that a query's maintenance updates."""
     return f"statemaint://{query}"
+
+
+def findings_uri(query: str) -> str:
+    """Returns the asset that is updated when damage is found in a query's checkpoint."""
+    return f"statemaint://{query}/findings"
+
+
+def run_name(*parts: str) -> str:
+    """Returns the name in the ledger of a run that several names tell from others.
+
+    What is too long for the name of a file is cut, and stays unique.
+    """
+    name = ".".join(part for part in parts if part)
+    if len(name) <= _MOST_OF_A_RUN:
+        return name
+    return f"{name[:_MOST_OF_A_RUN]}-{sha256(name.encode()).hexdigest()[:8]}"

@@ -1,171 +1,255 @@
-"""The three tasks of a query's DAG: what Airflow runs, around the work in `tasks`."""
+"""Operators for a DAG of the user's: maintain a checkpoint, verify it, and the gate before a query.
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+Their `checkpoint`, `connection` and `query` are templates of Airflow's. An Asset is updated only by
+a task that succeeds, so that what an operator finds before it fails is in its log and its XComs.
+"""
 
-from airflow.sdk import Asset, get_current_context, task
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowRescheduleException,
-    AirflowSkipException,
-    DownstreamTasksSkipped,
-)
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
 
-from statemaint.airflow import tasks
-from statemaint.airflow.bundles import Bundle
-from statemaint.airflow.names import NOTE, asset_uri
-from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
+from airflow.sdk import Asset, BaseOperator
+
+from statemaint.airflow.endings import fail, update_assets, wait
+from statemaint.airflow.factory import query_settings
+from statemaint.airflow.given import Outputs, given_name, given_query, is_template
+from statemaint.airflow.health import Health, health_of, repaired_health, valid_spark
+from statemaint.airflow.hooks import StatemaintHook
+from statemaint.airflow.links import links
+from statemaint.airflow.names import NOTE, POOL, asset_uri, findings_uri, run_name
+from statemaint.airflow.recoveries import verified
+from statemaint.airflow.settings import Failure, Options
+from statemaint.airflow.whole import maintain_query
+from statemaint.errors import LeaseHeldError, NotACheckpointError, StatemaintError
 from statemaint.maintain import Holder
+from statemaint.model.policy import PRESETS
+from statemaint.storage import Storage
 
-# The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
-_DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
-_REPORT, _COSTS = "report", "costs"
-_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
-
-
-def plan_task(settings: QuerySettings, waits: timedelta) -> Any:
-    """Returns the task `plan`; it waits at most so long for the lease of another run."""
-
-    @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
-    def plan() -> list[dict[str, Any]]:
-        context = get_current_context()
-        push = context["ti"].xcom_push
-        if unknown := unknown_options(context["dag_run"].conf):
-            push(_FAILURE, unknown.reason)
-            _fail(unknown)
-        options, costs = _options(), _last_costs()
-        run = context["run_id"]
-        planned = tasks.plan_query(settings, options, _holder(), run=run, costs=costs)
-        if planned.held:
-            _wait(planned.held, waits)
-        if planned.note:
-            push(NOTE, planned.note)
-        push(_DECIDED, tasks.decided_json(planned.decided))
-        if planned.failure:
-            push(_FAILURE, planned.failure.reason)
-            _fail(planned.failure)
-        if options.dry_run:
-            raise DownstreamTasksSkipped(tasks=["maintain", "report"])  # type: ignore[no-untyped-call]
-        if planned.handover:
-            push(_HANDOVER, planned.handover)
-        return [bundle.to_json() for bundle in planned.bundles]
-
-    return plan
+# The key of the XCom with what a failed task found; a failed task returns nothing.
+FOUND = "found"
+_HOUR = timedelta(hours=1)
 
 
-def maintain_task(settings: QuerySettings) -> Any:
-    """Returns the task `maintain`, to be mapped over the bundles of `plan`."""
+class CheckpointOperator(BaseOperator):
+    """What all operators on one checkpoint share.
 
-    @task(
-        task_id="maintain",
-        show_return_value_in_logs=False,
-        map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
-        doc_md="Snapshots and cleans up the partitions that its name says.",
-    )
-    def maintain(bundle: dict[str, Any]) -> None:
-        context = get_current_context()
-        handover = context["ti"].xcom_pull(task_ids="plan", key=_HANDOVER)
-        done = tasks.maintain_bundle(
-            settings,
-            Bundle.from_json(bundle),
-            _options(),
-            run=context["run_id"],
-            handover=handover,
+    Args:
+        checkpoint: the query's checkpointLocation.
+        connection: the Airflow connection for S3, of type `aws` or `statemaint`.
+        query: the query's name, for Assets and links; by default the address's last part.
+        wait_for_lease: how long the task waits while another run maintains the checkpoint.
+        kwargs: arguments of Airflow's operators.
+    """
+
+    template_fields = ("checkpoint", "connection", "query")
+    operator_extra_links = links()
+
+    def __init__(
+        self,
+        *,
+        checkpoint: str,
+        connection: str | None = None,
+        query: str | None = None,
+        wait_for_lease: timedelta = _HOUR,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint, self.connection, self.query = checkpoint, connection, query
+        self.wait_for_lease = wait_for_lease
+        if not is_template(query or str(checkpoint)):
+            name = given_name(query, str(checkpoint))
+            self.outlets = [*self.outlets, *map(Asset, self.updates(name))]
+
+    def execute(self, context: Mapping[str, Any]) -> Any:
+        """Does the work; a lease that another run holds is waited for."""
+        self.query = given_name(self.query, self.checkpoint)
+        try:
+            return self.work(context)
+        except LeaseHeldError as error:
+            wait(f"{error.code}: {error}", self.wait_for_lease)
+        except StatemaintError as error:
+            fail(Failure.of(error))
+        except ValueError as error:
+            fail(Failure(f"CONFIG: {error}"))
+
+    @abstractmethod
+    def work(self, context: Mapping[str, Any]) -> Any:
+        """Does the operator's work, and returns the task's XCom."""
+
+    def updates(self, query: str) -> list[str]:
+        """Returns the Assets that the operator may update."""
+        return [findings_uri(query)]
+
+    def storage(self) -> Storage:
+        """Returns the checkpoint's storage."""
+        return StatemaintHook(self.checkpoint, self.connection).get_conn()
+
+    def tell(
+        self, context: Mapping[str, Any], found: dict[str, Any], failure: Failure | None
+    ) -> dict[str, Any]:
+        """Ends the task with what it found: returns it, or passes it on and fails."""
+        if failure:
+            context["ti"].xcom_push(FOUND, found)
+            fail(failure)
+        query, mapped = str(self.query), context["ti"].map_index >= 0
+        # Airflow does not know the Assets of a mapped task, whose checkpoint is not known either.
+        told = {asset_uri(query): found.get("maintained"), findings_uri(query): found["broken"]}
+        update_assets(
+            context, {name: bool(one) and not mapped for name, one in told.items()}, found
         )
-        # Passed on before the task may fail: a failed task returns nothing.
-        if done.summary:
-            context["ti"].xcom_push(_REPORT, done.summary)
-        if done.failure:
-            _fail(done.failure)
-
-    return maintain
-
-
-def report_task(settings: QuerySettings) -> Any:
-    """Returns the task `report`, which must run whatever became of the others."""
-    event = Asset(asset_uri(settings.query))
-
-    @task(
-        task_id="report",
-        outlets=[event],
-        show_return_value_in_logs=False,
-        doc_md="Adds up what the partitions came to.",
-    )
-    def report() -> dict[str, Any]:
-        context = get_current_context()
-        if _options().dry_run:
-            raise AirflowSkipException("DRY RUN: there is nothing to report")
-        ti = context["ti"]
-        planned = [Bundle.from_json(one) for one in ti.xcom_pull(task_ids="plan") or ()]
-        summaries = _present(ti.xcom_pull(task_ids=["maintain"], key=_REPORT))
-        decided = ti.xcom_pull(task_ids="plan", key=_DECIDED)
-        failure = ti.xcom_pull(task_ids="plan", key=_FAILURE)
-        found = tasks.finish(
-            settings,
-            planned,
-            summaries,
-            decided=tasks.Decided(**decided) if decided else None,
-            failure=failure,
-        )
-        ti.xcom_push(NOTE, found["note"])
-        if planned:
-            ti.xcom_push(_COSTS, tasks.run_costs(planned, summaries))
-        if found["maintained"]:
-            context["outlet_events"][event].extra = found
-        else:
-            # Nothing was changed, or not everything went well, so no event is sent.
-            context["task"].outlets.clear()
         return found
 
-    return report
 
+class MaintainCheckpointOperator(CheckpointOperator):
+    """Maintains a checkpoint in one task: for few partitions, or to be mapped over checkpoints.
 
-def _present(found: Iterable[Any] | None) -> list[Any]:
-    return [one for one in found or () if one is not None]
+    It does what the tasks of `StateMaintenanceTaskGroup` do, one partition after the other, under
+    one lease. It fails where a partition is damaged, after it has maintained the others.
 
-
-def _options() -> Options:
-    return Options.of(get_current_context()["params"])
-
-
-def _last_costs() -> dict[str, float]:
-    """Returns how slow each partition was in the last run that had work."""
-    ti = get_current_context()["ti"]
-    found = ti.xcom_pull(task_ids="report", key=_COSTS, include_prior_dates=True)
-    return found if isinstance(found, dict) else {}
-
-
-def _holder() -> Holder:
-    """Returns a new holder of the lease, for the tasks of this attempt at the run.
-
-    Two DAGs with one schedule have runs with the same id, and two installations have DAGs with the
-    same id; no two runs have the same start time.
+    Args:
+        policy: as in the queries file.
+        force_snapshot: snapshot every partition, however short its chain is.
+        dry_run: only show what would be done, in the log and as a file.
+        pushgateway: where to push metrics; STATEMAINT_PUSHGATEWAY in the environment wins.
+        textfile: a folder for metrics files.
+        kwargs: as for `CheckpointOperator`.
     """
-    context = get_current_context()
-    run = context["dag_run"]
-    name = f"{run.dag_id}/{run.run_id}, begun {run.start_date}"
-    return Holder(name, attempt=context["ti"].try_number)
+
+    def __init__(
+        self,
+        *,
+        policy: Mapping[str, Any] | None = None,
+        force_snapshot: bool = False,
+        dry_run: bool = False,
+        pushgateway: str | None = None,
+        textfile: str | None = None,
+        pool: str = POOL,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(pool=pool, **kwargs)
+        self.policy, self.force_snapshot = policy, force_snapshot
+        self.shows_only = dry_run  # Airflow has a method `dry_run`
+        self.pushgateway, self.textfile = pushgateway, textfile
+        # What is wrong with the arguments shows when the DAG is parsed.
+        given_query("query", "/checkpoint", {"policy": policy or {}})
+
+    def updates(self, query: str) -> list[str]:
+        """Returns the Assets that the operator may update."""
+        return [asset_uri(query), findings_uri(query)]
+
+    def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Maintains the checkpoint, and returns the run's report."""
+        keys = {"policy": self.policy or {}, "connection": self.connection or None}
+        name, query = given_query(self.query, self.checkpoint, keys)
+        outputs = Outputs.given(self.pushgateway, self.textfile)
+        settings = query_settings(name, query, query.policy.on_top_of(PRESETS["safe"]), outputs)
+        options = Options(dry_run=self.shows_only, force_snapshot=self.force_snapshot)
+        run, task = context["dag_run"], _task_name(context)
+        holder = Holder(
+            f"{run.dag_id}.{task}/{run.run_id}, begun {run.start_date}",
+            attempt=context["ti"].try_number,
+        )
+        name = run_name(run.dag_id, task, run.run_id)
+        done = maintain_query(settings, options, holder, run=name)
+        if done.report is None:
+            wait(str(done.held), self.wait_for_lease)
+        context["ti"].xcom_push(NOTE, done.report["note"])
+        return self.tell(context, done.report, done.failure)
 
 
-def _wait(held: str, most: timedelta) -> NoReturn:
-    """Ends this attempt, to look again later: each wait is twice as long as the one before.
+class VerifyCheckpointOperator(CheckpointOperator):
+    """Checks every file that a retained version needs; fails where anything is damaged.
 
-    Waiting takes no worker and no slot of the pool, and is no retry.
+    Args:
+        deep: decode every file, compare every snapshot with its log, and check every row.
+        sample: the `n`-th of `t` shares of the partitions, `(n, t)`; all by default.
+        fail_on_damage: without it the task succeeds and updates the Asset of findings.
+        kwargs: as for `CheckpointOperator`.
     """
-    context = get_current_context()
-    now = datetime.now(UTC)
-    first = context["ti"].get_first_reschedule_date(context) or now
-    if now - first > most:
-        raise AirflowFailException(f"{held}; gave up after {most}")
-    waits = int(context.get("task_reschedule_count", 0) or 0)
-    delay = min(_FIRST_WAIT * 2 ** min(waits, 10), _LONGEST_WAIT)
-    tasks.log_waiting(held, delay)
-    raise AirflowRescheduleException(now + delay)  # type: ignore[no-untyped-call]
+
+    def __init__(
+        self,
+        *,
+        deep: bool = False,
+        sample: tuple[int, int] | None = None,
+        fail_on_damage: bool = True,
+        pool: str = POOL,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(pool=pool, **kwargs)
+        self.deep, self.sample, self.fail_on_damage = deep, sample, fail_on_damage
+
+    def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Verifies the checkpoint, and returns what was found."""
+        found = verified(self.storage(), deep=self.deep, sample=self.sample)
+        self.log.info("checked %d versions", found.json["versions_checked"])
+        return self.tell(context, found.json, found.failure if self.fail_on_damage else None)
 
 
-def _fail(failure: Failure) -> NoReturn:
-    if failure.retry:
-        raise AirflowException(failure.reason)
-    raise AirflowFailException(failure.reason)
+class CheckpointHealthyOperator(CheckpointOperator):
+    """The gate before a query: fails, or repairs first, where it would not restart.
+
+    It decodes every file of each retained version, as `statemaint doctor` does. What stops no
+    restart is logged, updates the Asset of findings, and lets the query start.
+
+    Args:
+        repair: repair what the log can prove, where the query would not restart; the bad files are
+            kept in the trash for thirty days. **The query must not run.**
+        deep: also check the rows of the newest version.
+        spark_version: of the query, such as `4.2`; from 4.2 on Spark passes over bad snapshots.
+        allow_missing: succeed where there is nothing at the address, for a query's first start.
+        kwargs: as for `CheckpointOperator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        repair: bool = False,
+        deep: bool = False,
+        spark_version: str | None = None,
+        allow_missing: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.repair, self.deep, self.allow_missing = repair, deep, allow_missing
+        self.spark_version = valid_spark(spark_version)
+
+    def work(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Examines the checkpoint, and returns what was found."""
+        storage = self.storage()
+        try:
+            health = self._examined(storage)
+        except NotACheckpointError:
+            if self.allow_missing and not any(storage.list("")):
+                self.log.info("%s: there is nothing yet; the query starts anew", self.checkpoint)
+                return {"checkpoint": self.checkpoint, "healthy": True, "broken": []}
+            raise
+        self._log(health)
+        failure = Failure(health.reason) if health.reason else None
+        return self.tell(context, health.to_json(), failure)
+
+    def _examined(self, storage: Storage) -> Health:
+        health = health_of(storage, deep=self.deep, spark=self.spark_version)
+        if health.reason is None or not self.repair:
+            return health
+        self.log.warning("%s; repairing it first", health.reason)
+        return repaired_health(storage, deep=self.deep, spark=self.spark_version)
+
+    def _log(self, health: Health) -> None:
+        for one in health.findings:
+            self.log.warning("%s: %s", one.code.value, one.detail)
+        if health.repaired:
+            undo = f"statemaint undo {self.checkpoint} {health.repaired}"
+            self.log.info("repaired; `%s` brings the removed files back", undo)
+        if health.reason is None:
+            self.log.info("the query would restart after batch %s", health.committed)
+        else:
+            for step in health.to_json()["todo"]:
+                self.log.info("next: `%s`, %s", step["command"], step["runbook"])
+
+
+def _task_name(context: Mapping[str, Any]) -> str:
+    """Returns a task's id, and its number where it is mapped."""
+    ti = context["ti"]
+    return f"{ti.task_id}.{ti.map_index}" if ti.map_index >= 0 else str(ti.task_id)

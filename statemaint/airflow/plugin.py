@@ -1,10 +1,14 @@
 """The additions to Airflow's UI: a tab `State` on each DAG's page, and a list of the queries."""
 
+from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+from statemaint.airflow.listener import StatemaintListenerPlugin
+from statemaint.airflow.names import PAGE_ROUTE
 
 PREFIX = "/statemaint"
 # If the API server is not at the root of its host, neither are the pages.
@@ -26,7 +30,7 @@ class StatemaintPlugin(AirflowPlugin):
             "name": "Streaming state",
             "destination": "nav",
             "category": "browse",
-            "url_route": "statemaint-queries",
+            "url_route": PAGE_ROUTE,
             "href": f"{_PAGES}/queries",
         },
     ]
@@ -41,3 +45,14 @@ class StatemaintPlugin(AirflowPlugin):
         from statemaint.airflow.page import app  # noqa: PLC0415 -- see above
 
         return [{"app": app(), "url_prefix": PREFIX, "name": "statemaint"}]
+
+
+def plugins_of_a_file() -> dict[str, type[AirflowPlugin]]:
+    """Returns the plugins that a file in the plugins folder has to bring, by name.
+
+    There are none where the installed package has entry points for them, which Airflow finds by
+    itself: it reports the second plugin of a name as an error.
+    """
+    if entry_points(group="airflow.plugins", name=StatemaintPlugin.name):
+        return {}
+    return {one.__name__: one for one in (StatemaintPlugin, StatemaintListenerPlugin)}

@@ -75,6 +75,15 @@ def test_the_example_imports_without_an_error_or_a_warning(example: dict[str, An
     assert sorted(example["dags"]) == ["statemaint__click_join", "statemaint__hourly_revenue"]
 
 
+def test_the_example_of_a_users_dag_imports_and_maintains_behind_the_query(tmp_path: Path) -> None:
+    found = describe(tmp_path, queries=None, file=ROOT / "docs/examples/own_dag.py")
+    assert (found["errors"], found["warnings"]) == ({}, {})
+    (dag,) = found["dags"].values()
+    following = {name: task["downstream"] for name, task in dag["tasks"].items()}
+    assert following["gate"] == ["hourly_revenue"]
+    assert following["hourly_revenue"] == ["statemaint.plan"]
+
+
 def test_a_dag_is_scheduled_and_tagged_as_the_file_says(example: dict[str, Any]) -> None:
     join, hourly = _both(example)
     assert (hourly["schedule"], hourly["tags"]) == ("0 * * * *", ["statemaint"])
@@ -102,7 +111,8 @@ def test_a_plan_is_mapped_and_then_reported(example: dict[str, Any]) -> None:
 def test_the_report_always_runs_and_never_decides_how_a_run_ended(example: dict[str, Any]) -> None:
     report = _both(example)[1]["tasks"]["report"]
     assert (report["teardown"], report["fails_run"]) == (True, False)
-    assert report["outlets"] == ["statemaint://hourly_revenue"]
+    events = ["statemaint://hourly_revenue", "statemaint://hourly_revenue/findings"]
+    assert report["outlets"] == events
 
 
 def test_tasks_are_retried_as_the_file_says(example: dict[str, Any]) -> None:
@@ -301,3 +311,19 @@ def test_a_missing_file_is_one_dag_that_says_so(tmp_path: Path) -> None:
 def _both(example: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     dags = example["dags"]
     return dags["statemaint__click_join"], dags["statemaint__hourly_revenue"]
+
+
+def test_manual_work_has_a_dag_for_each_verb_with_the_queries_to_choose_from(
+    tmp_path: Path,
+) -> None:
+    found = describe(tmp_path, queries=EXAMPLE, file=DAGS / "statemaint_manual_dags.py")
+    assert (found["errors"], found["warnings"]) == ({}, {})
+    dags = found["dags"]
+    assert sorted(dags) == ["statemaint_repair", "statemaint_rollback", "statemaint_verify"]
+    for dag in dags.values():
+        choice = dag["params"]["query"]["schema"]["enum"]
+        assert (choice, dag["schedule"]) == (["click_join", "hourly_revenue"], None)
+    downstream = {
+        name: one["downstream"] for name, one in dags["statemaint_repair"]["tasks"].items()
+    }
+    assert downstream == {"plan": ["apply", "approve"], "approve": ["apply"], "apply": []}

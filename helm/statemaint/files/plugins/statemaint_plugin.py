@@ -1,9 +1,9 @@
-"""Airflow finds the page `State` here, for the DAGs that statemaint_dags.py creates.
+"""Airflow finds the page `State` here, and the listener that makes the pool and notes on runs.
 
-The listener makes the pool of those DAGs and puts a note on each of their runs.
+An installed package of statemaint brings both by itself, and then this file brings nothing: it is
+for an Airflow that has statemaint on its path only.
 """
 
-from statemaint.airflow.listener import StatemaintListenerPlugin
-from statemaint.airflow.plugin import StatemaintPlugin
+from statemaint.airflow.plugin import plugins_of_a_file
 
-__all__ = ["StatemaintListenerPlugin", "StatemaintPlugin"]
+globals().update(plugins_of_a_file())

@@ -1,0 +1,13 @@
+"""Airflow finds the DAGs for manual work here: statemaint_verify, _repair and _rollback.
+
+They work on any query of the queries file, which is found as statemaint_dags.py finds it. Who may
+trigger one of them may do so for all queries: leave this file out, or restrict it in Airflow.
+"""
+
+from pathlib import Path
+
+from statemaint.airflow.location import queries_path
+from statemaint.airflow.manual import manual_dags
+
+_beside = Path(__file__).with_name("statemaint_queries.yaml")
+globals().update(manual_dags(queries_path(_beside)))

@@ -1,0 +1,142 @@
+"""Whether a query would restart from its checkpoint, as operators and sensors ask it."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.airflow import advice, texts
+from statemaint.audit import Diagnosis, doctor
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.planning import scan_checkpoint
+from statemaint.recover import repair
+from statemaint.report.to_json import chain_length
+from statemaint.storage import Storage
+
+_OF_ROWS = (FindingCode.WRONG_PARTITION, FindingCode.JOIN_MISMATCH)
+_MONTH = 30 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a query would restart, with the right state.
+
+    Attributes:
+        checkpoint: the checkpoint's address.
+        reason: why it would not; `None` where it would.
+        committed: the newest committed batch.
+        chain: the deltas that a restart replays at most in one store; `None` where none loads.
+        back_to: the newest batch that a rollback could go back to.
+        findings: all findings, also those that stop no restart.
+        repaired: the run of a repair that was made before, for `statemaint undo`.
+    """
+
+    checkpoint: str
+    reason: str | None
+    committed: int | None
+    chain: int | None
+    back_to: int | None
+    findings: tuple[Finding, ...]
+    repaired: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what a task passes on."""
+        findings = texts.findings_json(self.findings)
+        return {
+            "checkpoint": self.checkpoint,
+            "healthy": self.reason is None,
+            "reason": self.reason,
+            "last_committed_batch": self.committed,
+            "chain": self.chain,
+            "goes_back_to": self.back_to,
+            "repaired": self.repaired,
+            "broken": [one for one in findings if one["damage"]],
+            "todo": advice.steps(findings, self.checkpoint),
+        }
+
+
+def health_of(
+    storage: Storage, *, deep: bool = False, spark: str | None = None, repaired: str | None = None
+) -> Health:
+    """Returns whether a query would restart as it is; writes nothing.
+
+    Args:
+        storage: where the checkpoint lives.
+        deep: also check the rows of the newest version, as `statemaint doctor --deep` does.
+        spark: the version of the query's Spark; by default any that is supported. From 4.2 on it
+            passes over a bad snapshot.
+        repaired: the run of a repair that was made before.
+
+    Raises:
+        StatemaintError: as `doctor` does.
+    """
+    found = doctor(storage, deep=deep)
+    return Health(
+        checkpoint=storage.root,
+        reason=_reason(found, spark),
+        committed=found.checkpoint.committed,
+        chain=len(found.chain.deltas) if found.chain else None,
+        back_to=found.goes_back_to,
+        findings=found.findings,
+        repaired=repaired,
+    )
+
+
+def repaired_health(storage: Storage, *, deep: bool = False, spark: str | None = None) -> Health:
+    """Repairs what the log can prove, and returns whether the query would restart then.
+
+    The removed files are kept in the trash for thirty days. The query must not run.
+
+    Raises:
+        LeaseHeldError: when another run maintains the checkpoint.
+        StatemaintError: as `repair` and `doctor` do.
+    """
+    done = repair(storage, trash_for=_MONTH)
+    return health_of(storage, deep=deep, spark=spark, repaired=done.run or None)
+
+
+def longest_chain(storage: Storage) -> int | None:
+    """Returns the deltas that a restart replays at most in one store, from listings only.
+
+    Returns:
+        `None` where the newest committed version of a store does not load, or nothing is committed.
+    """
+    checkpoint = scan_checkpoint(storage)
+    if checkpoint.target is None:
+        return None
+    lengths = [chain_length(one, checkpoint.target) for one in checkpoint.stores]
+    known = [one for one in lengths if one is not None]
+    return max(known, default=0) if len(known) == len(lengths) else None
+
+
+def valid_spark(version: str | None) -> str | None:
+    """Returns a version of Spark such as `4.2` or `3.5.9`.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    if version is None or re.fullmatch(r"\d+\.\d+(\.\d+)?", version):
+        return version
+    raise ValueError(f"spark_version: must be a version such as 4.2, not {version!r}")
+
+
+def _reason(found: Diagnosis, spark: str | None) -> str | None:
+    if not found.restarts:
+        return f"the query would not restart: {_why_not(found)}"
+    since = found.restarts_since
+    if since and (spark is None or _number(spark) < _number(since)):
+        known = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
+        return f"the query would not restart {known}: {texts.reasons(found.findings)}"
+    if found.misplaced or found.doubtful:
+        rows = [one for one in found.findings if one.code in _OF_ROWS]
+        of = rows or found.findings
+        return f"the query would restart with rows that may be wrong: {texts.reasons(of)}"
+    return None
+
+
+def _why_not(found: Diagnosis) -> str:
+    blockers = [f"{one.code.value}: {one.detail}" for one in found.blockers]
+    return blockers[0] if blockers else texts.reasons(found.findings)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))

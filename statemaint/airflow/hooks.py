@@ -1,0 +1,49 @@
+"""The hook: from a checkpoint's address and an Airflow connection to what can be done with it."""
+
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from statemaint.airflow.connections import OWN_TYPE, open_checkpoint
+from statemaint.airflow.health import Health, health_of
+from statemaint.audit import Verification, verify
+from statemaint.queries.checks import absolute_address
+from statemaint.storage import Storage
+
+
+class StatemaintHook(BaseHook):
+    """Reads a query's checkpoint, through the settings of an Airflow connection.
+
+    Args:
+        checkpoint: the query's checkpointLocation.
+        connection: the connection for S3, of type `aws` or `statemaint`; without one all settings
+            come from the environment, as on the command line.
+        kwargs: arguments of Airflow's hook.
+    """
+
+    conn_name_attr = "connection"
+    default_conn_name = "statemaint_default"
+    conn_type = OWN_TYPE
+    hook_name = "Streaming state in S3 (statemaint)"
+
+    def __init__(self, checkpoint: str, connection: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint, self.connection = checkpoint, connection
+
+    def get_conn(self) -> Storage:
+        """Returns the checkpoint's storage.
+
+        Raises:
+            ValueError: when the address has a secret in it, or is relative.
+            ConfigError: when the connection does not exist or contains an unsupported setting.
+            UnsupportedError: for a scheme that this version cannot reach.
+        """
+        return open_checkpoint(absolute_address(self.checkpoint), self.connection)
+
+    def health(self, *, deep: bool = False, spark_version: str | None = None) -> Health:
+        """Returns whether the query would restart; see `health_of`."""
+        return health_of(self.get_conn(), deep=deep, spark=spark_version)
+
+    def verify(self, *, deep: bool = False, sample: tuple[int, int] | None = None) -> Verification:
+        """Checks every file that a retained version needs; see `statemaint.verify`."""
+        return verify(self.get_conn(), deep=deep, sample=sample)

@@ -1,0 +1,48 @@
+"""The links on a task's page: to the fleet page, and to the dashboard of its query."""
+
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+from airflow.configuration import conf
+from airflow.sdk import BaseOperatorLink
+
+from statemaint.airflow.names import PAGE_ROUTE
+
+# The setting with the dashboard's address, `[statemaint] dashboard_url`.
+_SECTION, _OPTION = "statemaint", "dashboard_url"
+
+
+class FleetLink(BaseOperatorLink):
+    """The link to the page with all queries."""
+
+    name = "Streaming state"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Returns the page's address in this Airflow."""
+        del operator, ti_key
+        return f"{conf.get('api', 'base_url', fallback='').rstrip('/')}/plugin/{PAGE_ROUTE}"
+
+
+@attrs.define
+class DashboardLink(BaseOperatorLink):
+    """The link to the dashboard; empty without the setting `[statemaint] dashboard_url`.
+
+    Attributes:
+        query: the query; by default the one that the operator has.
+    """
+
+    query: str = ""
+    name = "Dashboard"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Returns the address of the setting, with the query in the place of `{query}`."""
+        del ti_key
+        address: str = conf.get(_SECTION, _OPTION, fallback="")
+        query = self.query or getattr(operator, "query", None) or ""
+        return address.replace("{query}", quote(query, safe=""))
+
+
+def links(query: str = "") -> tuple[BaseOperatorLink, ...]:
+    """Returns the links of a task."""
+    return FleetLink(), DashboardLink(query)

@@ -1,0 +1,67 @@
+"""The DAG that maintains one query, made in Python instead of the queries file."""
+
+from datetime import timedelta
+from typing import Any, Unpack
+
+from airflow.sdk import DAG
+
+from statemaint.airflow.factory import dag_arguments, query_settings
+from statemaint.airflow.given import Outputs, QueryKeys, given_query, is_template
+from statemaint.airflow.names import dag_id as default_id
+from statemaint.airflow.run_tasks import Terms, run_tasks
+from statemaint.model.policy import PRESETS
+
+
+class DagKeys(QueryKeys, total=False):
+    """The keys of a query in the queries file that concern its tasks and its DAG."""
+
+    schedule: str | None
+    after: str | None
+    tags: list[str]
+    deadline: str | None
+    notify: list[dict[str, Any]]
+
+
+class StateMaintenanceDag(DAG):
+    """The DAG that an entry of the queries file has: the same tasks, form, pool and Asset.
+
+        StateMaintenanceDag(checkpoint="s3://lake/checkpoints/revenue", connection="lake",
+                            schedule="@hourly", policy={"min_batches_to_retain": 50})
+
+    Args:
+        dag_id: the DAG's id; by default `statemaint__QUERY`.
+        checkpoint: the query's checkpointLocation.
+        query: the query's name, for metrics and Assets; by default the address's last part.
+        pushgateway: where tasks push metrics; STATEMAINT_PUSHGATEWAY in their environment wins.
+        textfile: a folder for metrics files.
+        plans: a folder for the plans of dry runs.
+        dag: arguments of Airflow's `DAG` that differ.
+        keys: as in the queries file.
+
+    Raises:
+        ValueError: when an argument is wrong; one line.
+    """
+
+    def __init__(  # noqa: PLR0913 -- each is a choice of its own
+        self,
+        dag_id: str | None = None,
+        *,
+        checkpoint: str,
+        query: str | None = None,
+        pushgateway: str | None = None,
+        textfile: str | None = None,
+        plans: str | None = None,
+        dag: dict[str, Any] | None = None,
+        **keys: Unpack[DagKeys],
+    ) -> None:
+        if is_template(checkpoint):
+            raise ValueError("checkpoint: must be an address; a task group takes a template")
+        name, given = given_query(query, checkpoint, keys)
+        policy = given.policy.on_top_of(PRESETS["safe"])
+        outputs = Outputs.given(pushgateway, textfile, plans)
+        settings = query_settings(name, given, policy, outputs)
+        super().__init__(
+            dag_id=dag_id or default_id(name), **{**dag_arguments(given, settings), **(dag or {})}
+        )
+        with self:
+            run_tasks(settings, Terms(timedelta(seconds=given.timeout)))

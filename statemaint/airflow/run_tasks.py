@@ -1,0 +1,232 @@
+"""The three tasks of a run, in a query's DAG or in a task group, around the work in `tasks`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
+
+from statemaint.airflow import tasks
+from statemaint.airflow.bundles import Bundle
+from statemaint.airflow.endings import fail, update_assets, wait
+from statemaint.airflow.links import links
+from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
+from statemaint.airflow.notify import notify_all
+from statemaint.airflow.settings import Options, QuerySettings, unknown_options
+from statemaint.maintain import Holder
+from statemaint.queries.checks import absolute_address
+
+# The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
+_DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
+_REPORT, _COSTS = "report", "costs"
+_NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the tasks of a query are run.
+
+    Attributes:
+        waits: the longest time that `plan` waits for the lease of another run.
+        options: the options of every run, for tasks in a DAG of the user's, whose params are
+            another's; `None` where a run's params are the options, and it must have no others.
+        notify: what `report` calls with Airflow's context after a run that failed.
+    """
+
+    waits: timedelta
+    options: Options | None = None
+    notify: tuple[Callable[[Mapping[str, Any]], object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunTasks:
+    """The tasks of a run; `maintain` is mapped, and `report` is a teardown."""
+
+    plan: Any
+    maintain: Any
+    report: Any
+
+
+def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
+    """Adds the tasks to the current DAG or task group."""
+    planned = plan_task(settings, terms)()
+    mapped = maintain_task(settings, terms).expand(bundle=planned)
+    # A teardown runs whatever the outcome of the units, and never decides a run's state: the
+    # run fails when a unit fails, although the report, its last task, succeeds.
+    report = report_task(settings, terms)().as_teardown()
+    mapped >> report
+    for one in (planned, report):
+        one.operator.operator_extra_links = links(settings.query)
+    return RunTasks(planned, mapped, report)
+
+
+def plan_task(settings: QuerySettings, terms: Terms) -> Any:
+    """Returns the task `plan`."""
+
+    @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
+    def plan() -> list[dict[str, Any]]:
+        context = get_current_context()
+        push = context["ti"].xcom_push
+        if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
+            push(_FAILURE, unknown.reason)
+            fail(unknown)
+        options, run = _options(terms), _run(terms)
+        where, costs = _located(settings, terms), _last_costs()
+        planned = tasks.plan_query(where, options, _holder(terms), run=run, costs=costs)
+        if planned.held:
+            wait(planned.held, terms.waits)
+        if planned.note:
+            push(NOTE, planned.note)
+        push(_DECIDED, tasks.decided_json(planned.decided))
+        if planned.failure:
+            push(_FAILURE, planned.failure.reason)
+            fail(planned.failure)
+        if options.dry_run:
+            skipped = [_sibling("maintain"), _sibling("report")]
+            raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
+        if planned.handover:
+            push(_HANDOVER, planned.handover)
+        return [bundle.to_json() for bundle in planned.bundles]
+
+    return plan
+
+
+def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
+    """Returns the task `maintain`, to be mapped over the bundles of `plan`."""
+
+    @task(
+        task_id="maintain",
+        show_return_value_in_logs=False,
+        map_index_template="{{ task.op_kwargs['bundle']['label'] }}",
+        doc_md="Snapshots and cleans up the partitions that its name says.",
+    )
+    def maintain(bundle: dict[str, Any]) -> None:
+        context = get_current_context()
+        handover = context["ti"].xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER)
+        done = tasks.maintain_bundle(
+            _located(settings, terms),
+            Bundle.from_json(bundle),
+            _options(terms),
+            run=_run(terms),
+            handover=handover,
+        )
+        # Passed on before the task may fail: a failed task returns nothing.
+        if done.summary:
+            context["ti"].xcom_push(_REPORT, done.summary)
+        if done.failure:
+            fail(done.failure)
+
+    return maintain
+
+
+def report_task(settings: QuerySettings, terms: Terms) -> Any:
+    """Returns the task `report`, which must run whatever became of the others."""
+    event, damage = asset_uri(settings.query), findings_uri(settings.query)
+
+    @task(
+        task_id="report",
+        outlets=[Asset(event), Asset(damage)],
+        show_return_value_in_logs=False,
+        doc_md="Adds up what the partitions came to.",
+    )
+    def report() -> dict[str, Any]:
+        context = get_current_context()
+        if _options(terms).dry_run:
+            raise AirflowSkipException("DRY RUN: there is nothing to report")
+        if terms.options is not None and not _plan_has_begun():
+            raise AirflowSkipException("`plan` has not run: there is nothing to report")
+        ti, plan = context["ti"], _sibling("plan")
+        planned = [Bundle.from_json(one) for one in ti.xcom_pull(task_ids=plan) or ()]
+        summaries = _present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))
+        decided = ti.xcom_pull(task_ids=plan, key=_DECIDED)
+        found = tasks.finish(
+            _located(settings, terms),
+            planned,
+            summaries,
+            decided=tasks.Decided(**decided) if decided else None,
+            failure=ti.xcom_pull(task_ids=plan, key=_FAILURE),
+        )
+        ti.xcom_push(NOTE, found["note"])
+        if planned:
+            ti.xcom_push(_COSTS, tasks.run_costs(planned, summaries))
+        told = {event: found["maintained"], damage: bool(found["broken"])}
+        update_assets(context, told, found)
+        if not found["success"]:
+            notify_all(terms.notify, context, found)
+        return found
+
+    return report
+
+
+def _present(found: Iterable[Any] | None) -> list[Any]:
+    return [one for one in found or () if one is not None]
+
+
+def _options(terms: Terms) -> Options:
+    return terms.options or Options.of(get_current_context()["params"])
+
+
+def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
+    """Returns the settings of this run: in a DAG of the user's, the address may be a template."""
+    if terms.options is None:
+        return settings
+    context = get_current_context()
+    address = context["task"].render_template(settings.checkpoint, context)
+    try:
+        return replace(settings, checkpoint=absolute_address(str(address)))
+    except ValueError as error:
+        raise AirflowFailException(f"CONFIG: {error}") from None
+
+
+def _group() -> str:
+    """Returns the id of the task group that this task is in; empty where it is in none."""
+    return str(get_current_context()["ti"].task_id).rpartition(".")[0]
+
+
+def _sibling(name: str) -> str:
+    """Returns the id of another task of the run."""
+    return f"{_group()}.{name}".lstrip(".")
+
+
+def _plan_has_begun() -> bool:
+    ti = get_current_context()["ti"]
+    plan = _sibling("plan")
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[plan], run_ids=[ti.run_id])
+    return states.get(ti.run_id, {}).get(plan) not in _NEVER_BEGUN
+
+
+def _last_costs() -> dict[str, float]:
+    """Returns how slow each partition was in the last run that had work."""
+    ti = get_current_context()["ti"]
+    found = ti.xcom_pull(task_ids=_sibling("report"), key=_COSTS, include_prior_dates=True)
+    return found if isinstance(found, dict) else {}
+
+
+def _run(terms: Terms) -> str:
+    """Returns the run's name in the ledger.
+
+    A DAG of the user's may maintain one checkpoint twice, and two of them the same one.
+    """
+    run = get_current_context()["dag_run"]
+    if terms.options is None:
+        return str(run.run_id)
+    return run_name(run.dag_id, _group(), run.run_id)
+
+
+def _holder(terms: Terms) -> Holder:
+    """Returns a new holder of the lease, for the tasks of this attempt at the run.
+
+    Two DAGs with one schedule have runs with the same id, and two installations have DAGs with the
+    same id; no two runs have the same start time.
+    """
+    context = get_current_context()
+    run = context["dag_run"]
+    dag = run.dag_id if terms.options is None else f"{run.dag_id}.{_group()}"
+    name = f"{dag}/{run.run_id}, begun {run.start_date}"
+    return Holder(name, attempt=context["ti"].try_number)

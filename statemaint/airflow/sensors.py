@@ -1,0 +1,102 @@
+"""The sensor that waits until a checkpoint is healthy, or its chains are short."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
+
+from statemaint.airflow.endings import fail
+from statemaint.airflow.health import health_of, longest_chain, valid_spark
+from statemaint.airflow.hooks import StatemaintHook
+from statemaint.airflow.links import links
+from statemaint.airflow.settings import Failure
+from statemaint.errors import NotACheckpointError, StatemaintError
+from statemaint.storage import Storage
+
+
+class CheckpointSensor(BaseSensorOperator):
+    """Waits until a query would restart from its checkpoint, and replays no more than a bound.
+
+    Deferred between two looks, it takes no worker and no slot. Each look is a task of its own, as
+    it may read much: the triggerer only waits, and reaches no storage.
+
+    Args:
+        checkpoint: the query's checkpointLocation.
+        connection: the Airflow connection for S3, of type `aws` or `statemaint`.
+        healthy: wait until the query would restart; without it only listings are read.
+        max_chain: wait until a restart replays at most this many deltas in each store.
+        spark_version: of the query, such as `4.2`; from 4.2 on Spark passes over bad snapshots.
+        deferrable: whether to wait in the triggerer; else as `mode` says.
+        kwargs: `poke_interval`, `timeout`, and others of Airflow's sensors.
+    """
+
+    template_fields = ("checkpoint", "connection")
+    operator_extra_links = links()
+
+    def __init__(
+        self,
+        *,
+        checkpoint: str,
+        connection: str | None = None,
+        healthy: bool = True,
+        max_chain: int | None = None,
+        spark_version: str | None = None,
+        deferrable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint, self.connection = checkpoint, connection
+        self.healthy, self.max_chain, self.deferrable = healthy, max_chain, deferrable
+        self.spark_version = valid_spark(spark_version)
+        if not healthy and max_chain is None:
+            raise ValueError("there is nothing to wait for: give max_chain, or leave healthy on")
+
+    def execute(self, context: Mapping[str, Any]) -> Any:
+        """Looks at the checkpoint until the condition holds."""
+        if not self.deferrable:
+            return super().execute(context)  # type: ignore[arg-type, unused-ignore]
+        return self.look_again(context, since=datetime.now(UTC).isoformat())
+
+    def look_again(self, context: Mapping[str, Any], event: Any = None, *, since: str) -> Any:
+        """Looks once, and waits in the triggerer for the next time."""
+        del event
+        found = self.poke(context)
+        seen: dict[str, Any] = found.xcom_value or {}
+        if found.is_done:
+            return seen
+        if datetime.now(UTC) - datetime.fromisoformat(since) > timedelta(seconds=self.timeout):
+            ended = AirflowSkipException if self.soft_fail else AirflowSensorTimeout
+            raise ended(f"{seen['reason']}; gave up after {self.timeout:.0f} s")
+        trigger = TimeDeltaTrigger(timedelta(seconds=self.poke_interval))
+        return self.defer(trigger=trigger, method_name="look_again", kwargs={"since": since})
+
+    def poke(self, context: Mapping[str, Any]) -> PokeReturnValue:
+        """Returns whether the condition holds, and what was found."""
+        del context
+        found: dict[str, Any] = {"checkpoint": self.checkpoint}
+        try:
+            storage = StatemaintHook(self.checkpoint, self.connection).get_conn()
+            reason = self._long(storage, found) or (self._sick(storage) if self.healthy else None)
+        except NotACheckpointError as error:
+            reason = f"{error.code}: {error}"  # the query may not have begun
+        except StatemaintError as error:
+            fail(Failure.of(error))
+        except ValueError as error:
+            fail(Failure(f"CONFIG: {error}"))
+        if reason:
+            self.log.info("not yet: %s", reason)
+        return PokeReturnValue(reason is None, {**found, "reason": reason})
+
+    def _long(self, storage: Storage, found: dict[str, Any]) -> str | None:
+        if self.max_chain is None:
+            return None
+        found["chain"] = chain = longest_chain(storage)
+        if chain is None:
+            return "no committed version loads in every store"
+        return f"a restart replays {chain} deltas" if chain > self.max_chain else None
+
+    def _sick(self, storage: Storage) -> str | None:
+        return health_of(storage, spark=self.spark_version).reason

@@ -1,0 +1,71 @@
+"""Maintenance as a part of a DAG of the user's: one line behind the task that runs a query."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Unpack
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import TaskGroup, TriggerRule
+
+from statemaint.airflow.factory import query_settings, task_arguments
+from statemaint.airflow.given import Notified, Outputs, QueryKeys, given_query
+from statemaint.airflow.run_tasks import Terms, run_tasks
+from statemaint.airflow.settings import Options
+from statemaint.model.policy import PRESETS
+
+
+class StateMaintenanceTaskGroup(TaskGroup):
+    """The tasks of a query's maintenance: `plan`, `maintain` (mapped), `report` and `done`.
+
+        run_query >> StateMaintenanceTaskGroup(checkpoint="/data/checkpoints/revenue") >> next_query
+
+    What follows the group runs once maintenance has ended, also where there was nothing to do, and
+    does not run where a partition is damaged or maintenance failed. The group is skipped where the
+    task before it was.
+
+    Args:
+        group_id: the group's id; give one to have two groups in a DAG.
+        checkpoint: the query's checkpointLocation; a template of Airflow's is filled in.
+        query: the query's name, for metrics and Assets; by default the address's last part.
+        force_snapshot: snapshot every partition, however short its chain is.
+        dry_run: only show what would be done.
+        notify: what is called when maintenance fails, with Airflow's context, in which
+            `statemaint` is the report.
+        pushgateway: where tasks push metrics; STATEMAINT_PUSHGATEWAY in their environment wins.
+        textfile: a folder for metrics files.
+        keys: as in the queries file: `connection`, `policy`, `pool`, `max_tasks`, `timeout`, ...
+
+    Raises:
+        ValueError: when an argument is wrong; one line.
+    """
+
+    def __init__(  # noqa: PLR0913 -- each is a choice of its own
+        self,
+        group_id: str = "statemaint",
+        *,
+        checkpoint: str,
+        query: str | None = None,
+        force_snapshot: bool = False,
+        dry_run: bool = False,
+        notify: Sequence[Notified] = (),
+        pushgateway: str | None = None,
+        textfile: str | None = None,
+        **keys: Unpack[QueryKeys],
+    ) -> None:
+        name, given = given_query(query, checkpoint, keys)
+        outputs = Outputs.given(pushgateway, textfile)
+        arguments: Any = task_arguments(given)
+        policy = given.policy.on_top_of(PRESETS["safe"])
+        super().__init__(
+            group_id=group_id,
+            tooltip=f"Maintains the state of {name}",
+            default_args=arguments,
+        )
+        options = Options(dry_run=dry_run, force_snapshot=force_snapshot)
+        terms = Terms(timedelta(seconds=given.timeout), options, tuple(notify))
+        with self:
+            made = run_tasks(query_settings(name, given, policy, outputs), terms)
+            # `maintain` is skipped where there is nothing to do; what follows the group is not.
+            rule = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+            done: Any = EmptyOperator(task_id="done", trigger_rule=rule)
+            [made.plan, made.maintain, made.report] >> done

@@ -1,0 +1,65 @@
+"""A whole run in one task: plan, maintenance of all partitions, report; the work is `tasks`'."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.airflow import tasks
+from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.maintain import Holder
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """The result of a whole run.
+
+    Attributes:
+        report: the run's report; `None` where the task must wait.
+        failure: why the task must fail.
+        held: why the task must wait: another run holds the lease.
+    """
+
+    report: dict[str, Any] | None = None
+    failure: Failure | None = None
+    held: str | None = None
+
+
+def maintain_query(
+    settings: QuerySettings, options: Options, holder: Holder, *, run: str
+) -> WholeRun:
+    """Maintains all partitions of a query in this process, one operator after the other.
+
+    Args:
+        settings: the query's settings; `max_tasks` counts for nothing.
+        options: the run's options.
+        holder: the holder of the run's lease.
+        run: the run's name in the ledger.
+    """
+    planned = tasks.plan_query(settings, options, holder, run=run)
+    if planned.held:
+        return WholeRun(held=planned.held)
+    if options.dry_run:
+        report = {"query": settings.query, "checkpoint": settings.checkpoint, "dry_run": True}
+        nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
+        return WholeRun({**report, **nothing, "note": planned.note}, planned.failure)
+    done = [
+        tasks.maintain_bundle(settings, one, options, run=run, handover=planned.handover)
+        for one in planned.bundles
+    ]
+    report = tasks.finish(
+        settings,
+        planned.bundles,
+        [one.summary for one in done if one.summary],
+        decided=planned.decided,
+        failure=planned.failure.reason if planned.failure else None,
+    )
+    failures = [one.failure for one in done if one.failure]
+    return WholeRun(report, planned.failure or _together(failures))
+
+
+def _together(failures: Sequence[Failure]) -> Failure | None:
+    if not failures:
+        return None
+    # Another attempt maintains what a storage failed for; what is damaged fails it again.
+    retry = any(one.retry for one in failures)
+    return Failure("; ".join(one.reason for one in failures), retry=retry)

@@ -1,0 +1,75 @@
+"""DAGs as a user writes them, around checkpoints in a folder of the tests."""
+
+import os
+from pathlib import Path
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from statemaint.airflow.maintenance_dag import StateMaintenanceDag
+from statemaint.airflow.operators import (
+    CheckpointHealthyOperator,
+    MaintainCheckpointOperator,
+    VerifyCheckpointOperator,
+)
+from statemaint.airflow.sensors import CheckpointSensor
+from statemaint.airflow.task_group import StateMaintenanceTaskGroup
+from tests.systems.airflow.notified import note
+from tests.systems.airflow.support import neglected
+
+FOLDER = Path(os.environ["STATEMAINT_TEST_FOLDER"])
+POLICY = {"min_batches_to_retain": 5, "grace": "0s"}
+
+
+@task
+def run_query(folder: str) -> None:
+    """Stands in for a query's run with `AvailableNow`: its first one makes the checkpoint."""
+    if folder == "skip":
+        raise AirflowSkipException
+    if not Path(folder).exists():
+        neglected(Path(folder))
+
+
+with DAG("own_group", schedule=None):
+    (
+        run_query(str(FOLDER / "grouped"))
+        >> StateMaintenanceTaskGroup(
+            checkpoint="{{ var.value.checkpoints }}/grouped", query="grouped", policy=POLICY
+        )
+        >> EmptyOperator(task_id="next_query")
+    )
+
+with DAG("own_damaged", schedule=None):
+    group = StateMaintenanceTaskGroup(
+        "state", checkpoint=f"{FOLDER}/damaged", policy=POLICY, notify=[note]
+    )
+    group >> EmptyOperator(task_id="next_query")
+
+with DAG("own_skipped", schedule=None):
+    group = StateMaintenanceTaskGroup(checkpoint=f"{FOLDER}/none", policy=POLICY)
+    run_query("skip") >> group >> EmptyOperator(task_id="next_query")
+
+for name, repair in (("gate", False), ("mending_gate", True)):
+    with DAG(f"own_{name}", schedule=None):
+        gate = CheckpointHealthyOperator(
+            task_id="gate", checkpoint=f"{FOLDER}/{name}", repair=repair
+        )
+        gate >> EmptyOperator(task_id="query")
+
+with DAG("own_operators", schedule=None):
+    maintain = MaintainCheckpointOperator(
+        task_id="maintain", checkpoint=f"{FOLDER}/single", policy=POLICY
+    )
+    mapped = MaintainCheckpointOperator.partial(task_id="mapped", policy=POLICY).expand(
+        checkpoint=[f"{FOLDER}/one", f"{FOLDER}/two"]
+    )
+    verify = VerifyCheckpointOperator(
+        task_id="verify", checkpoint=f"{FOLDER}/torn", fail_on_damage=False, deep=True
+    )
+    wait = CheckpointSensor(
+        task_id="wait", checkpoint=f"{FOLDER}/single", max_chain=0, deferrable=False
+    )
+    maintain >> wait
+
+StateMaintenanceDag("own_dag", checkpoint=f"{FOLDER}/dagged", policy=POLICY, schedule=None)

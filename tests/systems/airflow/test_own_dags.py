@@ -1,0 +1,234 @@
+"""Maintenance inside a user's own DAGs, in a real Airflow that knows the package by its wheel."""
+
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from statemaint.demo.airflow import Airflow, Setup, airflow
+from statemaint.demo.airflow_client import Client
+from tests.support.paths import ROOT
+from tests.systems.airflow.conftest import Ended
+from tests.systems.airflow.support import FLOOR, PLUGINS, TARGET, damaged, neglected, snapshots
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+OWN, MANUAL = "tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py"
+DAGS = ("group", "damaged", "skipped", "gate", "mending_gate", "operators", "dag")
+BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
+PARTITIONS = dict.fromkeys((f"op 0 / part {number}" for number in range(4)), "success")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("own")
+    for name in ("single", "one", "two", "dagged"):
+        neglected(made / name)
+    for name in ("damaged", "torn"):
+        damaged(made / name)
+    for name in ("gate", "mending_gate", "repaired"):
+        neglected(made / name)
+        (made / f"{name}/state/0/1/{TARGET}.snapshot").write_bytes(b"torn")
+    return made
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[Airflow]:
+    queries = folder / "queries.yaml"
+    queries.write_text(f"queries: {{repaired: {{checkpoint: {folder}/repaired}}}}")
+    dags = folder / "dags"
+    dags.mkdir()
+    for file in (OWN, MANUAL):
+        shutil.copy(ROOT / file, dags)
+    setup = Setup(
+        home=folder / "home",
+        dags=dags,
+        plugins=PLUGINS,
+        queries=queries,
+        environ={
+            "PYTHONPATH": f"{installed(folder / 'wheel')}:{ROOT}",
+            "STATEMAINT_TEST_FOLDER": str(folder),
+            "STATEMAINT_TEST_NOTES": str(folder / "notified"),
+            "AIRFLOW_VAR_CHECKPOINTS": str(folder),
+            "AIRFLOW__STATEMAINT__DASHBOARD_URL": "http://grafana/d/state?var-query={query}",
+        },
+    )
+    with airflow(setup) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def admin(running: Airflow) -> Client:
+    return running.client()
+
+
+@pytest.fixture(scope="module")
+def runs(admin: Client) -> Mapping[str, Ended]:
+    """One run of each DAG, all at the same time."""
+    begun = {}
+    for name in DAGS:
+        admin.wait_for_dag(f"own_{name}")
+        admin.unpause(f"own_{name}")
+        begun[name] = admin.trigger(f"own_{name}")
+    return {name: ended(admin, name, run) for name, run in begun.items()}
+
+
+def installed(folder: Path) -> Path:
+    """Returns a folder with what an installed wheel of this project says of itself."""
+    folder.mkdir()
+    build = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
+    command = [sys.executable, "-c", build, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(folder / done.stdout.split()[-1]) as wheel:
+        wheel.extractall(folder, [one for one in wheel.namelist() if ".dist-info/" in one])
+    return folder
+
+
+def ended(admin: Client, name: str, run: str) -> Ended:
+    dag = f"own_{name}"
+    return Ended(admin, dag, run, admin.wait_for_run(dag, run))
+
+
+def xcom(run: Ended, task: str, key: str = "return_value") -> Any:
+    path = f"/api/v2/dags/{run.dag}/dagRuns/{quote(run.run)}/taskInstances/{task}/xcomEntries"
+    return run.client.get(f"{path}/{key}?deserialize=true")["value"]
+
+
+def updated(run: Ended) -> dict[str, Any]:
+    """Returns the Assets that a run has updated, each with the `extra` of its event."""
+    path = f"/api/v2/assets/events?source_dag_id={run.dag}&limit=100"
+    events = run.client.get(path)["asset_events"]
+    return {one["name"]: one["extra"] for one in events if one["source_run_id"] == run.run}
+
+
+def test_airflow_lists_what_the_package_brings(admin: Client) -> None:
+    assert admin.import_errors() == []
+    assert admin.get("/api/v2/plugins/importErrors")["import_errors"] == []
+    names = [one["name"] for one in admin.get("/api/v2/plugins")["plugins"]]
+    assert sorted(names) == ["statemaint", "statemaint_listener"]
+    packages = [
+        one["package_name"] for one in admin.get("/api/v2/providers?limit=100")["providers"]
+    ]
+    assert "statemaint" in packages
+
+
+def test_a_group_behind_a_task_maintains_and_what_follows_runs(
+    runs: Mapping[str, Ended], folder: Path
+) -> None:
+    run = runs["group"]
+    assert run.state == "success"
+    tasks = ("run_query", "statemaint.plan", "statemaint.report", "statemaint.done", "next_query")
+    assert run.states == {**PARTITIONS, **dict.fromkeys(tasks, "success")}
+    assert snapshots(folder / "grouped") == BOTH_IN_ALL
+    assert updated(run)["statemaint://grouped"]["snapshots"] == 8
+
+
+def test_a_group_without_work_is_followed_all_the_same(
+    runs: Mapping[str, Ended], admin: Client
+) -> None:
+    assert runs["group"].state == "success"
+    again = ended(admin, "group", admin.trigger("own_group"))
+    assert again.states["statemaint.maintain"] == "skipped"
+    assert (again.state, again.states["next_query"]) == ("success", "success")
+    assert updated(again) == {}
+
+
+def test_a_group_with_damage_stops_what_follows_and_notifies_once(
+    runs: Mapping[str, Ended], folder: Path
+) -> None:
+    run = runs["damaged"]
+    assert (run.state, run.states["next_query"]) == ("failed", "upstream_failed")
+    assert run.states["op 0 / part 2"] == "failed"
+    assert list(updated(run)) == ["statemaint://damaged/findings"]
+    assert updated(run)["statemaint://damaged/findings"]["findings"] == ["BROKEN_CHAIN"]
+    assert (folder / "notified/own_damaged").exists()
+
+
+def test_a_group_behind_a_skipped_task_is_skipped(runs: Mapping[str, Ended]) -> None:
+    run = runs["skipped"]
+    assert run.state == "success"
+    assert set(run.states.values()) == {"skipped"}
+
+
+def test_the_gate_fails_before_a_broken_checkpoint(runs: Mapping[str, Ended]) -> None:
+    run = runs["gate"]
+    assert (run.state, run.states) == ("failed", {"gate": "failed", "query": "upstream_failed"})
+    assert "the query would not restart unless its Spark is 4.2 or later" in run.log("gate")
+    assert "next: `statemaint doctor " in run.log("gate")
+    assert run.instance("gate").tries == 1
+    assert not xcom(run, "gate", "found")["healthy"]
+
+
+def test_the_gate_repairs_first_and_the_query_goes_on(runs: Mapping[str, Ended]) -> None:
+    run = runs["mending_gate"]
+    assert (run.state, run.states) == ("success", {"gate": "success", "query": "success"})
+    found = xcom(run, "gate")
+    assert found["healthy"]
+    assert found["repaired"]
+    assert "repaired; `statemaint undo " in run.log("gate")
+
+
+def test_operators_maintain_verify_and_wait(runs: Mapping[str, Ended], folder: Path) -> None:
+    run = runs["operators"]
+    assert run.state == "success"
+    for name in ("single", "one", "two"):
+        assert snapshots(folder / name) == BOTH_IN_ALL
+    assert not xcom(run, "verify")["healthy"]
+    assert xcom(run, "wait")["chain"] == 0
+    assert sorted(updated(run)) == ["statemaint://single", "statemaint://torn/findings"]
+
+
+def test_a_dag_in_python_is_that_of_the_queries_file(
+    runs: Mapping[str, Ended], folder: Path
+) -> None:
+    run = runs["dag"]
+    assert run.state == "success"
+    assert run.states == {**PARTITIONS, "plan": "success", "report": "success"}
+    assert snapshots(folder / "dagged") == BOTH_IN_ALL
+
+
+def test_tasks_link_to_the_fleet_page_and_to_the_dashboard(
+    runs: Mapping[str, Ended], running: Airflow
+) -> None:
+    for run, task, query in (("dag", "plan", "dagged"), ("mending_gate", "gate", "mending_gate")):
+        path = f"/api/v2/dags/own_{run}/dagRuns/{quote(runs[run].run)}/taskInstances/{task}/links"
+        assert runs[run].client.get(path)["extra_links"] == {
+            "Streaming state": f"{running.url}/plugin/statemaint-queries",
+            "Dashboard": f"http://grafana/d/state?var-query={query}",
+        }
+
+
+def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, folder: Path) -> None:
+    form = {"query": "repaired"}
+    assert manual(admin, "verify", form).state == "failed"
+    bad = folder / f"repaired/state/0/1/{TARGET}.snapshot"
+    rejected = manual(admin, "repair", form, answer="Reject")
+    assert (rejected.states["apply"], bad.read_bytes()) == ("skipped", b"torn")
+    done = manual(admin, "repair", form, answer="Approve")
+    assert (done.state, done.states["apply"]) == ("success", "success")
+    assert len(xcom(done, "apply")["removed"]) == 1
+    assert manual(admin, "verify", {**form, "deep": True}).state == "success"
+
+
+def manual(admin: Client, name: str, form: Mapping[str, Any], answer: str | None = None) -> Ended:
+    """Runs one of the DAGs for manual work, and answers what it asks."""
+    dag = f"statemaint_{name}"
+    admin.wait_for_dag(dag)
+    admin.unpause(dag)
+    run = admin.trigger(dag, form)
+    if answer:
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/approve/-1/hitlDetails"
+        deadline = time.monotonic() + 90
+        while admin.page(path).status != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert f"- remove `state/0/1/{TARGET}.snapshot` (bad_snapshot" in admin.get(path)["body"]
+        admin.patch(path, {"chosen_options": [answer], "params_input": {}})
+    return Ended(admin, dag, run, admin.wait_for_run(dag, run))

@@ -1,0 +1,50 @@
+import pytest
+
+from statemaint.airflow.given import Outputs, given_query
+from statemaint.airflow.names import run_name
+
+
+def refused(name: str | None, checkpoint: str, **keys: object) -> str:
+    with pytest.raises(ValueError, match=": ") as caught:
+        given_query(name, checkpoint, keys)
+    return str(caught.value)
+
+
+def test_a_query_is_named_after_its_checkpoint() -> None:
+    assert given_query(None, "s3://lake/checkpoints/revenue/", {})[0] == "revenue"
+    assert given_query("mine", "/data/revenue", {})[0] == "mine"
+
+
+def test_the_keys_are_those_of_the_queries_file() -> None:
+    keys = {"policy": {"grace": "2h"}, "timeout": "1h", "connection": "lake", "max_tasks": 4}
+    _, query = given_query(None, "s3://lake/revenue", keys)
+    assert (query.policy.grace, query.timeout, query.max_tasks) == (7200.0, 3600.0, 4)
+
+
+def test_a_template_is_kept_and_needs_a_name() -> None:
+    template = "{{ var.value.root }}/revenue"
+    assert given_query("revenue", template, {"connection": "lake"})[1].checkpoint == template
+    assert refused(None, template).startswith("query: give the query's name")
+
+
+def test_every_mistake_is_named_by_its_key() -> None:
+    said = refused(None, "/data/a", policy={"grace": "soon"}, retries=-1)
+    assert "policy.grace: not a duration" in said
+    assert "retries: " in said
+    assert "cron: no such key" in refused(None, "/data/a", cron="@hourly")
+    assert "checkpoint: 'data/a' depends on where" in refused(None, "data/a")
+    assert refused(None, "/data/with space").startswith("query: must be a name")
+
+
+def test_the_pushgateway_of_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STATEMAINT_PUSHGATEWAY", raising=False)
+    assert Outputs.given("http://given:1", None).gateway == "http://given:1"
+    monkeypatch.setenv("STATEMAINT_PUSHGATEWAY", "http://there:1")
+    assert Outputs.given("http://given:1", None).gateway == "http://there:1"
+
+
+def test_long_names_of_runs_fit_into_a_files_name_and_stay_unique() -> None:
+    assert run_name("dag", "", "run") == "dag.run"
+    one, other = (run_name("d" * 250, "group", run) for run in ("run1", "run2"))
+    assert len(one) < 200
+    assert one != other
