@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statemaint.model.checkpoint import Store
-from statemaint.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +17,6 @@ class QueryState:
 
     committed: int | None
     lag: int | None
-
-
-def query_state(plan: Plan) -> QueryState:
-    """Returns the state of a query as its plan found it."""
-    return QueryState(plan.committed, lag((one.store for one in plan.stores), plan.target))
 
 
 def lag(stores: Iterable[Store], target: int | None) -> int | None:

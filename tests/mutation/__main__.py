@@ -163,7 +163,7 @@ def shares(found: Iterable[Mutant]) -> dict[str, float]:
 @click.option("--rerun/--no-rerun", default=True, help="Whether to try mutants first.")
 @click.option("--fresh", is_flag=True, help="Try all; else what no earlier run noticed.")
 @click.option("--write", is_flag=True, help="Write the tables to docs/safety.md.")
-@click.option("--seconds", default=12.0, show_default=True, help="Of tests for one mutant.")
+@click.option("--seconds", default=1.5, show_default=True, help="Of tests for one mutant.")
 @click.argument("names", nargs=-1)
 def main(names: tuple[str, ...], *, rerun: bool, write: bool, **how: Any) -> None:
     """Runs the tests against mutants; NAMES are patterns of mutmut's, all by default."""

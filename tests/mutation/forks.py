@@ -12,6 +12,7 @@ test that failed.
 
 import contextlib
 import gc
+import hashlib
 import json
 import math
 import os
@@ -21,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -33,7 +34,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation import switch
-from tests.mutation.calls import Calls, Job
+from tests.mutation.calls import CODE, Calls, Job
 
 # No example is made small: that one failed is all that counts.
 settings.register_profile(
@@ -48,7 +49,8 @@ switch.install()
 SURVIVED, KILLED, NO_TESTS, TIMEOUT = 0, 1, 33, 36
 _MEMORY = 3 << 30  # bytes more than are mapped already
 _WAIT = 0.005  # seconds
-_IDLE = 10  # times as long as it may compute a process may last
+_PATIENCE, _TIMES = 3.0, 5.0  # seconds for a test, and this many times what the real code takes
+_IDLE = 5  # times as long as it may compute a process may last
 _LOOK = 3600.0  # seconds that one look at all tests may take
 Work = Callable[[Path], int]
 Result = tuple[str, int, float, str]
@@ -95,7 +97,8 @@ def _tried(
         if not job.tests:
             yield job.mutant, NO_TESTS, 0.0, ""
             continue
-        _start(running, job, partial(_judge, [items[one] for one in job.tests]))
+        judge = partial(_judge, [items[one] for one in job.tests], calls.seconds)
+        _start(running, job, judge)
         while len(running) >= children:
             yield from _ended(running, calls)
     while running:
@@ -112,9 +115,10 @@ def _ended(running: dict[int, _Process], calls: Calls) -> Iterator[Result]:
         yield process.job.mutant, code, round(process.seconds, 3), test
 
 
-def _judge(items: list[pytest.Item], folder: Path) -> int:
-    """Runs tests until one fails."""
+def _judge(items: list[pytest.Item], seconds: Mapping[str, float], folder: Path) -> int:
+    """Runs tests until one fails, or takes much longer than on the real code."""
     for item, following in zip_longest(items, items[1:]):
+        _limit_time(_PATIENCE + _TIMES * seconds[item.nodeid])
         if any(one.failed for one in runtestprotocol(item, log=False, nextitem=following)):
             (folder / "failed").write_text(item.nodeid)
             return KILLED
@@ -122,9 +126,22 @@ def _judge(items: list[pytest.Item], folder: Path) -> int:
 
 
 def _warm(items: list[pytest.Item]) -> None:
-    """Runs some tests on the real code: what they load and learn first, all processes have then."""
-    for item, following in zip_longest(items, items[1:]):
-        runtestprotocol(item, log=False, nextitem=following)
+    """Runs some tests on the real code: what they load and learn first, all processes have then.
+
+    A forked process has none of the threads of the one that it comes from, and would wait for them
+    forever: tests that leave some running, as RocksDB's do, warm nothing.
+    """
+    for item in items:
+        if _leaves_no_thread(item):
+            runtestprotocol(item, log=False, nextitem=None)
+
+
+def _leaves_no_thread(item: pytest.Item) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        runtestprotocol(item, log=False, nextitem=None)
+        os._exit(len([*Path("/proc/self/task").iterdir()]) > 1)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 # -- processes
@@ -143,7 +160,7 @@ def _run(job: Job, folder: Path, work: Work) -> NoReturn:
     code = KILLED
     try:
         os.setsid()  # what it starts ends with it
-        _limit(job.seconds)
+        _limit_memory()
         _be_apart(folder)
         if job.mutant:
             os.environ["MUTANT_UNDER_TEST"] = job.mutant  # of the programs that tests start
@@ -153,9 +170,13 @@ def _run(job: Job, folder: Path, work: Work) -> NoReturn:
         os._exit(code)
 
 
-def _limit(seconds: float) -> None:
-    cpu = math.ceil(seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+def _limit_time(seconds: float) -> None:
+    """Ends this process when it has computed for some seconds more."""
+    most = math.ceil(time.process_time() + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def _limit_memory() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + _MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -201,6 +222,8 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
     """Returns what is known of the tests, after a look at those that are new."""
     told = place / "calls.json"
     known = Calls.read([told] if told.exists() else [])
+    known.keep_unchanged(_digests(items))
+    known.write(told)
     new = [item for name, item in items.items() if name not in known.seconds]
     running: dict[int, _Process] = {}
     parts = [place / f"calls-{number}.json" for number in range(children)]
@@ -212,10 +235,21 @@ def _calls(items: dict[str, pytest.Item], place: Path, children: int) -> Calls:
             shutil.rmtree(process.folder, ignore_errors=True)
             if code:
                 sys.exit(f"the look at which tests call what ended with {code}")
-    whole = Calls.read([*parts, told] if told.exists() else parts)
-    whole.forget(items)
+    whole = Calls.read([*parts, told])
+    whole.keep(items)
     whole.write(told)
     return whole
+
+
+def _digests(tests: Iterable[str]) -> dict[str, str]:
+    """Returns the digests of the code, and of each test's file."""
+    files = {one.partition("::")[0] for one in tests}
+    code = sorted(Path(CODE).glob("**/*.py"))
+    return {CODE: _digest(code)} | {one: _digest([Path(one)]) for one in sorted(files)}
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _look(items: list[pytest.Item], part: Path, _: Path) -> int:

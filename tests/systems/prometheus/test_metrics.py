@@ -12,9 +12,10 @@ from statemaint.demo.prometheus import Server
 from statemaint.maintain import maintain
 from statemaint.metrics import HELP, push, push_query, write_query_textfile, write_textfile
 from statemaint.model.policy import Policy
+from statemaint.plan import Plan
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Report
-from statemaint.report.query_state import query_state
+from statemaint.report.query_state import QueryState, lag
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 
@@ -111,15 +112,19 @@ def test_a_finding_that_is_gone_is_taken_back(storage: MemoryStorage, gateway: S
     assert ("findings", "UNKNOWN_FILE") not in found
 
 
+def state_of(plan: Plan) -> QueryState:
+    return QueryState(plan.committed, lag((one.store for one in plan.stores), plan.target))
+
+
 def test_the_query_has_a_group_of_its_own(storage: MemoryStorage, gateway: Server) -> None:
     _, before = plan_checkpoint(storage, TIGHT)
-    push_query(query_state(before), query="q", gateway=gateway.url)
+    push_query(state_of(before), query="q", gateway=gateway.url)
     assert 'statemaint_snapshot_lag_versions{instance="",job="statemaint",query="q"} 25' in served(
         gateway
     )
     maintain(storage, TIGHT)
     _, after = plan_checkpoint(storage, TIGHT)
-    push_query(query_state(after), query="q", gateway=gateway.url)
+    push_query(state_of(after), query="q", gateway=gateway.url)
     text = served(gateway)
     assert 'statemaint_snapshot_lag_versions{instance="",job="statemaint",query="q"} 0' in text
     assert 'statemaint_last_committed_batch{instance="",job="statemaint",query="q"} 24' in text
@@ -131,7 +136,7 @@ def test_a_query_without_a_commit_has_no_numbers(gateway: Server) -> None:
     write_checkpoint(storage, last=1, batches=())
     storage.write("offsets/0", [b'v1\n{"conf":{}}\n-'])
     _, plan = plan_checkpoint(storage, TIGHT)
-    push_query(query_state(plan), query="q", gateway=gateway.url)
+    push_query(state_of(plan), query="q", gateway=gateway.url)
     assert 'statemaint_last_committed_batch{instance="",job="statemaint",query="q"} NaN' in served(
         gateway
     )
@@ -140,7 +145,7 @@ def test_a_query_without_a_commit_has_no_numbers(gateway: Server) -> None:
 def test_every_metric_of_the_contract_is_pushed(storage: MemoryStorage, gateway: Server) -> None:
     report = maintain(storage, TIGHT)
     push(report, query="q", gateway=gateway.url)
-    push_query(query_state(report.plan), query="q", gateway=gateway.url)
+    push_query(state_of(report.plan), query="q", gateway=gateway.url)
     families = {family.name for family in text_string_to_metric_families(served(gateway))}
     assert {f"statemaint_{name}" for name in HELP} <= families
 
@@ -176,7 +181,7 @@ def test_a_textfile_keeps_the_last_success_of_a_failing_partition(
 
 def test_a_textfile_tells_of_the_whole_query(storage: MemoryStorage, tmp_path: Path) -> None:
     _, plan = plan_checkpoint(storage, TIGHT)
-    write_query_textfile(query_state(plan), query="q", folder=tmp_path / "new")
+    write_query_textfile(state_of(plan), query="q", folder=tmp_path / "new")
     text = (tmp_path / "new/statemaint_q.prom").read_text()
     assert 'statemaint_snapshot_lag_versions{query="q"} 25.0' in text
 

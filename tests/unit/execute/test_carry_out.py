@@ -121,6 +121,32 @@ def test_an_attestation_says_what_was_proved(storage: MemoryStorage) -> None:
     assert second.rows == len(state_at(TARGET))
 
 
+def test_an_attestation_names_every_file_with_its_bytes(storage: MemoryStorage) -> None:
+    before = dict(storage.files)
+    listed = {one.path: one for one in storage.list("state/0/0")}
+    report = maintain(storage, TIGHT)
+    (now,) = (one for one in scan(storage).stores if one.id == StoreId(0, 0))
+    proofs = {one.version: one for one in now.attestations}
+    assert [*proofs] == [FLOOR, TARGET]
+    for version, proof in proofs.items():
+        path = f"state/0/0/{version}.snapshot"
+        state = state_at(version)
+        size = sum(len(key) + len(value) for key, value in state.items())
+        assert (proof.path, proof.rows, proof.bytes) == (path, len(state), size)
+        assert proof.covers(storage.stat(path))
+        assert proof.sum == google_crc32c.value(storage.read(path))
+        assert (proof.files, proof.start, proof.target) == (version, 0, TARGET)
+        assert (proof.ours, proof.readable, proof.doubted, proof.parts) == (True, True, (), ())
+        assert [one.path for one in proof.inputs] == [
+            f"state/0/0/{number}.delta" for number in range(1, version + 1)
+        ]
+        for one in proof.inputs:
+            entry = listed[one.path]
+            assert (one.size, one.modified) == (entry.size, entry.modified)
+            assert one.sum == google_crc32c.value(before[one.path])
+    assert {one.at for one in proofs.values()} == {report.plan.stores[0].store.listed}
+
+
 def test_an_attestation_of_a_replaced_file_is_not_reported(storage: MemoryStorage) -> None:
     maintain(storage, TIGHT)
     storage.write("state/0/0/25.snapshot", [snapshot_bytes({})], overwrite=True)

@@ -2,9 +2,20 @@
 
 import pytest
 
+from statemaint.codec.rocksdb import snapshot_zip
+from statemaint.codec.rocksdb.snapshot_zip import ImmutableFile, ZipMetadata
 from statemaint.execute.deeds import Deeds, RestoreNote
-from statemaint.execute.fit import _Fit, _in, _Log, _version, committed, units_of
-from statemaint.execute.manifest import Contents, StoreWorld
+from statemaint.execute.fit import (
+    _Fit,
+    _in,
+    _Log,
+    _version,
+    committed,
+    lacking_part,
+    parts_of,
+    units_of,
+)
+from statemaint.execute.manifest import Contents, StoreWorld, folder_of
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import UnitId
@@ -180,3 +191,50 @@ def test_a_zip_has_a_version_only_where_zips_are_the_log() -> None:
     assert _version("state/0/0/5.zip", zips=False) == 0
     assert _version("state/0/0/5.delta", zips=False) == 5
     assert _version("state/0/0/5.sst") == 0
+
+
+# -- what a zip refers to
+
+SST = "000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst"
+PART = f"state/0/0/SSTs/{SST}"
+METADATA = ZipMetadata((ImmutableFile("000008.sst", SST, 5),))
+
+
+def zip_in_trash(files: dict[str, bytes]) -> tuple[MemoryStorage, Contents]:
+    content = snapshot_zip.render({}, METADATA)
+    stored = f"{folder_of('run')}/state/0/0/3.zip"
+    storage = MemoryStorage({stored: content, **files})
+    trashed = {
+        one.path.removeprefix(f"{folder_of('run')}/"): one for one in storage.list(folder_of("run"))
+    }
+    return storage, Contents("run", (), trashed)
+
+
+def test_only_a_sound_zip_refers_to_files() -> None:
+    content = snapshot_zip.render({}, METADATA)
+    storage = MemoryStorage({"sound": content, "broken": content[:-1]})
+    assert parts_of(storage, "sound", "state/0/0/3.zip") == {PART: 5}
+    assert parts_of(storage, "broken", "state/0/0/3.zip") == {}
+    assert parts_of(storage, "sound", "state/0/0/3.snapshot") == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "lacking"),
+    [
+        ({PART: b"12345"}, None),
+        ({f"{folder_of('run')}/{PART}": b"12345"}, None),
+        ({}, "is gone since"),
+        ({PART: b"1234"}, "is gone since"),
+        ({f"{folder_of('run')}/{PART}": b"1234"}, "is gone since"),
+        (
+            {f"{folder_of('other')}/{PART}": b"12345"},
+            "went in run other; undo that one first",
+        ),
+    ],
+    ids=["there", "in the trash", "nowhere", "another", "another in the trash", "of another run"],
+)
+def test_a_zip_comes_back_with_all_that_it_refers_to(
+    files: dict[str, bytes], lacking: str | None
+) -> None:
+    said = f"{PART}, which state/0/0/3.zip refers to, {lacking}"
+    assert lacking_part(*zip_in_trash(files), "state/0/0/3.zip") == (said if lacking else None)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError, StorageError
-from statemaint.execute import Claim, Holder, Lease, claims, leased, newest
+from statemaint.execute import Claim, Holder, Lease, claims, end_earlier, leased, newest
 from statemaint.execute import lease as leases
-from statemaint.execute.claims import FOLDER, SECONDS, newest_number, path_of
+from statemaint.execute.claims import FOLDER, LAST, SECONDS, newest_number, path_of
 from statemaint.execute.lease import QUIET, acquire
 from statemaint.listing import Entry
 from statemaint.model.policy import Policy
@@ -293,6 +293,40 @@ def test_a_later_attempt_at_the_same_run_follows_and_nothing_else() -> None:
     assert not second.follows(Holder("run", 2))
     assert not second.follows(Holder("run", 3))
     assert not second.follows(Holder("other", 1))
+
+
+def test_a_later_attempt_ends_the_lease_of_the_one_before(
+    storage: MemoryStorage, caplog: pytest.LogCaptureFixture
+) -> None:
+    acquire(storage, Holder("run"))
+    second = Holder("run", 2)
+    with caplog.at_level(logging.WARNING):
+        end_earlier(storage, second)
+        end_earlier(storage, Holder("run", 3))  # it is ended already
+    claim = newest(storage)
+    assert claim == Claim(2, second, claims.me(), NOW + QUIET, ended=True)
+    assert lease_files(storage) == [path_of(1), path_of(2)]
+    assert caplog.messages == [
+        f"{storage.root}: ended the lease of {claims.me()}, attempt 1 at run run; this is attempt 2"
+    ]
+
+
+@pytest.mark.parametrize("run", ["other", None])
+def test_a_lease_of_another_run_or_none_is_left_alone(
+    storage: MemoryStorage, run: str | None
+) -> None:
+    if run:
+        acquire(storage, Holder(run))
+    before = storage.files
+    end_earlier(storage, Holder("run", 2))
+    assert storage.files == before
+
+
+def test_nothing_ends_the_last_lease(storage: MemoryStorage) -> None:
+    last = Claim(LAST, Holder("run"), "a host", NOW + SECONDS)
+    storage.write(last.path, [last.content])
+    end_earlier(storage, Holder("run", 2))
+    assert lease_files(storage) == [last.path]
 
 
 def test_other_files_in_the_folder_are_no_leases(storage: MemoryStorage) -> None:

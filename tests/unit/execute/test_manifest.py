@@ -211,11 +211,11 @@ def test_contents_tell_manifests_from_files_and_both_from_other_runs() -> None:
 
 
 def test_files_come_back_in_reverse_and_those_that_nobody_noted_last() -> None:
-    paths = ("b", "a", "c", "z.crc", "z")
+    paths = ("b", "a", "c", ".z.crc", "z")
     files = {path: Entry(f"{TRASH}/{path}", 1, None) for path in paths}
     noted = {path: Note(seen(path), 0.0) for path in ("a", "b", "gone", "c")}
     found = Contents("run", (), files, noted)
-    assert [found.path_of(one) for one in found.newest_first()] == ["c", "b", "a", "z", "z.crc"]
+    assert [found.path_of(one) for one in found.newest_first()] == ["c", "b", "a", "z", ".z.crc"]
 
 
 def test_the_newest_page_of_each_partition_is_told_by_its_name() -> None:

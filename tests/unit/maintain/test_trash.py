@@ -22,7 +22,14 @@ from statemaint.plan import Request
 from statemaint.report import Report
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, write_checkpoint
-from tests.support.faults import Clock, Crash, CrashingStorage, RefusingStorage, survived
+from tests.support.faults import (
+    Clock,
+    CopyingStorage,
+    Crash,
+    CrashingStorage,
+    RefusingStorage,
+    survived,
+)
 from tests.support.ledgers import ledger_lines
 
 DAY = 86400.0
@@ -167,11 +174,33 @@ def test_after_an_undo_the_next_run_deletes_the_same_again(storage: MemoryStorag
 
 
 def test_undo_is_in_the_ledger(storage: MemoryStorage) -> None:
+    listed = {one.path: one for one in storage.list("state")}
     maintain(storage, KEEPING, run="run")
     undo(storage, "run")
     lines = ledger_lines(storage, "undo")
     assert [one["action"] for one in lines] == ["restore"] * 10
     assert {(one["of"], one["fence"]) for one in lines} == {("run", 2)}
+    for one in lines:
+        entry = listed[one["path"]]
+        assert (one["bytes"], one["modified"]) == (entry.size, entry.modified)
+        assert "crc32c" not in one  # the storage keeps the times of what it moves
+
+
+def test_a_change_that_a_copy_gave_another_time_is_noted_with_its_bytes(clock: Clock) -> None:
+    storage = CopyingStorage(neglected(clock).files, clock=clock)
+    content = {path: one for path, one in state(storage).items() if path.endswith(".delta")}
+    listed = {one.path: one.modified for one in storage.list("state")}
+    clock.now += 60
+    maintain(storage, KEEPING, run="run")
+    undo(storage, "run")
+    lines = ledger_lines(storage, "undo")
+    assert {one["path"]: one["crc32c"] for one in lines if "crc32c" in one} == {
+        one["path"]: google_crc32c.value(content[one["path"]])
+        for one in lines
+        if one["path"].endswith(".delta")
+    }
+    assert len({one["path"] for one in lines} - content.keys()) == 5
+    assert {one["modified"] for one in lines} <= {*listed.values()}
 
 
 def test_an_undo_waits_for_the_lease(storage: MemoryStorage) -> None:

@@ -87,3 +87,15 @@ def test_finds_side_files_whose_file_is_gone() -> None:
         ".2.delta.crc",
         ".3.snapshot.crc",
     ]
+
+
+def test_a_delta_of_the_base_s_own_version_closes_no_gap() -> None:
+    assert of("1d 2d 2s 4d").chain(5) == Gap(5, start=2, first=3, count=2)
+
+
+def test_a_chain_begins_a_longer_one_only() -> None:
+    versions = of("1d 2d 2s 3d")
+    two, three = versions.chain(2), versions.chain(3)
+    assert isinstance(two, Chain)
+    assert isinstance(three, Chain)
+    assert [two.begins(two), two.begins(three), three.begins(two)] == [False, True, False]

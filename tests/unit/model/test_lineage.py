@@ -217,3 +217,25 @@ def test_where_zips_are_left_out_a_lineage_may_begin_anywhere() -> None:
     assert leads_nowhere((6, "own"), [(4, "d"), (5, "e")], ids, None) is None
     assert leads_nowhere((6, "own"), [(4, "d"), (5, "e")], ids, ()) is not None
     assert leads_nowhere((6, "own"), [(4, "x"), (5, "e")], ids, None) is not None
+
+
+def test_a_version_without_an_id_counts_as_the_lineage_says() -> None:
+    assert leads_nowhere((2, "b"), [(1, "a")], {}, None) is None
+    assert leads_nowhere((2, "b"), [(1, "a")], {1: "z"}, None) == (
+        "its lineage names a at version 1, which does not count"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "zips", "reason"),
+    [
+        (1, (), None),
+        (2, (), "its lineage begins with version 2, and none in it has a zip"),
+        (2, (2,), None),
+        (3, (2,), "its lineage begins with version 3, and none in it has a zip"),
+    ],
+)
+def test_a_lineage_begins_with_a_zip_or_with_nothing(
+    first: int, zips: tuple[int, ...], reason: str | None
+) -> None:
+    assert leads_nowhere((first, "a"), [], {first: "a"}, zips) == reason

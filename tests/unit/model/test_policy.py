@@ -22,6 +22,22 @@ def test_refuses_what_is_no_duration(text: str) -> None:
         seconds(text)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0s"),
+        (59, "59s"),
+        (60.0, "1m"),
+        (900, "15m"),
+        (7200.0, "2h"),
+        (604800, "7d"),
+        (1.5, "1.5s"),
+    ],
+)
+def test_writes_the_largest_unit_that_gives_a_whole_number(value: float, text: str) -> None:
+    assert duration(value) == text
+
+
 @given(st.integers(0, 10**7))
 def test_writes_a_duration_as_it_is_read(value: int) -> None:
     assert seconds(duration(value)) == value

@@ -6,11 +6,15 @@ from dataclasses import replace
 import pytest
 
 from statemaint.errors import ConfigError
-from statemaint.model.checkpoint import Checkpoint
+from statemaint.listing import Entry
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Checkpoint, Provider, Store
+from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, KeepReason, Plan, Request, WriteSnapshot, plan
+from statemaint.plan.staleness import _unproved
 from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
 from tests.support.simulate import attest
 
@@ -343,6 +347,8 @@ def test_a_fixed_target_that_was_cleaned_away_is_superseded() -> None:
         "20s 20d 21d 22d 23d 24d 25d", batches=range(20, 25), request=Request(target=19)
     )
     assert codes(decided) == [FindingCode.SUPERSEDED]
+    (found,) = decided.stores[0].findings
+    assert (found.store, found.version) == (STORE, 19)
     assert decided.actions == ()
 
 
@@ -370,3 +376,78 @@ def empty() -> Checkpoint:
 
 def test_a_checkpoint_without_state_has_nothing_to_do() -> None:
     assert plan(empty(), TIGHT, NOW).actions == ()
+
+
+def test_a_plan_names_all_that_it_was_made_of() -> None:
+    commit, other = Entry("commits/24", 5, 1.0), Entry("b", 1, 1.0)
+    found = replace(
+        checkpoint(store("1d"), batches=range(2)), commit=commit, codec="zstd",
+        row_checksums=True, provider=Provider.ROCKSDB, unclassified=(other, Entry("a", 1, 1.0)),
+    )  # fmt: skip
+    asked = Request(operators=frozenset({0}))
+    decided = plan(found, TIGHT, NOW, request=asked)
+    assert (decided.root, decided.query_id) == (found.root, found.query_id)
+    assert (decided.commit, decided.codec, decided.row_checksums) == (commit, "zstd", True)
+    assert (decided.provider, decided.now, decided.request) == (Provider.ROCKSDB, NOW, asked)
+    assert [(one.entry.path, one.reason) for one in decided.unclassified] == [
+        ("a", KeepReason.NOT_STATE),
+        ("b", KeepReason.NOT_STATE),
+    ]
+
+
+def test_the_first_version_may_be_the_target() -> None:
+    assert decide("1d 2d", batches=range(2), request=Request(target=1)).target == 1
+
+
+REST = "so no age can be relied on and nothing is deleted; set the clocks right"
+
+
+@pytest.mark.parametrize(
+    ("skew", "detail"),
+    [
+        (300.0, None),
+        (-300.0, None),
+        (301.0, f"the storage stamps files 301 seconds from what its clock says, {REST}"),
+        (-301.0, f"the storage stamps files -301 seconds from what its clock says, {REST}"),
+    ],
+)
+def test_a_clock_is_wrong_from_five_minutes_on(skew: float, detail: str | None) -> None:
+    found = plan(checkpoint(store("1d"), batches=range(1)), TIGHT, NOW, skew=skew).findings
+    assert [one.detail for one in found] == ([detail] if detail else [])
+
+
+def stamped(*times: float | None) -> Checkpoint:
+    entries = (Entry(f"{STORE.directory}/{at}.delta", 1, one) for at, one in enumerate(times, 1))
+    whole = Store(STORE, tuple(map(classify_any, entries)))
+    return checkpoint(whole, batches=range(1))
+
+
+@pytest.mark.parametrize(
+    ("times", "seen", "detail"),
+    [
+        ((NOW + 300.0,), None, None),
+        ((NOW + 301.0,), None, "1.delta is stamped 301 seconds in the future"),
+        ((NOW + 400.0, NOW + 500.0, NOW + 350.0, None), None, "2.delta is stamped 500 seconds"),
+        ((NOW + 400.0, NOW + 400.0), None, "2.delta is stamped 400 seconds"),
+        ((NOW + 400.0,), NOW + 100.0, None),
+        ((NOW + 450.0,), NOW + 100.0, "1.delta is stamped 350 seconds"),
+    ],
+)
+def test_a_file_from_the_future_shows_a_wrong_clock(
+    times: tuple[float | None, ...], seen: float | None, detail: str | None
+) -> None:
+    found = plan(stamped(*times), TIGHT, NOW, seen=seen).findings
+    assert [one.code for one in found] == ([FindingCode.CLOCK_SKEW] if detail else [])
+    for one in found:
+        assert one.detail.startswith(f"{STORE.directory}/{detail}")
+        assert one.detail.endswith(REST)
+
+
+def test_a_restart_s_snapshot_that_is_older_than_a_change_says_of_which() -> None:
+    for delta, which in ((4, "the changes of its version"), (3, "changes below")):
+        snapshot, change = (
+            Snapshot(4, Entry("4.snapshot", 1, 1.0)),
+            Delta(delta, Entry("x", 1, 2.0)),
+        )
+        why = _unproved(snapshot, change, Chain(4, None, ())).why
+        assert why.startswith(f"it is older than x, which has {which}: a query that was rewound")

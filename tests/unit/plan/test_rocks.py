@@ -62,6 +62,7 @@ def test_with_unique_ids_a_snapshot_bears_the_committed_one() -> None:
     store = rocks_store("1_ac 2_bc 3_cc 4_dc 5_ec", ids=dict(enumerate("abcde", 1)))
     found = planned(store, batches=range(5))
     assert written(found) == {"5_e.zip": "chain_too_long"}
+    assert [one.id for one in found.actions if isinstance(one, WriteSnapshot)] == ["e"]
 
 
 def test_nothing_that_executors_may_need_goes_on_the_first_run_and_changelogs_go() -> None:
@@ -76,7 +77,10 @@ def test_before_we_know_of_executors_no_zip_of_ours_shares_a_table() -> None:
         rocks_store(f"1z:a {versions('c', 2, 40)} sa", since=None), batches=range(30, 40)
     )
     assert written(found) == {"40.zip": "chain_too_long", "31.zip": "rebase"}
-    assert [one.reuse for one in found.actions if isinstance(one, WriteSnapshot)] == [False, False]
+    writes = [one for one in found.actions if isinstance(one, WriteSnapshot)]
+    assert [one.reuse for one in writes] == [False, False]
+    lowest = found.stores[0].store.versions.snapshots[1]
+    assert [(one.id, one.families) for one in writes] == [(None, lowest), (None, lowest)]
 
 
 @pytest.mark.parametrize(
@@ -533,4 +537,5 @@ def test_with_unique_ids_executors_are_to_snapshot_now_and_then() -> None:
     store = replace(rocks_store("10_az 30_az sa", ids=ids), since=9)
     found = plan(rocks_checkpoint(store, batches=range(25, 30)), Policy(), NOW)
     (foreign,) = [one for one in found.findings if one.code is FindingCode.FOREIGN_MAINTAINER]
+    assert "30_a.zip and 1 more snapshots were written by executors" in foreign.detail
     assert "minDeltasForSnapshot to 500 for" in foreign.detail

@@ -11,9 +11,9 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.plan import observed
 from statemaint.plan.sst_files import executors_upload
-from statemaint.plan.uploads import MOST_INFERRED
+from statemaint.plan.uploads import MOST_INFERRED, _written_by
 from statemaint.scan import parse_attestations, render_attestations
-from tests.support.checkpoints import STORE, store, versions
+from tests.support.checkpoints import NOW, STORE, store, versions
 from tests.support.rocks import rocks_store
 
 
@@ -231,3 +231,34 @@ def test_more_than_is_ever_noted_is_not_read() -> None:
     known = noted(*range(1, 200))
     found = parse_attestations(render_attestations([], uploads=known)).uploads
     assert [one.version for one in found.newest] == list(range(200 - MOST_NOTED, 200))
+
+
+LOGS = "1c@90 2c@80 3c@70 4c@60"
+
+
+@pytest.mark.parametrize(
+    ("notation", "age", "version"),
+    [
+        (LOGS, 75, 2),
+        (LOGS, 80, 2),  # at the very time
+        (LOGS, 85, 1),
+        (LOGS, 95, 0),  # all later
+        (LOGS, 60, 0),  # none later
+        ("1c@90 2c@60 3c@90 4c@60", 75, 0),  # the times go up and down
+        ("1c@60 2c@60 3c@90", 75, 0),  # later ones first
+        (LOGS + " 5c@50", 55, 0),  # above the file: it does not count
+        ("1c@90", 75, 0),
+        ("", 75, 0),
+    ],
+)
+def test_the_newest_version_that_was_written_by_a_time(
+    notation: str, age: int, version: int
+) -> None:
+    found = rocks_store(f"{notation} 4z:a sa".strip())
+    zipped = next(iter(found.versions.snapshots.values()))
+    assert _written_by(found, zipped, NOW - age) == version
+
+
+def test_a_snapshot_is_noted_with_its_time() -> None:
+    (upload,) = observed(rocks_store("1c 2c 2z:a@50 sa", since=1)).newest
+    assert upload == Upload(2, path(2), NOW - 50)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemaint.codec.compression import base as compression
+from statemaint.codec.compression import lz4 as lz4_codec
 from statemaint.codec.compression.lz4 import Lz4Block
 from statemaint.errors import CodecError
 
@@ -86,6 +87,19 @@ def test_damage_is_named_with_its_place(stored: bytes, offset: int, text: str) -
     with pytest.raises(CodecError, match=text) as caught:
         decode(stored)
     assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize(
+    ("tail", "ends"),
+    [(END, True), (END[1:], False), (encode(b"x")[:21], False), (b"LZ4Blocc" + END[8:], False)],
+)
+def test_a_stream_ends_with_an_end_mark(tail: bytes, *, ends: bool) -> None:
+    assert lz4_codec.is_end(tail) == ends
+
+
+def test_the_end_of_a_stream_has_no_payload_even_where_its_checksum_is_zero() -> None:
+    header = b"LZ4Block\x15" + struct.pack("<iii", 5, 5, 0)
+    assert not lz4_codec.is_end(header)
 
 
 def test_a_block_that_holds_less_than_it_says_is_damage() -> None:

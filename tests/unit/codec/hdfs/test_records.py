@@ -69,8 +69,30 @@ def test_damage_is_named_with_its_place(payload: bytes, offset: int, text: str) 
 
 
 def test_a_snapshot_may_not_remove() -> None:
-    with pytest.raises(CodecError, match="record 1 of a snapshot removes"):
+    with pytest.raises(CodecError, match="record 1 of a snapshot removes") as caught:
         list(records.snapshot_rows([(b"a", b"1"), (b"b", None)]))
+    assert caught.value.offset == 0
+
+
+def test_empty_keys_and_values_are_no_removals() -> None:
+    found: list[Record] = [(b"", b""), (b"k", b"")]
+    payload = encode(*found)
+    assert list(records.decode([payload], removals=False)) == found
+    with pytest.raises(CodecError, match="value size cannot be -1") as caught:
+        list(records.decode([encode((b"k", None))], removals=False))
+    assert caught.value.offset == 9
+
+
+def test_a_piece_is_full_at_64_kib() -> None:
+    found: list[Record] = [(b"", bytes(65_536 - 8)), (b"k", b"")]
+    assert [len(piece) for piece in records.encode(found)] == [65_536, 13]
+
+
+def test_a_record_that_ends_with_its_chunk_needs_no_other() -> None:
+    payload = encode((b"k", b"v"))
+    chunks = iter([payload[:10], b"?"])
+    assert next(records.decode(chunks)) == (b"k", b"v")
+    assert next(chunks) == b"?"
 
 
 def test_the_last_record_of_a_key_counts() -> None:

@@ -27,6 +27,8 @@ def test_a_byte_that_moves_from_key_to_value_changes_it() -> None:
 
 def test_it_is_stable_across_releases() -> None:
     # Attestations are kept on disk: another value here would make every one of them void.
+    assert digest_key("11111111-2222-3333-4444-555555555555") == KEY
+    assert KEY.hex() == "a9c89cd2996062d110ce01da970597b5"
     assert (
         digest([(b"key", b"value"), (b"", b"")], KEY).digest == "5080cd71ebf75d2815d63294f4e60fa5"
     )

@@ -23,8 +23,9 @@ def test_reads_the_query_id() -> None:
     "content", [b"", b"{", b"[]", b'{"id":5}', b'{"id":"\\ud800"}', b"\xff\xfe", b"[" * 100_000]
 )
 def test_a_malformed_query_id_is_an_error(content: bytes) -> None:
-    with pytest.raises(CodecError):
+    with pytest.raises(CodecError) as caught:
         logs.parse_query_id(content)
+    assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize("version", [b"v1", b"v2", b"v3"])
@@ -33,22 +34,27 @@ def test_accepts_every_known_commit_format(version: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "text"),
+    ("content", "offset", "text"),
     [
-        (b"", "version line"),
-        (b"v1", "not JSON"),
-        (b"v1\n", "not JSON"),
-        (b'v1\n{"next', "not JSON"),
-        (b"v1\n5", "not a JSON object"),
-        (b"v9\n{}", "newer"),
-        (b"x\n{}", "version line"),
-        (b"v1\n\xff", "UTF-8"),
+        (b"", 0, "version line"),
+        (b"v1", 3, "not JSON"),
+        (b"v1\n", 3, "not JSON"),
+        (b'v1\n{"next', 3, "not JSON"),
+        (b"v1\n5", 3, "not a JSON object"),
+        (b"v9\n{}", 0, "newer"),
+        (b"v9999\n{}", 0, "newer"),
+        (b"v10000\n{}", 0, "version line"),
+        (b"x\n{}", 0, "version line"),
+        (b"v1\n\xff", 3, "UTF-8"),
     ],
 )
-def test_a_malformed_commit_is_an_error(content: bytes, text: str) -> None:
+def test_a_malformed_commit_is_an_error_with_its_place(
+    content: bytes, offset: int, text: str
+) -> None:
     for read in (logs.check_commit, logs.parse_commit):
-        with pytest.raises(CodecError, match=text):
+        with pytest.raises(CodecError, match=text) as caught:
             read(content)
+        assert caught.value.offset == offset
 
 
 def commit(ids: str, version: int = 2) -> bytes:
@@ -104,7 +110,21 @@ def test_a_commit_may_have_no_unique_ids(content: bytes) -> None:
     ],
 )
 def test_unique_ids_that_cannot_be_are_an_error(ids: str, text: str) -> None:
-    with pytest.raises(CodecError, match=text):
+    with pytest.raises(CodecError, match=text) as caught:
+        logs.parse_commit(commit(ids))
+    assert caught.value.offset == 0
+
+
+LONG = "x" * 90
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [f'"{LONG}"', f'{{"{LONG}":[]}}', f'{{"0":[["{LONG}"]]}}'],
+    ids=["ids", "operator", "unique id"],
+)
+def test_of_a_long_id_80_characters_are_shown(ids: str) -> None:
+    with pytest.raises(CodecError, match=f"'{LONG[:80]}'"):
         logs.parse_commit(commit(ids))
 
 
@@ -118,8 +138,31 @@ def test_an_offset_entry_of_a_query_without_settings_has_none() -> None:
 
 
 def test_settings_that_are_no_map_are_an_error() -> None:
-    with pytest.raises(CodecError, match="not a map"):
+    with pytest.raises(CodecError, match="not a map") as caught:
         logs.parse_conf(b'v1\n{"conf":[]}')
+    assert caught.value.offset == 0
+
+
+def test_an_offset_entry_of_format_1_has_its_sources_in_order() -> None:
+    found = logs.parse_offsets(b'v1\n{"batchWatermarkMs":7}\n{"logOffset":12}\n-\n')
+    assert found == logs.Offsets({}, 7, {"0": '{"logOffset":12}', "1": "-"}, 1)
+    assert [found.file_offset(one) for one in ("0", "1", "2")] == [12, None, None]
+
+
+def test_the_text_of_a_source_keeps_all_but_the_ends_of_lines() -> None:
+    found = logs.parse_offsets(b"v1\n{}\n\t a \n bX \n\n")
+    assert found.sources == {"0": "\t a ", "1": " bX "}
+    assert logs.parse_offsets(b"v1\n{}\naX\n").sources == {"0": "aX"}
+
+
+def test_an_offset_entry_of_format_2_names_its_sources() -> None:
+    found = logs.parse_offsets(b'v2\n{}\n0:{"logOffset":3}\nevents:-')
+    assert found == logs.Offsets({}, 0, {"0": '{"logOffset":3}', "events": "-"}, 2)
+
+
+@pytest.mark.parametrize("watermark", ["null", '"7"', "{}"])
+def test_a_watermark_that_is_no_number_is_none(watermark: str) -> None:
+    assert logs.parse_offsets(f'v1\n{{"batchWatermarkMs":{watermark}}}'.encode()).watermark == 0
 
 
 def test_reads_an_operators_stores() -> None:
@@ -158,8 +201,16 @@ def test_an_operator_may_have_other_properties_or_none(properties: str) -> None:
     ],
 )
 def test_malformed_operator_metadata_is_an_error(content: bytes) -> None:
-    with pytest.raises(CodecError):
+    with pytest.raises(CodecError) as caught:
         logs.parse_operator(content)
+    assert caught.value.offset == (3 if content == OPERATOR[:60] else 0)
+
+
+def test_a_million_partitions_are_the_most() -> None:
+    assert logs.check_partitions(1_000_000) == 1_000_000
+    with pytest.raises(CodecError, match="1000001 partitions cannot be") as caught:
+        logs.check_partitions(1_000_001)
+    assert caught.value.offset == 0
 
 
 def test_an_operator_says_what_its_rows_are() -> None:
@@ -205,5 +256,13 @@ def test_lists_are_told_from_other_state_variables() -> None:
     ],
 )
 def test_malformed_metadata_of_rows_are_an_error(content: bytes) -> None:
-    with pytest.raises(CodecError):
+    with pytest.raises(CodecError) as caught:
         logs.parse_state_metadata(content)
+    assert caught.value.offset == 0
+
+
+def test_the_name_of_a_schema_file_has_large_letters_or_small() -> None:
+    content = with_properties([], '["a/3_0A-aZ", "4_b"]')
+    assert logs.parse_state_metadata(content).schemas == {"default": ("3_0A-aZ", "4_b")}
+    with pytest.raises(CodecError, match=f"schema file '{'x' * 80}' cannot be"):
+        logs.parse_state_metadata(with_properties([], f'["{"x" * 90}"]'))

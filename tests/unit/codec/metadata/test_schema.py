@@ -53,6 +53,23 @@ def test_a_malformed_schema_is_an_error(content: bytes) -> None:
         parse_schema(content)
 
 
+@pytest.mark.parametrize(
+    ("content", "offset", "text"),
+    [
+        (utf("v" * 9), 0, "unknown format 'vvvvvvvv'$"),
+        (utf("v1") + utf("{") + utf("{}"), 0, "not JSON"),
+        (utf("v1") + utf("{}") + utf("{}"), 0, "not a struct"),
+        (utf("v1") + utf("{"), 7, "cut short: 0 of 2"),
+        (utf("v1") + utf(json.dumps(VALUE)) * 2 + b"x", 72, "bytes follow"),
+    ],
+)
+def test_damage_of_a_schema_is_named_with_its_place(content: bytes, offset: int, text: str) -> None:
+    with pytest.raises(CodecError) as caught:
+        parse_schema(content)
+    assert caught.value.offset == offset
+    assert text.rstrip("$") in str(caught.value)
+
+
 def java_utf(text: str) -> bytes:
     """Returns what Java writes: characters beyond U+FFFF in halves of three bytes."""
     units = struct.unpack(f"<{len(text.encode('utf-16-le')) // 2}H", text.encode("utf-16-le"))
@@ -161,6 +178,12 @@ def test_a_store_may_have_no_column_families() -> None:
 def test_malformed_column_families_are_an_error(content: bytes) -> None:
     with pytest.raises(CodecError):
         parse_families(content)
+
+
+def test_families_of_another_format_are_refused_at_its_name() -> None:
+    with pytest.raises(CodecError, match="unknown format 'vvvvvvvv', not of column") as caught:
+        parse_families(utf("v" * 9))
+    assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize(

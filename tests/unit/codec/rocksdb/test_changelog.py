@@ -202,6 +202,13 @@ def test_the_first_key_of_a_long_payload_is_no_header() -> None:
     assert decode(encode(Header(1), change), step=50_000) == (Header(1), [change])
 
 
+@EVERY_FORMAT
+@pytest.mark.parametrize("step", [1, 1000])
+def test_what_is_empty_is_no_deletion(header: Header, step: int) -> None:
+    changes: list[Change] = [(1, b"", b""), (1, b"k", b""), (16, b"d", None), (1, b"last", b"")]
+    assert decode(encode(header, *changes), step)[1] == changes
+
+
 def test_any_negative_value_length_deletes_without_families() -> None:
     assert decode(b"\0\0\0\1k" + struct.pack(">i", -9) + END) == (Header(1), [(16, b"k", None)])
 

@@ -4,6 +4,7 @@ import io
 import json
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -183,10 +184,11 @@ def test_a_name_that_is_not_rocksdbs_is_not_written(name: str) -> None:
 # -- damage
 
 
-def read_both(content: bytes, match: str) -> None:
+def read_both(content: bytes, match: str, offset: int = 0) -> None:
     for read in (snapshot_zip.parse_metadata, snapshot_zip.members):
-        with pytest.raises(CodecError, match=match):
+        with pytest.raises(CodecError, match=match) as caught:
             read(content)
+        assert caught.value.offset == offset
 
 
 @pytest.mark.parametrize("end", [0, 3, 21, 22, 500, 3000, 3800, 3908])
@@ -212,7 +214,10 @@ def test_a_name_may_come_once() -> None:
 
 
 def test_too_many_members_are_refused() -> None:
-    read_both(zipped({f"{number}.log": b"" for number in range(1001)}), "1001 members")
+    logs = {f"{number}.log": b"" for number in range(1001)}
+    read_both(zipped(logs), "1001 members")
+    del logs["0.log"]
+    assert snapshot_zip.members(zipped(logs)) == logs
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -261,14 +266,62 @@ def test_so_must_the_sums_that_java_writes_behind_a_member(field: int) -> None:
     read_both(bytes(content), "differs from the zip's list")
 
 
+def test_the_sums_may_follow_a_member_only_where_its_flags_say_so() -> None:
+    content = bytearray(zipped({"metadata": PLAIN}))
+    content[14:26] = bytes(12)
+    read_both(bytes(content), "header of metadata differs")
+
+
+def test_a_member_may_have_more_in_its_own_header() -> None:
+    """Java writes a member's sums after it, and may write an extra field before it."""
+    name, body, extra = b"CURRENT", b"content", b"\xfe\xca\0\0"
+    sums = struct.pack("<III", zlib.crc32(body), len(body), len(body))
+    kind = struct.pack("<HHHHH", 20, 8, 0, 0, 0x21)
+    local = b"PK\3\4" + kind + bytes(12) + struct.pack("<HH", len(name), len(extra)) + name + extra
+    member = local + body + b"PK\7\x08" + sums
+    listed = b"PK\1\2" + struct.pack("<H", 20) + kind + sums + struct.pack("<H", len(name))
+    listed += bytes(16) + name
+    end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(listed), len(member), 0)
+    assert snapshot_zip.members(member + listed + end) == {"CURRENT": body}
+
+
 def test_a_zip_that_expands_too_far_is_refused() -> None:
     members = {f"MANIFEST-{number}": bytes(33 * 1024 * 1024) for number in range(2)}
     read_both(zipped(members), "expands to more")
 
 
 def test_a_zip_without_metadata_is_damage() -> None:
-    with pytest.raises(CodecError, match="no metadata"):
+    with pytest.raises(CodecError, match="no metadata") as caught:
         snapshot_zip.parse_metadata(zipped({"CURRENT": b""}))
+    assert caught.value.offset == 0
+
+
+def test_only_the_metadata_are_unpacked_for_themselves() -> None:
+    content = zipped({"metadata": PLAIN, "CURRENT": b"content"}, zipfile.ZIP_STORED)
+    broken = content.replace(b"content", b"CONTENT")
+    assert snapshot_zip.parse_metadata(broken).keys == 3
+    with pytest.raises(CodecError, match="Bad CRC-32"):
+        snapshot_zip.members(broken)
+
+
+def test_a_zip_is_unmarked_where_no_mark_is_asked_for() -> None:
+    assert not snapshot_zip.marked(snapshot_zip.render({}, ZipMetadata(())))
+    assert snapshot_zip.marked(snapshot_zip.render({}, ZipMetadata(()), mark=True))
+
+
+def test_of_a_long_name_80_characters_are_shown() -> None:
+    with pytest.raises(CodecError, match=f"member '{'x' * 80}' is none"):
+        snapshot_zip.render({"x" * 90: b""}, ZipMetadata(()))
+    with pytest.raises(CodecError, match=f"unknown field '{'x' * 80}'") as caught:
+        snapshot_zip.parse_metadata(metadata(**{"x" * 90: [1]}))
+    assert caught.value.offset == 0
+    with pytest.raises(CodecError, match=r"unknown format b'vvvvvvvv' "):
+        snapshot_zip.parse_metadata(zipped({"metadata": b"v" * 9}))
+
+
+def test_a_file_may_be_empty() -> None:
+    found = snapshot_zip.parse_metadata(metadata(sstFiles=sst(sizeBytes=0)))
+    assert [file.size for file in found.ssts] == [0]
 
 
 @pytest.mark.parametrize(
@@ -285,8 +338,9 @@ def test_a_zip_without_metadata_is_damage() -> None:
     ],
 )
 def test_metadata_of_another_form_is_damage(content: bytes, text: str) -> None:
-    with pytest.raises(CodecError, match=text):
+    with pytest.raises(CodecError, match=text) as caught:
         snapshot_zip.parse_metadata(zipped({"metadata": content}))
+    assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize(
@@ -325,8 +379,24 @@ def test_metadata_of_another_form_is_damage(content: bytes, text: str) -> None:
     ],
 )
 def test_metadata_that_cannot_be_is_damage(changes: dict[str, Any]) -> None:
-    with pytest.raises(CodecError, match="zip metadata cannot be"):
+    with pytest.raises(CodecError, match="zip metadata cannot be") as caught:
         snapshot_zip.parse_metadata(metadata(**changes))
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"sstFiles": sst(localFileName="8.blob")}, "ValueError('8.blob')"),
+        ({"sstFiles": sst(sizeBytes=-1)}, "ValueError(-1)"),
+        ({"numKeys": "3"}, "ValueError('3')"),
+        ({"columnFamilyTypeMap": {"a": 1}}, "ValueError(1)"),
+    ],
+)
+def test_what_cannot_be_is_shown(changes: dict[str, Any], shown: str) -> None:
+    with pytest.raises(CodecError) as caught:
+        snapshot_zip.parse_metadata(metadata(**changes))
+    assert shown in str(caught.value)
 
 
 def test_metadata_is_a_value() -> None:

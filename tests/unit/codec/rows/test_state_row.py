@@ -236,8 +236,9 @@ def test_garbage_is_an_error_or_a_value(value: bytes, checksums: bool) -> None: 
     ],
 )
 def test_an_encoder_of_other_columns_is_damage(encoder: KeyEncoder, kind: StructType) -> None:
-    with pytest.raises(CodecError):
+    with pytest.raises(CodecError) as caught:
         key_reader(RowLayout(kind, COUNT, encoder), PLAIN)
+    assert caught.value.offset == 0
 
 
 def spec(name: str, **more: object) -> str:
@@ -262,5 +263,12 @@ def test_encoders_come_by_the_names_that_spark_gives_them(text: str, expected: K
     "text", ["", "[]", "{}", spec("Other"), spec("PrefixKeyScanStateEncoderSpec"), "[" * 9999]
 )
 def test_other_encoders_are_damage(text: str) -> None:
-    with pytest.raises(CodecError):
+    with pytest.raises(CodecError) as caught:
+        parse_encoder(text)
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize("text", ["x" * 90, spec("x" * 90)])
+def test_of_another_encoder_80_characters_are_shown(text: str) -> None:
+    with pytest.raises(CodecError, match=f" {text[:80]!r}"):
         parse_encoder(text)

@@ -1,6 +1,7 @@
 """Rows, as bytes and as Python values: whatever Spark can write is read, and nothing else is."""
 
 import json
+import re
 import struct
 from decimal import Decimal
 from random import Random
@@ -20,6 +21,7 @@ from statemaint.codec.rows.types import (
     MapType,
     StructType,
     UnknownTypeError,
+    must_be_writable,
     parse_struct,
 )
 from statemaint.codec.rows.unsafe_read import decode
@@ -148,6 +150,58 @@ def test_the_65th_field_has_its_null_in_a_second_word() -> None:
     assert decode(kind, content) == row
 
 
+LONGS = tuple(None if number in (0, 63, 64) else number for number in range(66))
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 66])
+def test_an_array_behind_others_has_its_nulls_by_the_word(count: int) -> None:
+    kind = of(TEXT, ArrayType(LONG), ArrayType(LONG))
+    row = ("text", (None, 7), LONGS[:count])
+    assert decode(kind, unsafe_rows.row(kind, row)) == row
+
+
+@pytest.mark.parametrize("pairs", [(), (("a", None),), (("a", 1), ("b", -1))])
+def test_a_map_behind_another_column(pairs: tuple[tuple[str, int | None], ...]) -> None:
+    kind = of(TEXT, MapType(TEXT, LONG))
+    row = ("text", pairs)
+    assert decode(kind, unsafe_rows.row(kind, row)) == row
+
+
+def test_decimals_and_intervals_are_read_where_they_lie() -> None:
+    kind = of(TEXT, DecimalType(18, 2), DecimalType(38, 2), DecimalType(38, 0), atom("interval"))
+    most = Decimal(-(10**38) + 1)
+    row = ("text", Decimal("-1.25"), Decimal("-0.01"), most, (-1, 2, -3))
+    assert decode(kind, unsafe_rows.row(kind, row)) == row
+
+
+@pytest.mark.parametrize("size", [-1, 1])
+def test_a_map_of_no_room_for_its_keys_or_values(size: int) -> None:
+    keys = unsafe_rows.array(INT, [])
+    content = struct.pack("<q", len(keys) * (size > 0) + size) + keys
+    row = struct.pack("<qII", 0, len(content), 16) + content
+    with pytest.raises(CodecError, match=r"map of \d+ bytes cannot have keys") as caught:
+        decode(of(MapType(INT, INT)), row)
+    assert caught.value.offset == 16
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_keys_or_values_of_no_bytes_are_no_array(size: int) -> None:
+    content = struct.pack("<q", size) + unsafe_rows.array(INT, [])
+    row = struct.pack("<qII", 0, len(content), 16) + content
+    with pytest.raises(CodecError, match="0 bytes where a number of 8 should be"):
+        decode(of(MapType(INT, INT)), row)
+
+
+def test_a_part_may_take_all_of_a_row() -> None:
+    row = struct.pack("<qII", 0, 16, 0)
+    assert decode(of(atom("binary")), row) == (row,)
+
+
+def test_no_bytes_are_too_short_for_a_row() -> None:
+    with pytest.raises(CodecError, match="row of 0 bytes is too short for 1 fields"):
+        decode(of(LONG), b"")
+
+
 def test_text_that_is_not_utf_8_is_read_all_the_same() -> None:
     content = unsafe_rows.row(of(atom("binary")), [b"a\xffb"])
     assert decode(of(TEXT), content) == ("a\N{REPLACEMENT CHARACTER}b",)
@@ -231,8 +285,74 @@ def test_types_with_parameters(name: object, expected: DataType) -> None:
 
 @pytest.mark.parametrize("name", ["variant", "decimal(1000,2)", {"type": "tensor"}])
 def test_types_that_nobody_knows_are_said_by_name(name: object) -> None:
-    with pytest.raises(UnknownTypeError, match="type "):
+    known = name["type"] if isinstance(name, dict) else str(name)
+    with pytest.raises(UnknownTypeError, match=f"type {re.escape(known)}") as caught:
         parse_struct({"type": "struct", "fields": [{"name": "a", "type": name}]})
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize("name", ["x" * 90, {"type": "x" * 90}, ["x" * 90]])
+def test_of_an_unknown_type_80_characters_are_shown(name: object) -> None:
+    with pytest.raises(CodecError) as caught:
+        parse_struct({"type": "struct", "fields": [{"name": "a", "type": name}]})
+    shown = str(caught.value).count("x")
+    assert shown == (78 if isinstance(name, list) else 80)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "string",
+        {"type": "array", "elementType": "string"},
+        {"type": "map", "keyType": "string", "valueType": "long"},
+        {"type": "map", "keyType": "long", "valueType": "string"},
+        {"type": "udt", "sqlType": "string"},
+    ],
+)
+def test_a_collation_of_a_field_is_one_of_the_texts_in_it(kind: object) -> None:
+    def written(metadata: object) -> StructType:
+        field = {"name": "a" * 90, "type": kind, "metadata": metadata}
+        return must_be_writable(parse_struct({"type": "struct", "fields": [field]}))
+
+    assert written({}) == written(None)
+    with pytest.raises(UnknownTypeError, match=f"column '{'a' * 80}': collations") as caught:
+        written({"__COLLATIONS": {"a": "UTF8_LCASE"}})
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        atom("interval"),
+        ArrayType(atom("interval")),
+        MapType(atom("interval"), LONG),
+        MapType(LONG, atom("interval")),
+        of(LONG, atom("interval")),
+    ],
+    ids=["alone", "array", "key", "value", "struct"],
+)
+def test_a_calendar_interval_anywhere_is_not_written(kind: DataType) -> None:
+    with pytest.raises(UnknownTypeError, match="type 'interval': rows with it are not written"):
+        must_be_writable(of(DecimalType(9, 2), kind))
+
+
+@pytest.mark.parametrize(("given", "nullable"), [({}, True), ({"valueContainsNull": False}, False)])
+def test_the_values_of_a_map_may_be_null_unless_it_says_otherwise(
+    given: dict[str, bool], *, nullable: bool
+) -> None:
+    kind = {"type": "map", "keyType": "long", "valueType": "long", **given}
+    found = parse_struct({"type": "struct", "fields": [{"name": "a", "type": kind}]})
+    assert found.fields[0].type == MapType(LONG, LONG, nullable)
+
+
+def test_columns_that_do_not_exist_are_shown() -> None:
+    assert of(LONG, TEXT).only((1, 0)) == StructType((Field("c1", TEXT), Field("c0", LONG)))
+    with pytest.raises(CodecError, match=r"columns \(0, 2\) of 2 cannot be") as caught:
+        of(LONG, TEXT).only((0, 2))
+    assert caught.value.offset == 0
+    with pytest.raises(CodecError) as caught:
+        of(LONG).only((1,) * 90)
+    assert str((1,) * 90)[:80] + " of 1 cannot be" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -246,16 +366,24 @@ def test_types_that_nobody_knows_are_said_by_name(name: object) -> None:
     ],
 )
 def test_a_schema_without_its_parts_is_damage(schema: dict[str, Any]) -> None:
-    with pytest.raises(CodecError):
+    with pytest.raises(CodecError) as caught:
         parse_struct(schema)
+    assert caught.value.offset == 0
 
 
 def test_types_are_not_nested_for_ever() -> None:
     kind: Any = "long"
     for _ in range(5000):
         kind = {"type": "array", "elementType": kind}
-    with pytest.raises(CodecError, match="nested deeper than 64"):
+    with pytest.raises(CodecError, match="nested deeper than 64") as caught:
         parse_struct({"type": "struct", "fields": [{"name": "a", "type": kind}]})
+    assert caught.value.offset == 0
+    kind = "long"
+    for _ in range(62):
+        kind = {"type": "array", "elementType": kind}
+    assert (
+        len(parse_struct({"type": "struct", "fields": [{"name": "a", "type": kind}]}).fields) == 1
+    )
 
 
 SHOWN: list[tuple[DataType, Any, Any]] = [

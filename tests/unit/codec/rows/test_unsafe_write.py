@@ -1,6 +1,7 @@
 """Rows as bytes, and the hash of their columns; `systems/spark/test_provider` asks Spark itself."""
 
 import math
+import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -18,6 +19,7 @@ from statemaint.codec.rows.murmur3 import (
     pmod,
 )
 from statemaint.codec.rows.types import parse_struct
+from statemaint.codec.rows.unsafe_read import decode
 from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
 from statemaint.errors import CodecError, ConfigError
 
@@ -211,6 +213,108 @@ def test_an_interval_is_its_number(interval: str, same: str) -> None:
 def test_what_is_no_schema_is_refused(json: dict[str, Any], text: str) -> None:
     with pytest.raises(CodecError, match=text):
         parse_struct(json)
+
+
+EVERY: list[tuple[Any, Any, Any]] = [
+    ("boolean", True, True),
+    ("byte", -7, -7),
+    ("long", -(2**63), -(2**63)),
+    ("double", -1.5, -1.5),
+    ("float", 0.25, 0.25),
+    ("string", "é€", "é€"),
+    ("binary", b"\0\xff", b"\0\xff"),
+    ("date", date(1970, 1, 3), 2),
+    ("timestamp", datetime(1970, 1, 2, tzinfo=UTC), 86_400_000_000),
+    ("timestamp_ntz", datetime(1970, 1, 2), 86_400_000_000),  # noqa: DTZ001
+    ("decimal(10,2)", Decimal("-1.25"), Decimal("-1.25")),
+    ("decimal(38,0)", -(1 << 70), Decimal(-(1 << 70))),
+    ("decimal(22,2)", Decimal("1.5"), Decimal("1.50")),
+    (array("integer"), [1, None, 3], (1, None, 3)),
+    (array("string"), ["a", None, "bc"], ("a", None, "bc")),
+    (array("decimal(10,2)"), [Decimal(7)], (Decimal("7.00"),)),
+    (array("decimal(20,0)"), [-1, 200], (Decimal(-1), Decimal(200))),
+    (mapping("long", "string"), [(1, "x"), (2, None)], ((1, "x"), (2, None))),
+    (mapping("string", "long"), {"a": 1}, (("a", 1),)),
+    (schema("integer", "string"), (None, "y"), (None, "y")),
+    ("void", None, None),
+]
+MANY = [one if number % 3 else (one[0], None, None) for number, one in enumerate(EVERY * 4)]
+MANY_KINDS = schema(*(kind for kind, _, _ in MANY))
+MANY_VALUES = tuple(value for _, value, _ in MANY)
+
+
+def test_values_of_every_kind_read_back() -> None:
+    row = encode_row(MANY_VALUES, MANY_KINDS)
+    assert decode(parse_struct(MANY_KINDS), row) == tuple(one for *_, one in MANY)
+
+
+@pytest.mark.parametrize("columns", [1, 21, 63, 64, 65, 84])
+def test_a_prefix_of_values_of_every_kind_is_their_row(columns: int) -> None:
+    row = encode_row(MANY_VALUES, MANY_KINDS)
+    first = {**MANY_KINDS, "fields": MANY_KINDS["fields"][:columns]}
+    expected = encode_row(MANY_VALUES[:columns], first)
+    assert prefix_of(row, parse_struct(MANY_KINDS), columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "digits"),
+    [
+        (0, "00"), (1, "01"), (127, "7f"), (128, "0080"), (-1, "ff"), (-128, "80"),
+        (-129, "ff7f"), (1 << 70, "400000000000000000"),
+    ],
+)  # fmt: skip
+def test_a_large_decimal_has_javas_bytes_in_room_for_16(number: int, digits: str) -> None:
+    row = encode_row((number,), schema("decimal(38,0)"))
+    size = len(digits) // 2
+    assert row[:16] == bytes(8) + (16 << 32 | size).to_bytes(8, "little")
+    assert row[16:] == bytes.fromhex(digits).ljust(16, b"\0")
+
+
+def test_a_large_decimal_keeps_its_room_where_it_is_null() -> None:
+    row = encode_row((None,), schema("decimal(38,0)"))
+    assert row == b"\1" + bytes(7) + (16 << 32).to_bytes(8, "little") + bytes(16)
+
+
+@pytest.mark.parametrize("value", [Decimal("0.001"), Decimal("1e17"), Decimal("NaN")])
+def test_a_decimal_is_never_rounded(value: Decimal) -> None:
+    with pytest.raises(ConfigError, match="column 'c0'"):
+        encode_row((value,), schema("decimal(18,2)"))
+    assert encode_row((Decimal("1e3"),), schema("decimal(18,2)"))[8:] == (10**5).to_bytes(
+        8, "little"
+    )
+
+
+def test_floats_are_normalized_where_asked() -> None:
+    kind = schema("double")
+    strange = struct.unpack("<d", b"\1\0\0\0\0\0\xf8\xff")[0]
+    assert [RowWriter(kind, normalize=True).write((one,))[8:] for one in (-0.0, strange, 1.5)] == [
+        bytes(8),
+        struct.pack("<d", math.nan),
+        struct.pack("<d", 1.5),
+    ]
+    assert RowWriter(kind).write((-0.0,))[8:] == struct.pack("<d", -0.0)
+    assert RowWriter(kind).write((strange,))[8:] == b"\1\0\0\0\0\0\xf8\xff"
+
+
+@pytest.mark.parametrize("size", [0, 15])
+def test_a_row_that_is_too_short_has_no_prefix(size: int) -> None:
+    with pytest.raises(CodecError, match=f"row of {size} bytes is too short") as caught:
+        prefix_of(bytes(size), parse_struct(schema("long")), 1)
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize(("offset", "size"), [(-1, 0), (16, 9), (25, 0), (1 << 30, 0)])
+def test_content_lies_in_its_row(offset: int, size: int) -> None:
+    word = struct.pack("<q", offset << 32 | size)
+    with pytest.raises(CodecError, match=f"column points to {size} bytes beyond its row") as caught:
+        prefix_of(bytes(8) + word + bytes(8), parse_struct(schema("string")), 1)
+    assert caught.value.offset == 8
+
+
+def test_content_may_be_all_of_its_row() -> None:
+    row = struct.pack("<qq", 0, 16)
+    again = prefix_of(row, parse_struct(schema("binary")), 1)
+    assert decode(parse_struct(schema("binary")), again) == (row,)
 
 
 # -- hashes

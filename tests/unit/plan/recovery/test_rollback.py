@@ -52,6 +52,19 @@ def test_state_goes_before_the_logs_snapshots_first_and_checksums_before_their_f
     assert {(one.store, one.version) for one in found} == {(STORE, 6), (STORE, 7), (STORE, 8)}
 
 
+def test_spark_s_checksums_go_before_their_files_too() -> None:
+    found = rolled_back([store("5d x:5.delta.crc 5s x:5.snapshot.crc")], (), 3, keep_next=False)
+    assert names(one.path for one in found) == [
+        "5.snapshot.crc", "5.snapshot", "5.delta.crc", "5.delta"
+    ]  # fmt: skip
+
+
+def test_tables_go_after_a_zip_of_the_first_version() -> None:
+    one = rocks_store("1c 1z:a 2c sa")
+    found = [one.path for one in rolled_back([one], (), -1, keep_next=False)]
+    assert names(found) == ["1.zip", "a.sst", "2.changelog", "1.changelog"]
+
+
 def test_tables_go_after_the_zips_that_alone_name_them_and_before_changes() -> None:
     one = rocks_store("4c 5c 5z:a+b 6c 7c 7z:b+c 7k sa sb sc sd")
     found = [one.path for one in rolled_back([one], (), 4, keep_next=False)]

@@ -1,0 +1,250 @@
+"""Whether a rollback's files fit into today's checkpoint: the decisions one by one."""
+
+import pytest
+
+from statemaint.execute.deeds import Deeds, RestoreNote
+from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
+from statemaint.execute.manifest import Contents, LogWorld, Note, Seen, folder_of
+from statemaint.execute.same import Same
+from statemaint.listing import Entry
+from statemaint.storage import MemoryStorage
+from tests.support.faults import Clock
+
+HOME = "state/0/0"
+ENTRY = "commits/5"
+
+
+def rollback(  # noqa: PLR0913 -- a rollback and its world, all by name
+    there: dict[str, float | None] | None = None,
+    *,
+    trashed: dict[str, float | None] | None = None,
+    noted: dict[str, Seen] | None = None,
+    deeds: Deeds | None = None,
+    ended: bool = True,
+    manifests: tuple[float | None, ...] = (),
+    now: float = 0.0,
+) -> _Rollback:
+    storage = MemoryStorage(clock=Clock(now))
+    found = Contents(
+        "run",
+        tuple(Entry("manifest", 1, time) for time in manifests),
+        {path: Entry(f"{folder_of('run')}/{path}", 1, at) for path, at in (trashed or {}).items()},
+        {path: Note(seen, 10.0) for path, seen in (noted or {}).items()},
+        of_rollback=True,
+    )
+    known = deeds or Deeds("run")
+    today = {path: Entry(path, 1, time) for path, time in (there or {}).items()}
+    return _Rollback(storage, found, known, ended, Same(storage, found, known), today)
+
+
+def seen(path: str, modified: float | None = 7.0, crc32c: int | None = None) -> Seen:
+    return Seen(Entry(path, 1, modified), crc32c)
+
+
+def restored(path: str, run: str, modified: float | None, time: float) -> Deeds:
+    """Returns the record of a file that another run had removed before, and an undo restored."""
+    note = RestoreNote(run, 1, modified, None, time, fence=3)
+    removed = {path: ((1, "other"),), "x": ((2, "run"),)}
+    return Deeds("run", {path: (note,)}, removed)
+
+
+# -- the one file whose move was cut short
+
+
+@pytest.mark.parametrize(
+    ("modified", "trashed", "ended", "begun", "short"),
+    [
+        (7.0, 7.0, True, None, False),
+        (7.0, 7.0, False, None, True),
+        (8.0, 7.0, False, None, False),
+        (9.0, 9.0, False, None, True),  # the copy in the trash has its own time
+        (7.0, 9.0, False, None, True),  # and the note that of the file
+        (20.0, 7.0, True, 20.0, True),
+        (19.0, 7.0, True, 20.0, False),
+        (7.0, 7.0, True, 20.0, True),
+        (None, 7.0, False, None, False),
+    ],
+)
+def test_a_move_was_cut_short_where_the_times_say_so(
+    modified: float | None, trashed: float, *, ended: bool, begun: float | None, short: bool
+) -> None:
+    note = RestoreNote("run", 1, None, None, begun or 0.0, fence=3)
+    deeds = Deeds("run", {} if begun is None else {ENTRY: (note,)})
+    undo = rollback(
+        {ENTRY: modified}, trashed={ENTRY: trashed}, noted={ENTRY: seen(ENTRY)}, deeds=deeds,
+        ended=ended,
+    )  # fmt: skip
+    assert undo._is_cut_short(undo.there[ENTRY]) is short
+
+
+def test_only_the_last_moved_file_can_be_half_way() -> None:
+    noted = {path: seen(path) for path in ("commits/4", ENTRY)}
+    undo = rollback(dict.fromkeys(noted, 7.0), trashed=dict.fromkeys(noted, 7.0), noted=noted,
+                    ended=False)  # fmt: skip
+    assert [undo._is_cut_short(undo.there[path]) for path in noted] == [False, True]
+
+
+# -- what another undo brought back
+
+
+@pytest.mark.parametrize(("modified", "mine"), [(5.0, True), (30.0, True), (29.0, False)])
+def test_an_undo_brought_back_a_file_of_its_time_or_a_younger(
+    modified: float, *, mine: bool
+) -> None:
+    deeds = restored(ENTRY, "other", 5.0, 30.0)
+    assert rollback({ENTRY: modified}, deeds=deeds)._is_of_earlier(ENTRY) is mine
+
+
+def test_a_file_that_no_earlier_run_removed_is_of_none() -> None:
+    late = Deeds("run", restored(ENTRY, "other", 5.0, 30.0).restored, {"x": ((2, "run"),)})
+    assert not rollback({ENTRY: 5.0}, deeds=late)._is_of_earlier(ENTRY)
+    own = restored(ENTRY, "run", 5.0, 30.0)
+    assert not rollback({ENTRY: 5.0}, deeds=own)._is_of_earlier(ENTRY)
+
+
+def test_an_entry_is_the_noted_one_while_it_is_there_unmoved() -> None:
+    assert rollback({ENTRY: 7.0})._is_mine(seen(ENTRY))
+    assert not rollback({ENTRY: 8.0})._is_mine(seen(ENTRY))
+    assert not rollback({})._is_mine(seen(ENTRY))
+
+
+# -- what was lost
+
+
+@pytest.mark.parametrize(("now", "lost"), [(9.0, False), (10.0, True)])
+def test_a_file_may_be_lost_once_its_trash_is_due(now: float, *, lost: bool) -> None:
+    paths = (f"{HOME}/1.delta", f"{HOME}/2.delta", f"{HOME}/.3.delta.crc", f"{HOME}/4.delta")
+    undo = rollback(
+        {paths[0]: 7.0}, trashed={paths[1]: 7.0}, noted={path: seen(path) for path in paths},
+        now=now,
+    )  # fmt: skip
+    expected = [f"{paths[3]} has been deleted from the trash, which is due"]
+    assert [*undo._lost()] == (expected if lost else [])
+
+
+# -- the query's own work since
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ({ENTRY: 10.0}, None),
+        ({ENTRY: 11.0}, ENTRY),
+        ({ENTRY: None}, ENTRY),
+        ({f"{HOME}/1.delta": 11.0}, f"{HOME}/1.delta"),
+        ({f"{HOME}/1.snapshot": 11.0, "metadata": 11.0}, None),
+        ({"a": 11.0, "commits/1": 9.0, "commits/2": 11.0}, "commits/2"),
+        ({"commits/1": 11.0}, None),  # restored
+        ({"commits/1": 11.0, f"{HOME}/9.delta": 11.0}, f"{HOME}/9.delta"),
+    ],
+)
+def test_without_noted_logs_what_is_newer_than_the_manifest_is_the_query_s(
+    there: dict[str, float | None], why: str | None
+) -> None:
+    note = RestoreNote("run", 1, None, None, 0.0)
+    is_restored = {"commits/1": (note,)} if len({*there}) < 3 else {}
+    undo = rollback(there, deeds=Deeds("run", is_restored), manifests=(None, 10.0, 3.0))
+    said = f"{why} is newer than its manifest, which says nothing of the logs"
+    assert [*undo._against_old()] == ([said] if why else [])
+
+
+def test_nor_without_a_time_of_a_manifest() -> None:
+    assert len([*rollback({ENTRY: 1.0})._against_old()]) == 1
+
+
+WORLD = LogWorld(5, left=(), removed=(), newest=(seen(f"{HOME}/5.changelog"),))
+ABOVE = f"{HOME}/7.snapshot"
+
+
+@pytest.mark.parametrize(
+    ("name", "whole", "why"),
+    [
+        ("4.delta", False, None),
+        ("5.delta", False, "was written after it"),
+        ("5.changelog", False, None),
+        ("5.snapshot", False, None),
+        ("6.snapshot", False, "was written after it"),
+        ("8.delta", False, "was written after it"),
+        ("7.delta", True, "was written after it"),
+        ("8.delta", True, None),
+        ("x", False, None),
+    ],
+)
+def test_state_above_the_rollback_is_of_a_batch_since(
+    name: str, *, whole: bool, why: str | None
+) -> None:
+    undo = rollback({f"{HOME}/{name}": 9.0}, noted={ABOVE: seen(ABOVE)})
+    assert [*undo._against_new_state(WORLD, whole=whole)] == (
+        [f"{HOME}/{name} {why}"] if why else []
+    )
+
+
+def test_of_state_that_an_undo_brought_back_the_next_is_looked_at() -> None:
+    one, two = f"{HOME}/6.delta", f"{HOME}/7.delta"
+    undo = rollback({one: 5.0, two: 5.0}, noted={ABOVE: seen(ABOVE)},
+                    deeds=restored(one, "other", 5.0, 30.0))  # fmt: skip
+    assert [*undo._against_new_state(WORLD, whole=False)] == [f"{two} was written after it"]
+
+
+@pytest.mark.parametrize(("crc32c", "same"), [(None, True), (1, False)])
+def test_a_noted_change_is_the_same_by_its_bytes(crc32c: int | None, *, same: bool) -> None:
+    path = f"{HOME}/6.delta"
+    undo = rollback({path: 9.0}, noted={path: seen(path, crc32c=crc32c)})
+    undo.storage.write(path, [b"?"])
+    assert [*undo._against_new_state(WORLD, whole=False)] == (
+        [] if same else [f"{path} is another file by now"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "hidden"),
+    [
+        ({f"{HOME}/1.delta": 9.0}, f"{HOME}/1.delta"),
+        ({f"{HOME}/5.delta": 9.0}, f"{HOME}/5.delta"),
+        ({f"{HOME}/5.delta": None}, f"{HOME}/5.delta"),
+        ({f"{HOME}/6.delta": 9.0}, None),
+        ({f"{HOME}/5.delta": 8.0}, None),
+        ({f"{HOME}/4.snapshot": 9.0}, None),
+        ({"state/0/1/5.delta": 9.0}, None),
+        ({f"{HOME}/6.delta": 9.0, f"{HOME}/a": 9.0, f"{HOME}/x.delta": 9.0}, None),
+    ],
+)
+def test_a_snapshot_hides_the_younger_changes_below_it(
+    there: dict[str, float | None], hidden: str | None
+) -> None:
+    path = f"{HOME}/5.snapshot"
+    undo = rollback(there, noted={path: seen(path, 8.0)})
+    assert undo._hidden(path, 5) == hidden
+
+
+def test_snapshots_above_a_log_that_went_on_stay_in_the_trash() -> None:
+    trashed: dict[str, float | None] = {f"{HOME}/{name}.snapshot": 7.0 for name in (6, 7)}
+    said = f"{HOME}/7.snapshot is above commits/5, which is newer than the rollback"
+    assert [*rollback({ENTRY: 9.0}, trashed=trashed)._against_gone_on({"commits/3"})] == [said]
+    assert [*rollback({ENTRY: 9.0}, trashed=trashed)._against_gone_on({"commits/5"})] == []
+
+
+# -- the order of reasons
+
+
+def test_the_newest_committed_batch() -> None:
+    assert _committed(["commits/2", "commits/10", "commits/x", "offsets/11"]) == 10
+    assert _committed([]) == -1
+
+
+def test_reasons_come_by_batch_as_a_number() -> None:
+    paths = ["commits/10", "state/0/_metadata/v2/3", "commits/0", "z.delta", "a.delta"]
+    expected = ["a.delta", "z.delta", "commits/0", "state/0/_metadata/v2/3", "commits/10"]
+    assert sorted(paths, key=_by_batch) == expected
+
+
+def test_entries_written_after_it_are_said_in_that_order() -> None:
+    there: dict[str, float | None] = dict.fromkeys(["commits/10", "commits/9", "commits/8"], 9.0)
+    removed = {f"offsets/{one}": ((3, "later"),) for one in (10, 9)} | {"x": ((2, "run"),)}
+    undo = rollback(there, deeds=Deeds("run", removed=removed))
+    assert [*undo._against_others({"commits/8"})] == [
+        "commits/9 was written after it",
+        "commits/10 was written after it",
+        "offsets/9 was written after it, and removed by another run",
+        "offsets/10 was written after it, and removed by another run",
+    ]

@@ -1,0 +1,72 @@
+"""What carrying out a plan yields for each store: its findings, faults and limits by value."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.execute import execute
+from statemaint.execute.stores import _out_of_time
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan
+from statemaint.planning import plan_checkpoint
+from statemaint.report import Halted, Skipped
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import RefusingStorage
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+FIRST, SECOND = StoreId(0, 0), StoreId(0, 1)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    found = MemoryStorage()
+    write_checkpoint(found)
+    return found
+
+
+def planned(storage: MemoryStorage, policy: Policy = TIGHT) -> Plan:
+    return plan_checkpoint(storage, policy)[1]
+
+
+def test_a_store_with_damage_is_halted_with_its_finding(storage: MemoryStorage) -> None:
+    storage.delete("state/0/0/20.delta")
+    decided = planned(storage)
+    damage = [one for one in decided.stores[0].findings if one.damage]
+    found = [one for one in execute(decided, storage, run="r") if isinstance(one, Halted)]
+    assert found == [Halted(FIRST, one) for one in damage]
+    assert damage
+
+
+def test_a_store_that_the_query_left_behind_is_skipped_with_its_finding(
+    storage: MemoryStorage,
+) -> None:
+    decided = planned(storage)
+    moved_on = Finding(FindingCode.SUPERSEDED, "the query moved on", FIRST)
+    stores = (replace(decided.stores[0], actions=(), findings=(moved_on,)),)
+    found = list(execute(replace(decided, stores=stores), storage, run="r"))
+    assert found == [Skipped(FIRST, moved_on)]
+
+
+def test_a_storage_that_fails_halts_its_store_with_the_reason(storage: MemoryStorage) -> None:
+    refusing = RefusingStorage(storage.files, verb="write", below="state/0/1")
+    (found,) = (
+        one for one in execute(planned(storage), refusing, run="r") if isinstance(one, Halted)
+    )
+    assert found.store == SECOND
+    assert found.finding is not None
+    assert (found.finding.code, found.finding.store) == (FindingCode.STORAGE_FAILED, SECOND)
+    assert found.finding.detail != "None"
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds", "out"),
+    [(5.0, 4.9, False), (5.0, 5.0, True), (5.0, 6.0, True), (None, 9e9, False), (0.0, 0.0, True)],
+)
+def test_the_time_is_up_at_the_limit(limit: float | None, seconds: float, *, out: bool) -> None:
+    policy = replace(TIGHT, max_seconds_per_run=limit)
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=2, batches=range(2), partitions=1)
+    assert _out_of_time(planned(storage, policy), seconds) is out

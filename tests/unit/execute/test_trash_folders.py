@@ -1,0 +1,46 @@
+"""The trash of several runs: what has expired, and in which order it goes."""
+
+import json
+
+from statemaint.execute.compaction import RememberedRuns
+from statemaint.execute.manifest import FOLDER, manifest_path
+from statemaint.execute.trash import empty, expired, trashed_runs
+from statemaint.storage import MemoryStorage
+from tests.support.faults import Clock
+
+
+def trash(*runs: tuple[str, float]) -> MemoryStorage:
+    """Returns the trash of some runs, one file each, kept until a time."""
+    storage = MemoryStorage(clock=Clock(5.0))
+    for run, until in runs:
+        storage.write(f"{FOLDER}/{run}/state/0/0/1.delta", [b"?"])
+        line = json.dumps({"path": "state/0/0/1.delta", "until": until}).encode() + b"\n"
+        storage.write(manifest_path(run, "repair"), [line])
+    return storage
+
+
+def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
+    storage = trash(("a", 7.0), ("b", 8.0), ("c", 7.0))
+    expected = [
+        path
+        for run in ("a", "c")
+        for path in (f"{FOLDER}/{run}/state/0/0/1.delta", manifest_path(run, "repair"))
+    ]
+    assert expired(storage, 7.0) == tuple(expected)
+    assert expired(storage, 6.9) == ()
+    assert trashed_runs(storage) == {"a": 5.0, "b": 5.0, "c": 5.0}
+
+
+def test_manifests_are_deleted_after_all_files() -> None:
+    storage = trash(("a", 7.0), ("b", 7.0))
+    seen: list[set[str]] = []
+    empty(storage, expired(storage, 7.0), before=lambda: seen.append(set(storage.files)))
+    manifests = {manifest_path(run, "repair") for run in "ab"}
+    assert [len(one) for one in seen] == [4, 3, 2, 1]
+    assert seen[2] == manifests
+    assert storage.files == {}
+
+
+def test_a_run_is_remembered_while_it_is_listed_or_in_the_trash() -> None:
+    window = RememberedRuns(since=0.0, runs=frozenset({"a"}), trashed={"b": 1.0})
+    assert [window.remembers(run) for run in "abc"] == [True, True, False]

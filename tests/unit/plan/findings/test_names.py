@@ -1,0 +1,95 @@
+"""Names in a store's directory that stop Spark, or will stop it."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.plan.findings.names import (
+    blocks_batch,
+    blocks_load,
+    name_findings,
+    names_snapshot,
+    unloadable,
+)
+from tests.support.checkpoints import STORE, checkpoint, store
+
+HOME = STORE.directory
+
+
+@pytest.mark.parametrize(
+    ("name", "fails"),
+    [
+        ("9223372036854775807.snapshot", False),
+        ("9223372036854775808.snapshot", True),
+        ("-9223372036854775808.snapshot", False),
+        ("-9223372036854775809.snapshot", True),
+        ("+1.snapshot", False),
+        ("x.snapshot", True),
+        (".snapshot", True),
+        ("1.zip", False),
+        ("x", False),
+    ],
+)
+def test_a_snapshot_s_name_is_a_long_of_java(name: str, *, fails: bool) -> None:
+    assert unloadable(store("1d"), name) is fails
+
+
+def with_folders(*names: str) -> Checkpoint:
+    folders = tuple(f"{HOME}/{name}" for name in names)
+    return replace(checkpoint(store("1d 2d 2s 3d"), batches=range(4)), directories=folders)
+
+
+def found(*names: str, files: str = "1d") -> list[tuple[FindingCode, object, object, object]]:
+    findings = name_findings(store(files), with_folders(*names))
+    return [(one.code, one.store, one.version, one.path) for one in findings]
+
+
+def test_a_name_that_is_no_number_is_found_where_it_lies() -> None:
+    assert found(files="1d x:a.snapshot") == [
+        (FindingCode.UNLOADABLE_NAME, STORE, None, f"{HOME}/a.snapshot")
+    ]
+    (one,) = name_findings(store("x:a.snapshot"), with_folders())
+    assert one.detail.endswith("move it out of the directory, it is kept")
+
+
+def test_a_directory_takes_the_name_of_a_file_to_come() -> None:
+    assert found("4.delta", "b.snapshot") == [
+        (FindingCode.UNLOADABLE_NAME, STORE, None, f"{HOME}/b.snapshot"),
+        (FindingCode.BLOCKED_NAME, STORE, 4, f"{HOME}/4.delta"),
+    ]
+
+
+def blocked(name: str | None, version: int | None) -> Finding:
+    path = None if name is None else f"{HOME}/{name}"
+    return Finding(FindingCode.BLOCKED_NAME, "detail", STORE, version, path=path)
+
+
+def test_a_batch_is_blocked_by_the_name_of_its_change() -> None:
+    assert blocks_batch(blocked("4.delta", 4), 4)
+    assert not blocks_batch(blocked("4.delta", 4), 5)
+    assert not blocks_batch(blocked("4.snapshot", 4), 4)
+    assert not blocks_batch(blocked(None, 4), 4)
+
+
+def test_a_directory_has_a_snapshot_s_name_by_its_path() -> None:
+    assert names_snapshot(blocked("4.snapshot", 4))
+    assert not names_snapshot(blocked("4.delta", 4))
+    assert not names_snapshot(blocked(None, 4))
+
+
+@pytest.mark.parametrize(
+    ("version", "blocks"), [(1, False), (2, False), (3, True), (4, True), (5, False), (None, False)]
+)
+def test_a_restart_takes_it_for_the_newest_snapshot(version: int | None, *, blocks: bool) -> None:
+    """The restart loads version 4; the newest snapshot at or below it is of version 2."""
+    whole = with_folders()
+    assert whole.resumes == 4
+    assert blocks_load(blocked(f"{version}.snapshot", version), whole) is blocks
+
+
+def test_without_any_snapshot_the_first_version_is_blocked_too() -> None:
+    whole = checkpoint(store("1d 2d"), batches=range(2))
+    assert blocks_load(blocked("1.snapshot", 1), whole)
+    assert not blocks_load(blocked("0.snapshot", 0), whole)

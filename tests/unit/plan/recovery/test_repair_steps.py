@@ -1,0 +1,187 @@
+"""Which files a repair might remove or write for a finding, and in which order."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Store
+from statemaint.model.files import ChecksumFile
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation
+from statemaint.plan.recovery.recovery_plan import Remove, RemoveReason, RepairStep
+from statemaint.plan.recovery.repair_steps import (
+    _reads_from,
+    families_of,
+    from_log,
+    lacks_base,
+    missing_bases,
+    of_checksum,
+    repair_steps,
+    witness,
+)
+from tests.support.checkpoints import STORE, checkpoint, names, store
+from tests.support.rocks import rocks_store
+
+HOME = STORE.directory
+
+
+def finding(code: FindingCode, name: str | None, version: int | None = None) -> Finding:
+    return Finding(code, "detail", STORE, version, path=None if name is None else f"{HOME}/{name}")
+
+
+def steps(found: Store, *findings: Finding) -> list[list[str]]:
+    whole = checkpoint(found, batches=range(4))
+    return [names(one.path for one in step.removes) for step in repair_steps(whole, findings)]
+
+
+# -- what goes, and when
+
+
+def test_lower_snapshots_go_first_and_checksums_last() -> None:
+    assert steps(
+        store("1d 1c 2d 2s 3d 3s 3k x:3.snapshot.crc"),
+        finding(FindingCode.STALE_CHECKSUM, ".1.delta.crc"),
+        finding(FindingCode.CORRUPT_FILE, "3.snapshot"),
+        finding(FindingCode.SNAPSHOT_MISMATCH, "2.snapshot"),
+    ) == [["2.snapshot"], [".3.snapshot.crc", "3.snapshot.crc", "3.snapshot"], [".1.delta.crc"]]
+
+
+def test_a_checksum_goes_alone_before_it_goes_with_its_snapshot() -> None:
+    found = store("1d 2d 2s 2k 3d 3s")
+    wrong = finding(FindingCode.STALE_CHECKSUM, ".2.snapshot.crc")
+    higher = finding(FindingCode.CORRUPT_FILE, "3.snapshot")
+    assert steps(found, wrong, higher) == [
+        ["3.snapshot"], [".2.snapshot.crc"], [".2.snapshot.crc", "2.snapshot"]
+    ]  # fmt: skip
+    whole = checkpoint(found, batches=range(4))
+    alone = repair_steps(whole, (wrong,))[0].removes[0]
+    assert (alone.reason, alone.store, alone.version) == (RemoveReason.STALE_CHECKSUM, STORE, 2)
+
+
+def test_a_schema_that_nothing_can_read_goes_after_the_snapshots() -> None:
+    entry = Entry("state/0/0/_metadata/schema", 1, None)
+    whole = replace(checkpoint(store("1d 1s"), batches=range(1)), schemas={STORE: entry})
+    bad = Finding(FindingCode.UNREADABLE_METADATA, "detail", path=entry.path)
+    other = Finding(FindingCode.UNREADABLE_METADATA, "detail", path="other")
+    readable = Finding(FindingCode.CORRUPT_FILE, "detail", path=entry.path)
+    snapshot = finding(FindingCode.CORRUPT_FILE, "1.snapshot")
+    found = repair_steps(whole, (bad, other, readable, snapshot))
+    assert [step.removes[-1].path for step in found] == [f"{HOME}/1.snapshot", entry.path]
+    remove = Remove(entry, RemoveReason.UNREADABLE_SCHEMA, STORE)
+    assert found[1] == RepairStep(bad, (remove,), 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "expected"),
+    [
+        (FindingCode.STALE_CHECKSUM, "1.delta", True),
+        (FindingCode.CORRUPT_FILE, ".1.delta.crc", True),
+        (FindingCode.CORRUPT_FILE, "1.delta", False),
+        (FindingCode.CORRUPT_FILE, None, False),
+    ],
+)
+def test_a_finding_about_a_checksum(code: FindingCode, path: str | None, *, expected: bool) -> None:
+    assert of_checksum(finding(code, path)) is expected
+
+
+# -- what is written
+
+
+@pytest.mark.parametrize(
+    ("notation", "checksum"),
+    [("1d 2d x:2.delta.crc", True), ("1d 2d x:1.delta.crc", False), ("1d 2d", False)],
+)
+def test_a_rebuilt_snapshot_has_a_checksum_as_the_newest_change(
+    notation: str, *, checksum: bool
+) -> None:
+    write = from_log(store(notation), 2)
+    assert write is not None
+    assert (write.checksum, write.id, write.families) == (checksum, None, None)
+    assert (write.path, write.version) == (f"{HOME}/2.snapshot", 2)
+
+
+def test_a_rebuilt_zip_names_the_families_of_the_one_below_or_of_the_lowest() -> None:
+    found = rocks_store("1c 2c 3z:a 3c 4c 5z:a sa")
+    zips = found.versions.snapshots
+    assert [families_of(found, version) for version in (2, 3, 4, 5)] == [
+        zips[3], zips[3], zips[3], zips[5]
+    ]  # fmt: skip
+    write = from_log(found, 2)
+    assert write is not None
+    assert write.families == zips[3]
+    assert families_of(rocks_store("1c"), 1) is None
+    assert families_of(store("1d 1s"), 1) is None
+
+
+def test_of_what_cannot_be_folded_nothing_is_written() -> None:
+    assert from_log(store("2d"), 2) is None
+
+
+LOST = finding(FindingCode.LINEAGE_BROKEN, "2.changelog", 2)
+
+
+def test_the_lowest_missing_zip_is_written() -> None:
+    found = rocks_store("1c 2c 3c")
+    later = finding(FindingCode.LINEAGE_BROKEN, "3.changelog", 3)
+    whole = checkpoint(found, batches=range(3))
+    assert [*missing_bases(whole, (later, LOST))] == [
+        RepairStep(LOST, (), 2, rebuild=from_log(found, 2))
+    ]
+    assert [*missing_bases(whole, ())] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (LOST, True),
+        (replace(LOST, code=FindingCode.CORRUPT_FILE), False),
+        (replace(LOST, store=StoreId(0, 1)), False),
+        (replace(LOST, version=None), False),
+        (replace(LOST, path=f"{HOME}/9.changelog"), False),
+        (replace(LOST, path=None), False),
+    ],
+)
+def test_a_lineage_lacks_a_zip_where_its_changelog_is_there(
+    found: Finding, *, expected: bool
+) -> None:
+    assert lacks_base(rocks_store("1c 2c 3c"), found) is expected
+
+
+@pytest.mark.parametrize(
+    ("version", "reads"), [(2, False), (3, False), (4, True), (5, True), (6, False)]
+)
+def test_a_retained_version_reads_from_the_snapshot_at_its_start_or_above(
+    version: int, *, reads: bool
+) -> None:
+    assert _reads_from(store("2s 4s 6s"), version, range(4, 6)) is reads
+
+
+# -- what a file can be compared with
+
+
+def side(found: Store, owner: str) -> ChecksumFile:
+    sides = (one for one in found.files if isinstance(one, ChecksumFile))
+    return next(one for one in sides if one.owner == f"{HOME}/{owner}")
+
+
+def compared(notation: str, owner: str, *, ours: bool = False) -> tuple[str, list[str]] | None:
+    found = store(notation)
+    proof = Attestation(f"{HOME}/2.snapshot", 2, 100, 1.0, "0", 0, 0, ours=ours)
+    proved = replace(found, attestations=(proof,))
+    pair = witness(proved, side(found, owner))
+    return (pair[0].entry.name, names(pair[1].paths)) if pair else None
+
+
+def test_a_change_is_compared_with_the_next_snapshot() -> None:
+    changes = ["1.delta", "2.delta"]
+    assert compared("1d 1c 2d 2s 3d", "1.delta") == ("2.snapshot", changes)
+    assert compared("1d 2d 2s 2k", "2.snapshot") == ("2.snapshot", changes)
+    assert compared("1d 2d 2s 3d 3c", "3.delta") is None
+    assert compared("2d 1c 2s", "1.delta") is None
+
+
+def test_a_snapshot_of_ours_is_no_witness_of_the_changes_in_it() -> None:
+    assert compared("1d 1c 2d 2s", "1.delta", ours=True) is None
+    assert compared("1d 2d 2s 2k", "2.snapshot", ours=True) is not None
