@@ -226,8 +226,12 @@ def manual(admin: Client, name: str, form: Mapping[str, Any], answer: str | None
     if answer:
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/approve/-1/hitlDetails"
         deadline = time.monotonic() + 90
-        while admin.page(path).status != 200:
+        # The question is there before its task waits for the answer, and Airflow fails a task that
+        # is answered before the scheduler has heard that its process has ended.
+        asked, seen = Ended(admin, dag, run, "running"), 0
+        while seen < 5:
             assert time.monotonic() < deadline
+            seen += asked.states.get("approve") == "awaiting_input"
             time.sleep(0.2)
         assert f"- remove `state/0/1/{TARGET}.snapshot` (bad_snapshot" in admin.get(path)["body"]
         admin.patch(path, {"chosen_options": [answer], "params_input": {}})
