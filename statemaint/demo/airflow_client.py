@@ -7,6 +7,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from statemaint.errors import StatemaintError
@@ -14,6 +15,8 @@ from statemaint.errors import StatemaintError
 _POLL_SECONDS = 0.3
 _TIMEOUT_SECONDS = 30.0
 _FINAL = ("success", "failed")
+# Of a request that SQLite did not carry out, because other writers kept it waiting for too long.
+_ATTEMPTS, _BUSY = 5, "Database error"
 
 
 class ApiError(StatemaintError):
@@ -150,7 +153,11 @@ class Client:
     def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         content = None if body is None else json.dumps(body).encode()
-        answer = self._send(method, path, {**headers, **self._credentials()}, content)
+        for _ in range(_ATTEMPTS):
+            answer = self._send(method, path, {**headers, **self._credentials()}, content)
+            if answer.status != HTTPStatus.INTERNAL_SERVER_ERROR or _BUSY not in answer.body:
+                break
+            time.sleep(_POLL_SECONDS)
         try:
             found = json.loads(answer.body)
         except ValueError:
