@@ -183,7 +183,9 @@ def fold_need(
     """
     moved = _moved(chain) if far else 0
     if provider is Provider.ROCKSDB:
-        return moved + _rocks_need(chain, found) + int(tables * _OF_TABLES)
+        # The target of two snapshots on a base has a database of its own (`rocksdb.write`).
+        databases = 2 if writes > 1 and chain.base else 1
+        return moved + _rocks_need(chain, found, databases) + int(databases * tables * _OF_TABLES)
     moved += writes * _PER_SNAPSHOT
     return moved + min(_hdfs_need(chain, found), _FOLD + _OBJECTS * chain.size)
 
@@ -196,11 +198,12 @@ def _hdfs_need(chain: Chain, found: Density) -> int:
     return _FOLD + int(window) + _PER_KEY * keys + _PER_RECORD * fates
 
 
-def _rocks_need(chain: Chain, found: Density) -> int:
+def _rocks_need(chain: Chain, found: Density, databases: int) -> int:
     payload = int(found.payload * sum(delta.entry.size for delta in chain.deltas))
     held = min(payload, _HELD)
     buffer = min(payload, _MOST_BUFFER) if chain.base or payload > held else 0
-    return _DATABASE + 2 * held + int(held / found.record * _PER_CHANGE) + buffer
+    changes = 2 * held + int(held / found.record * _PER_CHANGE)
+    return changes + databases * (_DATABASE + buffer)
 
 
 def _moved(chain: Chain) -> int:

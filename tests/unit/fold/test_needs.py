@@ -79,8 +79,14 @@ def test_snapshots_tables_and_distance_add_to_it(
     need = fold_need(chain(sizes, 99), provider, found)
     assert fold_need(chain(sizes, 99), provider, found, far=True) >= need
     assert fold_need(chain(sizes, 99), provider, found, tables=tables) >= need
-    if provider is HDFS:
-        assert fold_need(chain(sizes, 99), provider, found, writes=2) > need
+    assert fold_need(chain(sizes, 99), provider, found, writes=2) > need
+
+
+def test_two_zips_on_a_base_take_two_databases_and_others_one() -> None:
+    one = fold_need(chain([MIB], 9), ROCKS, PLAIN, writes=1)
+    assert fold_need(chain([MIB], 9), ROCKS, PLAIN, writes=2) >= one + 16 * MIB
+    without = [fold_need(chain([MIB]), ROCKS, PLAIN, writes=writes) for writes in (1, 2)]
+    assert without[0] == without[1]
 
 
 def test_the_base_streams_past_and_costs_nothing_however_large() -> None:
