@@ -131,12 +131,19 @@ class Recorder(ReadOnly):
         """Yields every file below a directory."""
         for entry in self._storage.list(prefix):
             if prefix in _LOGS:
-                self._seen[entry.path] = entry
+                self._sees(entry)
             elif prefix == "state" and _OF_OPERATORS.fullmatch(entry.path):
-                self._seen[entry.path] = self._operators[entry.path] = entry
+                self._sees(entry)
+                self._operators[entry.path] = entry
             elif prefix == ATTESTATIONS and (store := store_of(entry.path)):
                 self._noted.add(store)
             yield entry
+
+    def _sees(self, entry: Entry) -> None:
+        """Notes a file as it is listed now; what was read of another one before it is forgotten."""
+        if self._seen.get(entry.path) != entry:
+            self._contents.pop(entry.path, None)
+        self._seen[entry.path] = entry
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""

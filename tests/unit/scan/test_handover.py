@@ -182,6 +182,19 @@ def test_a_commit_that_was_written_again_is_read_again() -> None:
     assert FindingCode.UNREADABLE_COMMIT in {one.code for one in mine.findings}
 
 
+def test_what_was_read_of_a_file_is_not_handed_over_with_the_one_that_replaced_it() -> None:
+    storage, path = checkpoint(), f"commits/{LAST - 1}"
+    recorder = Recorder(storage)
+    found, _ = plan_checkpoint(recorder, POLICY)
+    assert recorder.handover(found).contents[storage.stat(path)] == COMMIT
+    storage.write(path, [b"v1\n{}"], overwrite=True)
+    list(recorder.list("commits"))  # a second scan that has no need to read it
+    assert storage.stat(path) not in recorder.handover(found).contents
+    recorder.read(path)
+    list(recorder.list("commits"))  # the same file as before
+    assert recorder.handover(found).contents[storage.stat(path)] == b"v1\n{}"
+
+
 def test_large_logs_are_left_out_and_read_by_the_task() -> None:
     storage = checkpoint()
     handover = handed(storage)
