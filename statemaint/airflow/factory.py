@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,10 @@ from statemaint.airflow.callbacks import deadline, failure_callbacks
 from statemaint.airflow.form import document, form
 from statemaint.airflow.given import Outputs
 from statemaint.airflow.names import FILE_DAG, GATEWAY_VARIABLE, broken_dag_id, dag_id
+from statemaint.airflow.published import metrics_settings
 from statemaint.airflow.run_tasks import Terms, run_tasks
 from statemaint.airflow.settings import QuerySettings
+from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.queries import (
     BrokenEntry,
@@ -106,7 +109,8 @@ def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
 def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:
     file = reading.file
     outputs = Outputs(gateway, file.textfile, file.plans)
-    return query_settings(name, file.queries[name], file.policy_of(name), outputs)
+    settings = query_settings(name, file.queries[name], file.policy_of(name), outputs)
+    return replace(settings, metrics=metrics_settings(reading, name))
 
 
 def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) -> QuerySettings:
@@ -121,6 +125,7 @@ def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) ->
         gateway=outputs.gateway,
         textfile=Path(outputs.textfile) if outputs.textfile else None,
         plans=Path(outputs.plans) if outputs.plans else logs / "statemaint_plans",
+        metrics=MetricsSettings(schedule=query.schedule, every_unit=query.detail == "partition"),
     )
 
 

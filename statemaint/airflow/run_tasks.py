@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.sdk import Asset, get_current_context, task
 from airflow.sdk.exceptions import (
@@ -25,7 +25,7 @@ from statemaint.queries.checks import absolute_address
 
 # The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
 _DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
-_REPORT, _COSTS = "report", "costs"
+_REPORT, _COSTS, _ERROR = "report", "costs", "error"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -81,7 +81,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         where, costs = _located(settings, terms), _last_costs()
         planned = tasks.plan_query(where, options, _holder(terms), run=run, costs=costs)
         if planned.held:
-            wait(planned.held, terms.waits)
+            _wait(planned.held, where, terms)
         if planned.note:
             push(NOTE, planned.note)
         push(_DECIDED, tasks.decided_json(planned.decided))
@@ -96,6 +96,14 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         return [bundle.to_json() for bundle in planned.bundles]
 
     return plan
+
+
+def _wait(held: str, settings: QuerySettings, terms: Terms) -> NoReturn:
+    context = get_current_context()
+    if not context.get("task_reschedule_count"):
+        tasks.log_held(settings)
+    context["ti"].xcom_push(_FAILURE, held)
+    wait(held, terms.waits)
 
 
 def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
@@ -120,6 +128,8 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
         # Passed on before the task may fail: a failed task returns nothing.
         if done.summary:
             context["ti"].xcom_push(_REPORT, done.summary)
+        if done.error:
+            context["ti"].xcom_push(_ERROR, done.error)
         if done.failure:
             fail(done.failure)
 
@@ -152,6 +162,8 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
             summaries,
             decided=tasks.Decided(**decided) if decided else None,
             failure=ti.xcom_pull(task_ids=plan, key=_FAILURE),
+            run=_run(terms),
+            errors=_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_ERROR)),
         )
         ti.xcom_push(NOTE, found["note"])
         if planned:

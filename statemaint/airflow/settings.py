@@ -1,11 +1,12 @@
 """One query and one run, as the tasks see them; without Airflow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
+from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 
 
@@ -22,6 +23,7 @@ class QuerySettings:
         gateway: the Pushgateway's address; `None` without one.
         textfile: the folder for metrics files; `None` to write none.
         plans: the folder for the plans of dry runs; `None` to write none.
+        metrics: what else its metrics need.
     """
 
     query: str
@@ -32,6 +34,7 @@ class QuerySettings:
     gateway: str | None = None
     textfile: Path | None = None
     plans: Path | None = None
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 from statemaint.airflow import advice, texts
 from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, weights
 from statemaint.airflow.connections import open_checkpoint
-from statemaint.airflow.publish import publish, publish_query
+from statemaint.airflow.publish import code_of, publish, publish_held, run_ended
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import LeaseHeldError, StatemaintError
 from statemaint.maintain import Holder, begin_run, check_free, end_run, maintain, reserve
@@ -25,7 +25,8 @@ from statemaint.model.ids import run_folder
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Halted, Report, summarize
-from statemaint.report.query_state import QueryState, lag
+from statemaint.report.facts import facts_of
+from statemaint.report.query_state import lag
 from statemaint.report.to_json import plan_json
 from statemaint.scan import Handover, Recorder
 from statemaint.storage import Storage
@@ -34,6 +35,8 @@ from statemaint.workers import Workers, memory_from
 _log = logging.getLogger(__name__)
 # Of one task: the other tasks of a run make requests as well.
 _STORES_AT_A_TIME = 4
+# Why a plan failed that could not say it: it was killed, or timed out.
+_UNPLANNED = "the plan gave no result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,17 @@ class Decided:
     Attributes:
         committed: the newest committed batch.
         target: the version that all partitions are snapshotted at; `None` when there is none.
-        lag: as in `QueryState`, of the partitions without a task.
+        lag: versions between the newest snapshot and the target, at worst, of the partitions
+            without a task.
         findings: those of the checkpoint and of the partitions without a task.
+        facts: the facts of the partitions without a task, for the metrics.
     """
 
     committed: int | None = None
     target: int | None = None
     lag: int | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
+    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,11 @@ class Maintained:
     summary: dict[str, Any] | None
     failure: Failure | None = None
 
+    @property
+    def error(self) -> str | None:
+        """Returns the code of the error that left no summary."""
+        return None if self.summary or not self.failure else code_of(self.failure.reason)
+
 
 def plan_query(
     settings: QuerySettings,
@@ -96,7 +107,7 @@ def plan_query(
     next deletion; takes the lease for the tasks to come. A dry run takes none (S13): it logs the
     whole plan, and writes it to a file outside the checkpoint.
 
-    Pushes the metrics of all other partitions, which no task does: that they were inspected and are
+    Hands on the facts of all other partitions, which no task sees: that they were inspected and are
     sound must be recorded too, above all after they were damaged.
 
     Args:
@@ -132,13 +143,13 @@ def _planned(
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings)
     idle = _unmapped(storage, plan)
-    if plan.target is not None:
-        publish(settings, idle)
+    facts = facts_of(idle, every_unit=settings.metrics.every_unit, task=False)
     decided = Decided(
         committed=plan.committed,
         target=plan.target,
         lag=lag((one.after for one in idle.stores), plan.target),
         findings=tuple(texts.findings_json(idle.findings)),
+        facts=facts.to_json() if plan.target is not None else None,
     )
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
@@ -195,36 +206,38 @@ def maintain_bundle(
 ) -> Maintained:
     """Maintains some partitions at the target that `plan` fixed, as `run`; safe to repeat.
 
-    Metrics are pushed whatever the outcome; a Pushgateway that does not answer is only logged.
+    The summary has the facts for the metrics, which `finish` publishes for all bundles together.
     """
     try:
         report = _maintain(settings, bundle, options, run, handover)
     except StatemaintError as error:
         return Maintained(None, Failure.of(error))
     _tell(report.findings)
-    publish(settings, report)
     failure = _failure(report)
     summary = {
         **texts.summary(report, bundle.label),
         "failed": failure is not None,
         "lag": lag((one.after for one in report.stores), bundle.target),
+        "facts": facts_of(report, every_unit=settings.metrics.every_unit).to_json(),
     }
     _log.info("%s\n%s", settings.query, texts.table([summary]))
     return Maintained(summary, failure)
 
 
-def finish(
+def finish(  # noqa: PLR0913 -- what each task has handed on
     settings: QuerySettings,
     planned: Sequence[Bundle],
     summaries: Sequence[Mapping[str, Any]],
     *,
     decided: Decided | None = None,
     failure: str | None = None,
+    run: str = "",
+    errors: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Ends the run: logs the totals of all bundles and returns the run's report.
 
     Ends the lease that the run's tasks share, even if a task is still running. Before that, empties
-    the trash; after it, pushes the query's metrics, which the plan and the tasks have found.
+    the trash; after it, publishes the metrics of what the plan and the tasks have found and done.
 
     Args:
         settings: the query's settings.
@@ -232,6 +245,8 @@ def finish(
         summaries: the summaries of those tasks that made one.
         decided: what the plan found; `None` where the plan has failed.
         failure: why the plan has failed.
+        run: the run's name in the ledger.
+        errors: the code of each task's error that left no summary.
     """
     told = {one["label"] for one in summaries}
     silent = [bundle.label for bundle in planned if bundle.label not in told]
@@ -242,8 +257,10 @@ def finish(
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
         _log.warning("%s gave no report; its task's log says why", label)
-    if decided and not failure:
-        publish_query(settings, _state(decided, summaries))
+    seen = _seen(decided or Decided(), summaries)
+    why = failure or (None if decided else _UNPLANNED)
+    ended = run_ended(run, len(planned), summaries, seen, failure=why, errors=errors)
+    publish(settings, ended)
     report = _report(settings, planned, summaries, decided or Decided())
     success = bool(decided) and not (failure or silent or failed)
     report |= {"failure": failure, "without_report": len(silent), "success": success}
@@ -251,6 +268,11 @@ def finish(
     report["note"] = advice.note(report)
     _log.info(report["note"])
     return report
+
+
+def log_held(settings: QuerySettings) -> None:
+    """Publishes that `plan` waits for another run."""
+    publish_held(settings)
 
 
 def log_waiting(held: str, delay: timedelta) -> None:
@@ -291,10 +313,10 @@ def _report(
     }
 
 
-def _state(decided: Decided, summaries: Sequence[Mapping[str, Any]]) -> QueryState:
-    lags = [decided.lag, *(one["lag"] for one in summaries)]
-    known = [one for one in lags if one is not None]
-    return QueryState(decided.committed, max(known, default=None))
+def _seen(decided: Decided, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns what the metrics need of the plan, with the lag of all partitions."""
+    lags = [one for one in (decided.lag, *(one["lag"] for one in summaries)) if one is not None]
+    return {**asdict(decided), "lag": max(lags, default=None)}
 
 
 def _storage(settings: QuerySettings) -> Storage:

@@ -52,6 +52,8 @@ def maintain_query(
         [one.summary for one in done if one.summary],
         decided=planned.decided,
         failure=planned.failure.reason if planned.failure else None,
+        run=run,
+        errors=[one.error for one in done if one.error],
     )
     failures = [one.failure for one in done if one.failure]
     return WholeRun(report, planned.failure or _together(failures))

@@ -68,6 +68,13 @@ def absolute_folder(path: str) -> str:
     raise ValueError(f"{path!r} is not an absolute path; give the folder, from / on")
 
 
+def absolute_file(path: str) -> str:
+    """Returns the path of a file that means the same on every worker."""
+    if _is_absolute(path):
+        return path
+    raise ValueError(f"{path!r} is not an absolute path; give the file, from / on")
+
+
 def _is_absolute(path: str) -> bool:
     return PurePosixPath(path).is_absolute()
 

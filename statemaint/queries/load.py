@@ -17,7 +17,7 @@ from statemaint.storage import overlaps, place_of
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 # A mistake in these leaves the queries as they are meant; their metrics are missing.
-_APART = ("pushgateway", "textfile", "plans")
+_APART = ("pushgateway", "pushgateway_auth", "textfile", "plans")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from statemaint.model.policy import PRESETS, Policy
 from statemaint.queries.checks import (
     BUCKETS,
     absolute_address,
+    absolute_file,
     absolute_folder,
     duration_in_seconds,
     open_argument,
@@ -194,6 +195,10 @@ class Query(_Strict):
         json_schema_extra={"default": "1m"},
         description="The time before the first retry; each further one waits twice as long.",
     )
+    detail: Literal["query", "partition"] = Field(
+        default="query",
+        description="Of what metrics are: of the query, or of each partition as well.",
+    )
     deadline: Period | None = Field(
         default=None, description="`notify` is called when a run has not ended after this time."
     )
@@ -212,6 +217,43 @@ class Query(_Strict):
         return self
 
 
+File = Annotated[str, AfterValidator(absolute_file)]
+
+
+class PushgatewayAuth(_Strict):
+    """What a Pushgateway asks for; secrets are in files or in a connection, never in this file."""
+
+    connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
+        default=None,
+        description=(
+            "An Airflow connection: its login and password, or without a login its password as a "
+            "bearer token."
+        ),
+    )
+    basic_auth_file: File | None = Field(
+        default=None, description="A file with one line, user:password."
+    )
+    bearer_token_file: File | None = Field(
+        default=None, description="A file with one line, a bearer token."
+    )
+    ca_file: File | None = Field(
+        default=None, description="The certificates that sign the Pushgateway's, in PEM."
+    )
+    cert_file: File | None = Field(default=None, description="The client's certificate, in PEM.")
+    key_file: File | None = Field(
+        default=None, description="Its key, in PEM; by default in the same file."
+    )
+
+    @model_validator(mode="after")
+    def _one_secret(self) -> Self:
+        given = ("connection", "basic_auth_file", "bearer_token_file")
+        if sum(getattr(self, one) is not None for one in given) > 1:
+            raise ValueError(f"give only one of {', '.join(given)}")
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file is the key of a certificate; give cert_file too")
+        return self
+
+
 class QueriesFile(_Strict):
     """The whole file."""
 
@@ -221,6 +263,9 @@ class QueriesFile(_Strict):
     pushgateway: Annotated[str, AfterValidator(web_address)] | None = Field(
         default=None,
         description="Where tasks push metrics. STATEMAINT_PUSHGATEWAY in their environment wins.",
+    )
+    pushgateway_auth: PushgatewayAuth | None = Field(
+        default=None, description="What the Pushgateway asks for: a secret, a TLS certificate."
     )
     textfile: Annotated[str, AfterValidator(absolute_folder)] | None = Field(
         default=None,

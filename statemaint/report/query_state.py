@@ -1,22 +1,8 @@
-"""What the metrics tell of a query as a whole. Pure."""
+"""How far the snapshots of a query lag. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from statemaint.model.checkpoint import Store
-
-
-@dataclass(frozen=True, slots=True)
-class QueryState:
-    """A query as a whole.
-
-    Attributes:
-        committed: the newest batch in its commit log; `None` when there is none.
-        lag: versions between the newest snapshot and the target, at worst; `None` without one.
-    """
-
-    committed: int | None
-    lag: int | None
 
 
 def lag(stores: Iterable[Store], target: int | None) -> int | None:

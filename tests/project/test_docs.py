@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from statemaint import errors
-from statemaint.metrics import HELP
+from statemaint.metrics.catalogue import METRICS, Metric
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan import AttestReason, DeleteReason, KeepReason, SnapshotReason
 from statemaint.state.figures import NoticeCode
@@ -51,9 +51,11 @@ def test_every_notice_is_explained(code: NoticeCode, document: str) -> None:
     assert f"`{code}`" in (ROOT / document).read_text()
 
 
-@pytest.mark.parametrize("metric", sorted(HELP))
-def test_every_metric_is_listed(metric: str) -> None:
-    assert f"`{metric}`" in (ROOT / "docs/metrics.md").read_text()
+@pytest.mark.parametrize("metric", METRICS, ids=lambda one: one.name)
+def test_every_metric_is_listed_with_its_question(metric: Metric) -> None:
+    assert metric.question.endswith((".", "?"))
+    row = f"| `{metric.name}` | {metric.kind} | {metric.unit} |"
+    assert row in (ROOT / "docs/metrics.md").read_text()
 
 
 def test_the_example_follows_the_schema_that_editors_check_it_with() -> None:

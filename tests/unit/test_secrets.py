@@ -2,21 +2,13 @@
 
 import subprocess
 import sys
-from base64 import b64encode
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
-from statemaint import metrics
 from statemaint.errors import ConfigError
-from statemaint.maintain import maintain
-from statemaint.model.policy import Policy
 from statemaint.queries import must_be_open, valid_queries
-from statemaint.storage import MemoryStorage, has_secret, open_storage
-from tests.support.checkpoints import write_checkpoint
+from statemaint.storage import has_secret, open_storage
 from tests.support.planted import plant, secret
 
 SECRET = secret("in-an-address")
@@ -81,41 +73,3 @@ def test_nor_is_one_of_a_pushgateway_shown(gateway: str) -> None:
         must_be_open(gateway)
     assert SECRET not in str(error.value)
     assert must_be_open("gateway:9091") == "gateway:9091"
-
-
-@pytest.fixture
-def asked() -> Iterator[tuple[str, list[str | None]]]:
-    """A server that notes who asks."""
-    seen: list[str | None] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            seen.append(self.headers["Authorization"])
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", seen
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_pushgateway_gets_the_password_that_the_environment_has(
-    asked: tuple[str, list[str | None]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, seen = asked
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=3)
-    report = maintain(storage, Policy())
-    for name in (metrics.USER_VARIABLE, metrics.PASSWORD_VARIABLE):
-        monkeypatch.delenv(name, raising=False)
-    metrics.push(report, query="q", gateway=url)
-    monkeypatch.setenv(metrics.USER_VARIABLE, "me")
-    monkeypatch.setenv(metrics.PASSWORD_VARIABLE, SECRET)
-    metrics.push(report, query="q", gateway=url)
-    assert set(seen) == {None, f"Basic {b64encode(f'me:{SECRET}'.encode()).decode()}"}

@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,18 +9,22 @@ from typing import Any
 import pytest
 
 from statemaint.airflow.bundles import Bundle
+from statemaint.airflow.publish import run_ended
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
     Maintained,
     Planned,
     finish,
+    log_held,
     maintain_bundle,
     plan_query,
     run_costs,
 )
 from statemaint.execute import Holder
 from statemaint.maintain import apply, parse_plan
+from statemaint.maintain.record import PATH, read_record
 from statemaint.model.policy import Policy
+from statemaint.report.record import Cause
 from statemaint.storage import LocalStorage
 from statemaint.storage.s3.errors import S3Error
 from tests.support.checkpoints import COMMIT, changes, delta_bytes, offsets_bytes
@@ -291,57 +296,144 @@ def test_a_key_that_is_no_option_is_refused(conf: dict[str, object] | None, said
         assert not failure.retry
 
 
-def test_every_partition_of_a_bundle_is_pushed(tmp_path: Path) -> None:
+def test_a_run_of_many_bundles_is_one_push_of_all_partitions(tmp_path: Path) -> None:
     with takings() as taken:
         where = settings(neglected(tmp_path / "c"), gateway=taken.url)
-        maintained(where, Bundle(0, (0, 1), TARGET))
-    for partition in (0, 1):
-        assert "statemaint_chain_length" in taken.group("hourly", partition)
-    assert taken.group("hourly", 2) == ""
+        played(where)
+    assert [*taken.groups] == ["/metrics/job/statemaint/query/hourly"]
+    assert value(taken.query("hourly"), "partitions") == 4
+    assert value(taken.query("hourly"), "last_run_snapshots_written") == 8
 
 
-def test_a_partition_that_fails_is_pushed_all_the_same(tmp_path: Path) -> None:
+def test_requests_of_a_bundle_are_pushed_once(tmp_path: Path) -> None:
+    where = replace(settings(neglected(tmp_path / "c")), max_tasks=1)
+    planned = plan_query(where, Options(), Holder("run"))
+    done = maintain_bundle(where, planned.bundles[0], Options(), run="r").summary
+    assert done
     with takings() as taken:
-        maintained(settings(damaged(tmp_path / "c"), gateway=taken.url), only(2))
-    pushed = taken.group("hourly", 2)
+        where = replace(where, gateway=taken.url)
+        finish(where, planned.bundles, [done], decided=planned.decided, run="r")
+    pushed = taken.query("hourly")
+    lines = [one for one in pushed.splitlines() if "_last_run_storage_requests{" in one]
+    assert sum(float(one.split()[-1]) for one in lines) == sum(
+        done["facts"]["counts"]["requests"].values()
+    )
+
+
+def test_a_run_that_fails_says_why_and_has_no_success(tmp_path: Path) -> None:
+    with takings() as taken:
+        played(settings(damaged(tmp_path / "c"), gateway=taken.url))
+    pushed = taken.query("hourly")
     assert 'code="BROKEN_CHAIN"' in pushed
-    assert "statemaint_last_success_timestamp_seconds" not in pushed
+    assert "\nstatemaint_last_success_timestamp_seconds{" not in pushed
+    assert failures(pushed) == {"damage"}
+
+
+@pytest.mark.parametrize(
+    ("failure", "errors", "planned", "causes"),
+    [
+        ("LEASE_HELD: another", (), 0, {"lease"}),
+        ("STORAGE: no answer", (), 0, {"storage"}),
+        ("CONFIG: no such connection", (), 0, {"plan"}),
+        (None, (), 0, {"plan"}),  # it was killed
+        (None, ("STORAGE",), 1, {"plan", "storage"}),
+    ],
+)
+def test_a_run_without_a_plan_pushes_that_it_failed_and_why(
+    tmp_path: Path, failure: str | None, errors: tuple[str, ...], planned: int, causes: set[str]
+) -> None:
+    found = run_ended("r", planned, (), {}, failure=failure, errors=errors)
+    if failure is None and not planned:
+        with takings() as taken:
+            finish(settings(neglected(tmp_path / "c"), gateway=taken.url), (), ())
+        assert failures(taken.query("hourly")) == causes
+    else:
+        assert {*map(str, found.failed)} == causes - ({"plan"} if planned else set())
+    assert found.storage_errors == ("storage" in causes)
+
+
+def test_a_task_that_was_killed_is_a_cause_of_its_own() -> None:
+    assert run_ended("r", 2, (), {}, failure=None, errors=("STORAGE",)).failed == (
+        Cause.STORAGE,
+        Cause.TASK,
+    )
+
+
+def test_totals_go_on_from_run_to_run_with_any_pushgateway(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    for expected in (0, 1):
+        with takings() as taken:
+            played(settings(checkpoint, gateway=taken.url), again=expected > 0)
+        pushed = taken.query("hourly")
+        assert value(pushed, 'runs_total{query="hourly",result="succeeded"}') == expected + 1
+        assert value(pushed, "reclaimed_files_total") == 64
+    played(settings(checkpoint, gateway=NOWHERE), again=True)
+    with takings() as taken:
+        played(settings(checkpoint, gateway=taken.url), again=True)
+    assert value(taken.query("hourly"), "push_losses_total") == 1
+
+
+def test_a_dry_run_pushes_nothing_and_stores_no_record(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    with takings() as taken:
+        plan_query(settings(checkpoint, gateway=taken.url), Options(dry_run=True))
+    assert taken.groups == {}
+    assert read_record(LocalStorage(checkpoint)) is None
+
+
+def test_a_wait_for_another_runs_lease_is_pushed(tmp_path: Path) -> None:
+    with takings() as taken:
+        log_held(settings(neglected(tmp_path / "c"), gateway=taken.url))
+    assert value(taken.query("hourly"), "lease_held_timestamp_seconds") > 0
+
+
+def value(pushed: str, name: str) -> float:
+    """Returns the value of one series in what was pushed."""
+    full = f"statemaint_{name}" if "{" in name else f"statemaint_{name}{{"
+    (line,) = [one for one in pushed.splitlines() if one.startswith(full)]
+    return float(line.split()[-1])
+
+
+def failures(pushed: str) -> set[str]:
+    """Returns the causes of a run's failure in what was pushed."""
+    found = re.findall(r'_last_run_failed{cause="(\w+)",query="hourly"} 1\.0', pushed)
+    return {*found}
 
 
 def test_a_pushgateway_that_does_not_answer_is_one_line_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoint = neglected(tmp_path / "c")
-    done = maintained(settings(checkpoint, gateway=NOWHERE), only(0))
-    assert done.failure is None
-    assert snapshots(checkpoint) == {0: [FLOOR, TARGET]}
+    where = settings(neglected(tmp_path / "c"), gateway=NOWHERE)
+    assert played(where)["success"]
     (warning,) = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert warning.getMessage().startswith("metrics are not published: ")
 
 
 def test_an_address_that_cannot_be_one_does_not_fail_maintenance(tmp_path: Path) -> None:
-    where = settings(neglected(tmp_path / "c"), gateway="http://[oops")
-    assert maintained(where, only(0)).failure is None
+    assert played(settings(neglected(tmp_path / "c"), gateway="http://[oops"))["success"]
 
 
-def test_metrics_can_be_files_instead(tmp_path: Path) -> None:
-    where = settings(neglected(tmp_path / "c"), textfile=tmp_path / "metrics")
-    maintained(where, Bundle(0, (0, 1), TARGET))
-    names = sorted(file.name for file in (tmp_path / "metrics").iterdir())
-    assert names == ["statemaint_hourly_0_0.prom", "statemaint_hourly_0_1.prom"]
+def test_a_record_that_cannot_be_read_does_not_fail_the_report(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    where = settings(checkpoint)
+    planned = plan_query(where, Options(), Holder("run"))
+    (checkpoint / PATH).symlink_to(Path(PATH).name)
+    finish(where, (), (), decided=planned.decided)
+    assert "record of" in caplog.text
 
 
-def test_plan_pushes_the_partitions_that_no_task_will(tmp_path: Path) -> None:
+def test_partitions_without_a_task_are_pushed_too(tmp_path: Path) -> None:
     with takings() as taken:
         where = settings(neglected(tmp_path / "c"), gateway=taken.url)
-        maintained(where, only(0))
+        played(where)
         taken.groups.clear()
-        plan_query(where, Options(dry_run=True))
-        assert taken.groups == {}
-        plan_query(where, Options())
-    assert "statemaint_last_success_timestamp_seconds" in taken.group("hourly", 0)
-    assert 'statemaint_chain_length{operator="0"' in taken.group("hourly", 0)
-    assert taken.group("hourly", 1) == ""
+        planned = plan_query(where, Options())
+        assert planned.bundles == ()
+        finish(where, (), (), decided=planned.decided)
+    assert value(taken.query("hourly"), "partitions") == 4
+    assert value(taken.query("hourly"), "last_success_timestamp_seconds") > 0
 
 
 def test_a_repaired_partition_without_work_is_pushed_as_well_again(tmp_path: Path) -> None:
@@ -349,23 +441,26 @@ def test_a_repaired_partition_without_work_is_pushed_as_well_again(tmp_path: Pat
     patient = Policy(min_deltas_for_snapshot=30)
     with takings() as taken:
         where = settings(checkpoint, policy=patient, gateway=taken.url)
-        assert parts(plan_query(where, Options())) == [(2,)]
-        maintained(where, only(2))
-        assert halted(taken.group("hourly", 2)) == 1
+        played(where)
+        assert halted(taken.query("hourly")) == 1
         LocalStorage(checkpoint).write("state/0/2/7.delta", [delta_bytes(changes(7, 2))])
         taken.groups.clear()
-        assert plan_query(where, Options()).bundles == ()
-    assert halted(taken.group("hourly", 2)) == 0
+        played(where, again=True)
+    assert halted(taken.query("hourly")) == 0
 
 
-def test_where_the_logs_are_damaged_every_partition_is_pushed_as_halted(tmp_path: Path) -> None:
+def test_where_the_logs_are_damaged_every_store_is_pushed_as_halted(tmp_path: Path) -> None:
     checkpoint = neglected(tmp_path / "c")
     (checkpoint / "commits/20").write_bytes(b"")
     with takings() as taken:
-        planned = plan_query(settings(checkpoint, gateway=taken.url), Options())
-    assert planned.failure
-    assert "UNREADABLE_COMMIT" in planned.failure.reason
-    assert [halted(taken.group("hourly", partition)) for partition in range(4)] == [1, 1, 1, 1]
+        where = settings(checkpoint, gateway=taken.url)
+        planned = plan_query(where, Options())
+        assert planned.failure
+        assert "UNREADABLE_COMMIT" in planned.failure.reason
+        finish(where, (), (), decided=planned.decided, failure=planned.failure.reason)
+    assert halted(taken.query("hourly")) == 4
+    assert failures(taken.query("hourly")) == {"damage"}
+    assert 'code="UNREADABLE_COMMIT",query="hourly"} 1.0' in taken.query("hourly")
 
 
 def test_report_writes_the_querys_metrics_as_a_file(tmp_path: Path) -> None:
@@ -387,9 +482,14 @@ def test_the_querys_lag_is_that_of_its_worst_partition_with_or_without_a_task(
     assert f'statemaint_snapshot_lag_versions{{query="hourly"}} {TARGET}.0' in text
 
 
-def played(where: QuerySettings, *, leave_out: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Runs the three tasks one after the other; returns the report."""
-    planned = plan_query(where, Options(), Holder("run"))
+def played(
+    where: QuerySettings, *, leave_out: tuple[int, ...] = (), again: bool = False
+) -> dict[str, Any]:
+    """Runs the three tasks one after the other; returns the report.
+
+    The lease of a run stays closed for some seconds: what comes again takes none.
+    """
+    planned = plan_query(where, Options(), None if again else Holder("run"))
     bundles = [one for one in planned.bundles if one.partitions != leave_out]
     told = [maintain_bundle(where, one, Options(), run="r") for one in bundles]
     summaries = [one.summary for one in told if one.summary]
@@ -407,9 +507,8 @@ def test_report_does_not_look_at_the_checkpoint_again(tmp_path: Path) -> None:
 
 
 def halted(pushed: str) -> float:
-    """Returns the value of one gauge in what was pushed."""
-    (line,) = [one for one in pushed.splitlines() if one.startswith("statemaint_halted{")]
-    return float(line.split()[-1])
+    """Returns the number of halted stores in what was pushed."""
+    return value(pushed, 'stores{outcome="halted",query="hourly"}')
 
 
 def test_report_adds_up_and_names_who_did_not_report(
@@ -483,7 +582,9 @@ def test_a_plan_that_failed_is_what_the_report_is_about(tmp_path: Path) -> None:
     assert not report["success"]
     assert report["note"].startswith("Nothing was maintained: UNREADABLE_COMMIT: commits/24")
     assert report["todo"][0]["code"] == "UNREADABLE_COMMIT"
-    assert not (tmp_path / "metrics/statemaint_hourly.prom").exists()
+    text = (tmp_path / "metrics/statemaint_hourly.prom").read_text()
+    assert 'last_run_failed{cause="damage",query="hourly"} 1.0' in text
+    assert 'stores{outcome="halted",query="hourly"} 4.0' in text
 
 
 def test_report_pushes_what_concerns_the_whole_query(tmp_path: Path) -> None:

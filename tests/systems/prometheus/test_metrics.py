@@ -1,36 +1,42 @@
-"""From a real run to a real Pushgateway."""
+"""From real runs to a real Pushgateway, and what is left there of queries that are gone."""
 
 import math
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from statemaint import __version__
 from statemaint.demo.prometheus import Server
 from statemaint.maintain import maintain
-from statemaint.metrics import HELP, push, push_query, write_query_textfile, write_textfile
-from statemaint.model.policy import Policy
-from statemaint.plan import Plan
-from statemaint.planning import plan_checkpoint
-from statemaint.report import Report
-from statemaint.report.query_state import QueryState, lag
+from statemaint.metrics.catalogue import METRICS, Detail, MetricType
+from statemaint.metrics.families import families
+from statemaint.metrics.options import Targets
+from statemaint.metrics.publish import publish_record, publish_waiting
+from statemaint.metrics.push import Gateway
+from statemaint.metrics.textfile import write_textfile
+from statemaint.report.record import Cause, LastRun, Record, LastVerification, next_record
 from statemaint.storage import MemoryStorage
-from tests.support.checkpoints import write_checkpoint
+from tests.support.metrics import (
+    ORIGIN,
+    TIGHT,
+    Series,
+    ended,
+    labelled,
+    maintained,
+    named,
+    neglected,
+    plain,
+    series_of,
+)
 
 pytestmark = pytest.mark.prometheus
 
-TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
 NOW = 1_800_000_000.0
-Series = dict[tuple[str, str], float]
 
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    found = MemoryStorage(clock=lambda: NOW)
-    write_checkpoint(found)
-    return found
+    return neglected(NOW)
 
 
 def served(gateway: Server) -> str:
@@ -38,154 +44,99 @@ def served(gateway: Server) -> str:
         return str(answer.read().decode())
 
 
-def series(text: str, partition: str) -> Series:
-    """Returns the values of a partition's metrics, by name and by reason, code, verb or store."""
-    found: Series = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = sample.labels
-            if sample.name.startswith("statemaint_") and labels.get("partition") == partition:
-                names = ("reason", "code", "verb", "store")
-                part = next((labels[name] for name in names if labels.get(name)), "")
-                found[sample.name.removeprefix("statemaint_"), part] = sample.value
-    return found
+def pushed(gateway: Server, record: Record, query: str = "q") -> Series:
+    assert publish_record(named(query), record, Targets(gateway.url))
+    return series_of(served(gateway), query)
 
 
-def pushed(gateway: Server, report: Report, partition: str = "0") -> Series:
-    push(report, query="q", gateway=gateway.url)
-    return series(served(gateway), partition)
+def test_every_metric_arrives_with_its_type(storage: MemoryStorage, gateway: Server) -> None:
+    last = ended(maintain(storage, TIGHT), NOW, every_unit=True)
+    record = next_record(Record(last, verified=LastVerification(NOW, healthy=True)), last)
+    about = named(interval=3600, every_unit=True)
+    publish_waiting(about, NOW, Targets(gateway.url))
+    assert publish_record(about, record, Targets(gateway.url))
+    lines = served(gateway).splitlines()
+    for one in METRICS:
+        if one.detail is not Detail.EXPORTER:
+            name = one.full
+            assert f"# TYPE {name} {one.kind}" in lines, name
+            suffix = "_bucket" if one.kind is MetricType.HISTOGRAM else ""
+            assert any(line.startswith(f"{name}{suffix}{{") for line in lines), name
 
 
-def test_a_run_pushes_a_group_for_each_partition(storage: MemoryStorage, gateway: Server) -> None:
-    report = maintain(storage, TIGHT)
-    found = pushed(gateway, report, "1")
-    store = report.stores[1].after
-    assert {name: found[name, "default"] for name in (
-        "chain_length", "store_files", "store_bytes", "state_rows", "reclaimable_bytes", "halted",
-        "newest_snapshot_timestamp_seconds",
-    )} == {
-        "chain_length": 0,
-        "store_files": 11,
-        "store_bytes": sum(file.entry.size for file in store.files),
-        "state_rows": 18,
-        "reclaimable_bytes": 0,
-        "halted": 0,
-        "newest_snapshot_timestamp_seconds": NOW,
-    }  # fmt: skip
-    assert found["last_run_files_deleted", "below_base"] == 16
-    assert found["last_run_snapshots_written", ""] == 2
-    assert found["last_success_timestamp_seconds", ""] == NOW
-    assert found["findings", "BROKEN_CHAIN"] == 0
+def test_the_same_series_are_pushed_written_and_made(
+    storage: MemoryStorage, gateway: Server, tmp_path: Path
+) -> None:
+    record = maintained(storage, NOW)
+    write_textfile(families(named(), record), query="q", folder=tmp_path)
+    text = (tmp_path / "statemaint_q.prom").read_text()
+    assert series_of(text) == pushed(gateway, record)
 
 
-def test_a_halted_store_is_told_and_keeps_the_last_success(
+def test_a_bundle_reports_its_requests_once(gateway: Server) -> None:
+    report = maintain(neglected(NOW, 8), TIGHT)
+    found = pushed(gateway, next_record(None, ended(report, NOW)))
+    requests = {verb: count for (verb,), count in labelled(found, "last_run_storage_requests")}
+    assert requests == report.requests
+
+
+def test_a_failing_run_keeps_the_last_success_and_a_failed_plan_the_picture(
     storage: MemoryStorage, gateway: Server
 ) -> None:
-    pushed(gateway, maintain(storage, TIGHT))
+    record = maintained(storage, NOW)
+    before = pushed(gateway, record)
     content = storage.read("state/0/0/20.delta")
     storage.delete("state/0/0/20.delta")
-    storage._clock = lambda: NOW + 60
-    broken = pushed(gateway, maintain(storage, TIGHT))
-    assert broken["halted", "default"] == 1
-    assert broken["findings", "BROKEN_CHAIN"] == 1
-    assert math.isnan(broken["chain_length", "default"]) is False  # 25.snapshot still loads
-    assert broken["last_success_timestamp_seconds", ""] == NOW
-    assert broken["last_run_timestamp_seconds", ""] == NOW + 60
+    record = maintained(storage, NOW + 60, record)
+    broken = pushed(gateway, record)
+    assert dict(labelled(broken, "stores"))["halted",] == 1
+    assert plain(broken)["last_success_timestamp_seconds"] == NOW
+    assert plain(broken)["last_run_timestamp_seconds"] == NOW + 60
+    record = next_record(record, LastRun("unplanned", NOW + 90, (Cause.STORAGE,)))
+    unplanned = pushed(gateway, record)
+    assert plain(unplanned)["store_bytes"] == plain(broken)["store_bytes"]
+    assert dict(labelled(unplanned, "last_run_failed"))["storage",] == 1
     storage.write("state/0/0/20.delta", [content])
-    repaired = pushed(gateway, maintain(storage, TIGHT))
-    assert (repaired["halted", "default"], repaired["findings", "BROKEN_CHAIN"]) == (0, 0)
+    repaired = pushed(gateway, maintained(storage, NOW + 120, record))
+    assert dict(labelled(repaired, "stores"))["halted",] == 0
+    assert dict(labelled(repaired, "last_run_failed"))["storage",] == 0
+    assert plain(repaired)["reclaimed_bytes_total"] >= plain(before)["reclaimed_bytes_total"] > 0
 
 
-def test_a_chain_that_does_not_load_has_no_length(storage: MemoryStorage, gateway: Server) -> None:
-    storage.delete("state/0/0/20.delta")
-    found = pushed(gateway, maintain(storage, TIGHT))
-    assert math.isnan(found["chain_length", "default"])
-    assert math.isnan(found["state_rows", "default"])
-    assert found["newest_snapshot_timestamp_seconds", "default"] == 0
-
-
-def test_a_finding_that_is_gone_is_taken_back(storage: MemoryStorage, gateway: Server) -> None:
+def test_what_is_gone_is_taken_back(storage: MemoryStorage, gateway: Server) -> None:
     storage.write("state/0/0/foo.bar", [b""])
-    assert pushed(gateway, maintain(storage, TIGHT))["findings", "UNKNOWN_FILE"] == 1
+    found = pushed(gateway, maintained(storage, NOW))
+    assert dict(labelled(found, "findings"))["UNKNOWN_FILE",] == 1
     storage.delete("state/0/0/foo.bar")
-    found = pushed(gateway, maintain(storage, TIGHT))
-    assert ("findings", "UNKNOWN_FILE") not in found
-
-
-def state_of(plan: Plan) -> QueryState:
-    return QueryState(plan.committed, lag((one.store for one in plan.stores), plan.target))
-
-
-def test_the_query_has_a_group_of_its_own(storage: MemoryStorage, gateway: Server) -> None:
-    _, before = plan_checkpoint(storage, TIGHT)
-    push_query(state_of(before), query="q", gateway=gateway.url)
-    assert 'statemaint_snapshot_lag_versions{instance="",job="statemaint",query="q"} 25' in served(
-        gateway
-    )
-    maintain(storage, TIGHT)
-    _, after = plan_checkpoint(storage, TIGHT)
-    push_query(state_of(after), query="q", gateway=gateway.url)
-    text = served(gateway)
-    assert 'statemaint_snapshot_lag_versions{instance="",job="statemaint",query="q"} 0' in text
-    assert 'statemaint_last_committed_batch{instance="",job="statemaint",query="q"} 24' in text
-    assert f'version="{__version__}"' in text
+    publish_waiting(named(), NOW, Targets(gateway.url))
+    assert plain(series_of(served(gateway)))["lease_held_timestamp_seconds"] == NOW
+    again = pushed(gateway, maintained(storage, NOW + 60))
+    assert ("UNKNOWN_FILE",) not in dict(labelled(again, "findings"))
+    assert plain(again)["lease_held_timestamp_seconds"] == 0
 
 
 def test_a_query_without_a_commit_has_no_numbers(gateway: Server) -> None:
-    storage = MemoryStorage()
-    write_checkpoint(storage, last=1, batches=())
-    storage.write("offsets/0", [b'v1\n{"conf":{}}\n-'])
-    _, plan = plan_checkpoint(storage, TIGHT)
-    push_query(state_of(plan), query="q", gateway=gateway.url)
-    assert 'statemaint_last_committed_batch{instance="",job="statemaint",query="q"} NaN' in served(
-        gateway
-    )
+    report = maintain(neglected(NOW), TIGHT)
+    last = ended(report, NOW)
+    empty = LastRun("r", NOW, facts=last.facts)
+    assert math.isnan(plain(pushed(gateway, next_record(None, empty)))["last_committed_batch"])
 
 
-def test_every_metric_of_the_contract_is_pushed(storage: MemoryStorage, gateway: Server) -> None:
-    report = maintain(storage, TIGHT)
-    push(report, query="q", gateway=gateway.url)
-    push_query(state_of(report.plan), query="q", gateway=gateway.url)
-    families = {family.name for family in text_string_to_metric_families(served(gateway))}
-    assert {f"statemaint_{name}" for name in HELP} <= families
-
-
-def test_a_textfile_holds_the_same_series(
-    storage: MemoryStorage, gateway: Server, tmp_path: Path
+def test_a_query_that_is_gone_leaves_no_series_and_others_stay(
+    storage: MemoryStorage, gateway: Server
 ) -> None:
-    report = maintain(storage, TIGHT)
-    write_textfile(report, query="q", folder=tmp_path / "new")
-    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
-        "statemaint_q_0_0.prom",
-        "statemaint_q_0_1.prom",
-    ]
-    text = (tmp_path / "new/statemaint_q_0_1.prom").read_text()
-    assert series(text, "1") == pushed(gateway, report, "1")
-
-
-def test_a_textfile_keeps_the_last_success_of_a_failing_partition(
-    storage: MemoryStorage, tmp_path: Path
-) -> None:
-    file = tmp_path / "statemaint_q_0_0.prom"
-    file.write_text("not a metric {")
-    write_textfile(maintain(storage, TIGHT), query="q", folder=tmp_path)
-    storage.delete("state/0/0/20.delta")
-    storage._clock = lambda: NOW + 60
-    write_textfile(maintain(storage, TIGHT), query="q", folder=tmp_path)
-    found = series(file.read_text(), "0")
-    assert found["last_success_timestamp_seconds", ""] == NOW
-    assert found["last_run_timestamp_seconds", ""] == NOW + 60
-    other = series((tmp_path / "statemaint_q_0_1.prom").read_text(), "1")
-    assert other["last_success_timestamp_seconds", ""] == NOW + 60
-
-
-def test_a_textfile_tells_of_the_whole_query(storage: MemoryStorage, tmp_path: Path) -> None:
-    _, plan = plan_checkpoint(storage, TIGHT)
-    write_query_textfile(state_of(plan), query="q", folder=tmp_path / "new")
-    text = (tmp_path / "new/statemaint_q.prom").read_text()
-    assert 'statemaint_snapshot_lag_versions{query="q"} 25.0' in text
-
-
-def test_an_unreachable_pushgateway_is_an_os_error(storage: MemoryStorage) -> None:
-    with pytest.raises(OSError, match="refused"):
-        push(maintain(storage, TIGHT), query="q", gateway="http://127.0.0.1:9")
+    record = maintained(storage, NOW)
+    detailed = next_record(None, ended(maintain(storage, TIGHT), NOW, every_unit=True))
+    theirs = named("theirs", origin="another installation")
+    for about in (named("gone"), named("kept"), named("a"), theirs, named("dag", origin="")):
+        several = detailed if about.query in ("gone", "kept") else record
+        about = named(about.query, origin=about.origin, every_unit=several is detailed)  # noqa: PLW2901
+        assert publish_record(about, several, Targets(gateway.url))
+    known = frozenset({"a", "kept"})
+    assert publish_record(named("a"), record, Targets(gateway.url, known=known))
+    text = served(gateway)
+    assert 'query="gone"' not in text
+    assert all(f'query="{one}"' in text for one in ("a", "kept", "theirs", "dag"))
+    # It has no series of partitions any more either, as nothing asks for them now.
+    assert not any(name.startswith("partition_") for name, _ in series_of(text, "kept"))
+    assert Gateway(gateway.url).prune(ORIGIN, known, frozenset()) == []

@@ -1,0 +1,38 @@
+"""What the metrics of a query need to know of the queries file."""
+
+from hashlib import sha256
+
+from airflow.configuration import conf
+
+from statemaint.airflow.names import dag_id
+from statemaint.metrics.options import GatewayAuth, MetricsSettings
+from statemaint.queries import QueriesReading
+
+
+def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
+    """Returns the settings of the metrics of one query of a file.
+
+    The first query of a file that is whole removes the metrics of queries that are gone; a mistake
+    in the file may be what made them go.
+    """
+    file = reading.file
+    enabled = {one: query for one, query in file.queries.items() if query.enabled}
+    whole = reading.usable and not reading.all_problems
+    prunes = whole and name == min(enabled, default=None)
+    detailed = (one for one, query in enabled.items() if query.detail == "partition")
+    auth = file.pushgateway_auth
+    return MetricsSettings(
+        dag=dag_id(name),
+        origin=_origin(reading.path),
+        schedule=file.queries[name].schedule,
+        every_unit=file.queries[name].detail == "partition",
+        auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
+        known=frozenset(enabled) if prunes else None,
+        detailed=frozenset(detailed),
+    )
+
+
+def _origin(path: str) -> str:
+    """Returns a name of this installation and its file, of which several may share a gateway."""
+    address = conf.get("api", "base_url", fallback="")
+    return sha256(f"{address} {path}".encode()).hexdigest()[:12]

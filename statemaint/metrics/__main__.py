@@ -1,0 +1,7 @@
+"""Prints docs/metrics.md."""
+
+import sys
+
+from statemaint.metrics.document import document
+
+sys.stdout.write(document())

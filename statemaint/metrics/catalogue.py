@@ -1,0 +1,204 @@
+"""Every metric: its name, type, unit, labels, and the question that it answers.
+
+docs/metrics.md is made from it. The bound is the largest number of series of one query, with every
+value of every label; what has the detail of a partition is for those who ask for it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+from statemaint.model.findings import FindingCode
+from statemaint.plan import DeleteReason
+from statemaint.report import StoreOutcome
+from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, WORST
+from statemaint.report.record import Cause
+
+PREFIX = "statemaint_"
+# The storages' own names for their requests: the most of any storage, and room for a few more.
+MOST_VERBS = 12
+
+
+@unique
+class MetricType(StrEnum):
+    """The type of a metric in Prometheus."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@unique
+class Detail(StrEnum):
+    """What a series is of."""
+
+    QUERY = "query"
+    PARTITION = "partition"
+    EXPORTER = "exporter"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: its name without the prefix; a counter's ends in `_total`.
+        question: what it answers.
+        unit: of its values.
+        labels: its labels besides `query`.
+        kind: its type.
+        bound: the largest number of its series of one query, or of one partition.
+        detail: what a series is of.
+    """
+
+    name: str
+    question: str
+    unit: str = ""
+    labels: tuple[str, ...] = ()
+    kind: MetricType = MetricType.GAUGE
+    bound: int = 1
+    detail: Detail = Detail.QUERY
+
+    @property
+    def full(self) -> str:
+        """Returns the name with its prefix, as Prometheus knows it."""
+        return PREFIX + self.name
+
+
+_UNIT = ("operator", "partition")
+_COUNTER, _HISTOGRAM = MetricType.COUNTER, MetricType.HISTOGRAM
+_S, _B, _TIME = "seconds", "bytes", "seconds since 1970"
+
+
+def _spread(bounds: tuple[float, ...]) -> int:
+    return len(bounds) + 3  # +Inf, the sum and the count
+
+
+_RUN = (
+    Metric("last_run_timestamp_seconds", "When did the last run end, with any result?", _TIME),
+    Metric("last_success_timestamp_seconds", "When did the last run without failure end?", _TIME),
+    Metric("expected_interval_seconds", "How far apart are runs by the schedule? Absent without.",
+           _S),
+    Metric("last_run_duration_seconds", "How long did the slowest task take?", _S),
+    Metric("last_run_failed", "Why did the last run fail? 1 for each cause, 0 for the others.",
+           labels=("cause",), bound=len(Cause)),
+    Metric("last_run_tasks", "How many tasks did the last run have, and how many gave no report?",
+           "tasks", ("state",), bound=2),
+    Metric("last_run_storage_errors", "In how many tasks did the storage fail?", "tasks"),
+    Metric("lease_held_timestamp_seconds",
+           "Since when does a run wait for another run's lease? 0 when none waits.", _TIME),
+    Metric("last_run_snapshots_written", "How many snapshots did the last run write?", "snapshots"),
+    Metric("last_run_bytes_written", "How large are these?", _B),
+    Metric("last_run_bytes_deleted", "How much did the last run delete?", _B),
+    Metric("last_run_files_deleted", "Which files did it delete, by reason?", "files", ("reason",),
+           bound=len(DeleteReason)),
+    Metric("last_run_storage_requests", "What did the last run cost in requests, by the storage's "
+           "own verbs? Each task's count once.", "requests", ("verb",), bound=MOST_VERBS),
+    Metric("last_run_peak_memory_bytes", "How much memory did the largest task hold at most?", _B),
+    Metric("task_seconds", "How long do the tasks of the last run take, one against the other?",
+           _S, kind=_HISTOGRAM, bound=_spread(TASK_BOUNDS)),
+)  # fmt: skip
+
+_STATE = (
+    Metric("last_committed_batch", "Which batch would a restart continue after?", "batch id"),
+    Metric("snapshot_lag_versions", "How many versions is the newest snapshot behind, at worst?",
+           "versions"),
+    Metric("newest_snapshot_timestamp_seconds",
+           "When was the newest snapshot of the most neglected store stored? 0 without one.",
+           _TIME),
+    Metric("restart_seconds", "How long does a restart take to load its state? An estimate: 10 ms "
+           "a file and 20 MB/s in the slowest partition, one partition beside the other.", _S),
+    Metric("restart_bytes", "How much does a restart read, in all partitions?", _B),
+    Metric("restart_files", "How many files does a restart read?", "files"),
+    Metric("chain_length_max", "How many deltas does a restart replay, in the worst store?",
+           "deltas"),
+    Metric("stores", "How many stores were maintained, left for later, or are halted?", "stores",
+           ("outcome",), bound=len(StoreOutcome)),
+    Metric("stores_unloadable", "How many stores would a restart fail to load?", "stores"),
+    Metric("partitions", "How many partitions are known?", "partitions"),
+    Metric("findings", "What is wrong, by code?", "findings", ("code",), bound=len(FindingCode)),
+    Metric("halted_store", "Which stores are halted? The first five.", labels=(*_UNIT, "store"),
+           bound=WORST),
+    Metric("state_rows", "How many keys are in the state, as last attested?", "rows"),
+    Metric("state_bytes", "How large are keys and values, as last attested?", _B),
+    Metric("stores_unproved", "How many stores are missing in these two, without a proof?",
+           "stores"),
+    Metric("store_files", "How many files are stored?", "files"),
+    Metric("store_bytes", "How large are they?", _B),
+    Metric("reclaimable_bytes", "How much will a later run delete?", _B),
+    Metric("trash_bytes", "How much is kept in the trash?", _B),
+    Metric("trash_files", "How many files are in the trash?", "files"),
+    Metric("store_chain_length", "How are the chain lengths of the stores distributed?", "deltas",
+           kind=_HISTOGRAM, bound=_spread(CHAIN_BOUNDS)),
+    Metric("store_size_bytes", "How are the sizes of the stores distributed?", _B,
+           kind=_HISTOGRAM, bound=_spread(SIZE_BOUNDS)),
+    Metric("worst_partition_restart_seconds", "Which five partitions are slowest at a restart?",
+           _S, _UNIT, bound=WORST),
+    Metric("worst_partition_chain_length",
+           "How many deltas do these replay? NaN where one does not load.", "deltas", _UNIT,
+           bound=WORST),
+    Metric("worst_partition_bytes", "How large are these?", _B, _UNIT, bound=WORST),
+)  # fmt: skip
+
+_TOTALS = (
+    Metric("runs_total", "How many runs succeeded and failed since the first?", "runs",
+           ("result",), _COUNTER, 2),
+    Metric("snapshots_written_total", "How many snapshots were written?", "snapshots",
+           kind=_COUNTER),
+    Metric("written_bytes_total", "How many bytes were written?", _B, kind=_COUNTER),
+    Metric("reclaimed_bytes_total", "How many bytes were deleted?", _B, kind=_COUNTER),
+    Metric("reclaimed_files_total", "How many files were deleted?", "files", kind=_COUNTER),
+    Metric("storage_requests_total", "What does maintenance cost in requests?", "requests",
+           ("verb",), _COUNTER, MOST_VERBS),
+    Metric("storage_errors_total", "In how many tasks did the storage fail?", "tasks",
+           kind=_COUNTER),
+    Metric("push_losses_total", "How many pushes were lost?", "pushes", kind=_COUNTER),
+)  # fmt: skip
+
+_OTHER = (
+    Metric("last_verify_timestamp_seconds", "When did the last verification end?", _TIME),
+    Metric("last_verify_failed", "Did it find damage?"),
+    Metric(
+        "query_info",
+        "Which DAG maintains the query, for which installation?",
+        labels=("dag", "origin"),
+    ),
+    Metric("build_info", "Which version maintained it last? Always 1.", labels=("version",)),
+)
+
+_PARTITION = tuple(
+    Metric(f"partition_{name}", question, unit, _UNIT, detail=Detail.PARTITION)
+    for name, question, unit in (
+        ("chain_length", "How many deltas does its worst store replay? NaN where it fails.",
+         "deltas"),
+        ("restart_seconds", "How long does its restart take, estimated?", _S),
+        ("restart_bytes", "How much does its restart read?", _B),
+        ("files", "How many files does it have?", "files"),
+        ("bytes", "How large are they?", _B),
+        ("reclaimable_bytes", "How much of it will a later run delete?", _B),
+        ("halted_stores", "How many of its stores are halted?", "stores"),
+    )
+)  # fmt: skip
+
+_EXPORTER = tuple(
+    Metric(name, question, unit, detail=Detail.EXPORTER)
+    for name, question, unit in (
+        ("exporter_read_timestamp_seconds", "When was the query's record last read?", _TIME),
+        ("exporter_read_failed", "Did reading it fail the last time?", ""),
+        ("exporter_queries", "How many queries are in the queries file? Without `query`.",
+         "queries"),
+        ("exporter_problems", "How many mistakes are in the queries file? Without `query`.", ""),
+    )
+)  # fmt: skip
+
+METRICS = (*_RUN, *_STATE, *_TOTALS, *_OTHER, *_PARTITION, *_EXPORTER)
+BY_NAME = {one.name: one for one in METRICS}
+
+
+def most_series(partitions: int = 0) -> int:
+    """Returns the largest number of series of one query.
+
+    Args:
+        partitions: the number of partitions where each has its series, `detail: partition`.
+    """
+    whole = sum(one.bound for one in METRICS if one.detail is not Detail.PARTITION)
+    return whole + partitions * len(_PARTITION)

@@ -1,0 +1,56 @@
+"""Makes docs/metrics.md of the catalogue: `python -m statemaint.metrics > docs/metrics.md`."""
+
+from collections.abc import Iterable, Iterator
+
+from statemaint.metrics.catalogue import METRICS, Detail, Metric, most_series
+
+_HEAD = """\
+# Metrics
+
+Made from `statemaint/metrics/catalogue.py` by `make generated`; do not edit.
+
+All names have the prefix `statemaint_`, all series the label `query`. They show the record that
+the report of each run makes (ADR 0040). There are three ways to get them:
+
+- **Pushgateway** (`pushgateway:` in the queries file): the task `report` pushes one group for each
+  query, `job="statemaint", query=...`, in one request. A run spends at most 10 s on all of its
+  pushes, whatever the Pushgateway does; a lost push is logged and counted. The groups of queries
+  that are no longer in the file are deleted. Credentials never belong in the address:
+  `pushgateway_auth:` names a file with `user:password` or with a bearer token, the files of a TLS
+  client, or an Airflow connection.
+- **Textfile** (`textfile:`): one file per query for node_exporter.
+- **Exporter** (`statemaint exporter --queries FILE`): a server to be scraped, which reads one small
+  file of each checkpoint every minute, and no state.
+
+A query has at most {query} series, whatever the number of its partitions. With
+`detail: partition` in its entry it has {partition} more for each partition. Counters are stored
+with the checkpoint and survive restarts of everything else. An unknown value is NaN or absent,
+never 0.
+"""
+
+
+def document() -> str:
+    """Returns the text of docs/metrics.md."""
+    per_partition = most_series(1) - most_series()
+    head = _HEAD.format(query=most_series(), partition=per_partition)
+    return "\n".join([head, *_sections()])
+
+
+def _sections() -> Iterator[str]:
+    titles = {
+        Detail.QUERY: "Of a query",
+        Detail.PARTITION: "Of a partition (`detail: partition`)",
+        Detail.EXPORTER: "Of the exporter itself",
+    }
+    for detail, title in titles.items():
+        yield f"## {title}\n"
+        yield from _table(one for one in METRICS if one.detail is detail)
+        yield ""
+
+
+def _table(metrics: Iterable[Metric]) -> Iterator[str]:
+    yield "| metric | type | unit | labels | question |"
+    yield "|---|---|---|---|---|"
+    for one in metrics:
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        yield f"| `{one.name}` | {one.kind} | {one.unit} | {labels} | {one.question} |"

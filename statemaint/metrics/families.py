@@ -1,0 +1,236 @@
+"""From a record to the families of metrics that Prometheus reads.
+
+A push replaces the families that it has, and leaves the others: that keeps the picture of the
+stores while runs fail before they see them. So a family is never pushed with a part of its series,
+and one that a later run must be able to reset always has a series.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric as Family
+
+from statemaint.metrics.catalogue import BY_NAME, MOST_VERBS, PREFIX, MetricType
+from statemaint.metrics.options import Named
+from statemaint.model.findings import FindingCode
+from statemaint.plan import DeleteReason
+from statemaint.report import StoreOutcome
+from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
+from statemaint.report.record import Cause, Record
+
+Value = float | None
+_One = Callable[[str, Value], Family]
+_Many = Callable[[str, str, Mapping[str, Value]], Family]
+_SPREADS = {
+    "store_chain_length": ("chains", CHAIN_BOUNDS),
+    "store_size_bytes": ("sizes", SIZE_BOUNDS),
+    "task_seconds": ("tasks", TASK_BOUNDS),
+}
+_SUMS = {
+    "last_run_snapshots_written": "snapshots",
+    "last_run_bytes_written": "written",
+    "last_run_bytes_deleted": "deleted",
+    "stores_unloadable": "unloadable",
+    "stores_unproved": "unproved",
+    "partitions": "partitions",
+    "state_rows": "rows",
+    "state_bytes": "state",
+    "store_files": "files",
+    "store_bytes": "bytes",
+    "reclaimable_bytes": "reclaimable",
+    "restart_bytes": "replayed",
+    "restart_files": "replayed_files",
+}
+_TOTALS = {
+    "snapshots_written_total": "snapshots",
+    "written_bytes_total": "written",
+    "reclaimed_bytes_total": "deleted",
+    "reclaimed_files_total": "files",
+    "storage_errors_total": "storage_errors",
+    "push_losses_total": "losses",
+}
+
+
+def family(
+    name: str, query: str | None, values: Iterable[tuple[Mapping[str, str], Value]]
+) -> Family:
+    """Returns the family of a metric of the catalogue with its series."""
+    metric = BY_NAME[name]
+    base = metric.full.removesuffix("_total")
+    made = Family(base, metric.question, metric.kind.value)
+    for labels, value in values:
+        whole = {**({} if query is None else {"query": query}), **labels}
+        made.add_sample(metric.full, whole, math.nan if value is None else float(value))
+    return made
+
+
+def families(named: Named, record: Record) -> Iterator[Family]:
+    """Yields the families of a query's record."""
+
+    def one(name: str, value: Value) -> Family:
+        return family(name, named.query, [({}, value)])
+
+    def many(name: str, label: str, values: Mapping[str, Value]) -> Family:
+        return family(name, named.query, [({label: key}, value) for key, value in values.items()])
+
+    yield many("build_info", "version", {named.version: 1})
+    yield family("query_info", named.query, [({"dag": named.dag, "origin": named.origin}, 1)])
+    if named.interval is not None:
+        yield one("expected_interval_seconds", named.interval)
+    yield from _run(one, many, record)
+    if record.totals:  # unknown while the storage fails: a counter must not begin again
+        yield from _totals(one, many, record.totals)
+    if record.last.facts:
+        yield from _facts(one, many, named, record.last.facts)
+    yield from _units(named, record.last.facts)
+
+
+def waiting(named: Named, since: float) -> Family:
+    """Returns the family of a query that waits for another run's lease."""
+    return family("lease_held_timestamp_seconds", named.query, [({}, since)])
+
+
+class _Given:
+    """A collector of families that are there already."""
+
+    def __init__(self, given: Iterable[Family]) -> None:
+        self._given = [*given]
+
+    def collect(self) -> Iterator[Family]:
+        """Yields the families."""
+        yield from self._given
+
+
+def registry_of(given: Iterable[Family]) -> CollectorRegistry:
+    """Returns a registry of some families."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Given(given))
+    return registry
+
+
+def merged(several: Iterable[Iterable[Family]]) -> Iterator[Family]:
+    """Yields the families of several queries, each family once with the series of all."""
+    found: dict[str, Family] = {}
+    for some in several:
+        for one in some:
+            kept = found.setdefault(one.name, Family(one.name, one.documentation, one.type))
+            kept.samples.extend(one.samples)
+    yield from found.values()
+
+
+def _run(one: _One, many: _Many, record: Record) -> Iterator[Family]:
+    last = record.last
+    yield one("last_run_timestamp_seconds", last.ended)
+    if record.success is not None:
+        yield one("last_success_timestamp_seconds", record.success)
+    yield many("last_run_failed", "cause", {cause: cause in last.failed for cause in Cause})
+    done = {"reported": last.tasks - last.silent, "silent": last.silent}
+    yield many("last_run_tasks", "state", done)
+    yield one("last_run_storage_errors", last.storage_errors)
+    yield one("lease_held_timestamp_seconds", 0)
+    if last.facts:
+        yield one("last_committed_batch", last.committed)
+        yield one("snapshot_lag_versions", last.lag)
+    if last.trash_bytes is not None:
+        yield one("trash_bytes", last.trash_bytes)
+        yield one("trash_files", last.trash_files)
+    if record.verified:
+        yield one("last_verify_timestamp_seconds", record.verified.ended)
+        yield one("last_verify_failed", not record.verified.healthy)
+
+
+def _totals(one: _One, many: _Many, totals: Mapping[str, int]) -> Iterator[Family]:
+    for name, key in _TOTALS.items():
+        yield one(name, totals.get(key, 0))
+    results = ("succeeded", "failed")
+    yield many("runs_total", "result", {one: totals.get(f"runs/{one}", 0) for one in results})
+    prefix = "requests/"
+    asked = {key.removeprefix(prefix): n for key, n in totals.items() if key.startswith(prefix)}
+    yield many("storage_requests_total", "verb", _verbs(asked))
+
+
+def _facts(one: _One, many: _Many, named: Named, facts: RunFacts) -> Iterator[Family]:
+    highest, counts = facts.highest, facts.counts
+    for name, key in _SUMS.items():
+        yield one(name, facts.sums.get(key, 0))
+    yield one("last_run_duration_seconds", highest.get("seconds", 0))
+    yield one("last_run_peak_memory_bytes", highest.get("memory", 0))
+    yield one("restart_seconds", highest.get("restart", 0))
+    yield one("chain_length_max", highest.get("chain", 0))
+    yield one("newest_snapshot_timestamp_seconds", facts.snapshot)
+    outcomes, deleted = counts.get("outcomes", {}), counts.get("deleted", {})
+    yield many("stores", "outcome", {key: outcomes.get(key, 0) for key in StoreOutcome})
+    yield many("last_run_files_deleted", "reason", {k: deleted.get(k, 0) for k in DeleteReason})
+    # One code is always present, so that the last finding's disappearance replaces the metric.
+    findings = {FindingCode.BROKEN_CHAIN.value: 0, **facts.findings}
+    yield many("findings", "code", findings)
+    yield many("last_run_storage_requests", "verb", _verbs(counts.get("requests", {})))
+    for name, (key, bounds) in _SPREADS.items():
+        yield _spread(name, named.query, facts.spreads.get(key), bounds)
+    yield from _worst(named.query, facts)
+
+
+def _worst(query: str, facts: RunFacts) -> Iterator[Family]:
+    halted = [
+        ({"operator": str(op), "partition": str(part), "store": store}, 1)
+        for op, part, store in facts.halted
+    ]
+    # As above: a series with empty labels where no store is halted.
+    none = [({"operator": "", "partition": "", "store": ""}, 0)]
+    yield family("halted_store", query, halted or none)
+    for name, field in (
+        ("restart_seconds", "seconds"),
+        ("chain_length", "chain"),
+        ("bytes", "bytes"),
+    ):
+        yield _of_units(f"worst_partition_{name}", query, facts.worst, field)
+
+
+def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
+    fields = {
+        "chain_length": "chain",
+        "restart_seconds": "seconds",
+        "restart_bytes": "replayed",
+        "files": "files",
+        "bytes": "bytes",
+        "reclaimable_bytes": "reclaimable",
+        "halted_stores": "halted",
+    }
+    if named.every_unit and facts:
+        for name, field in fields.items():
+            yield _of_units(f"partition_{name}", named.query, facts.units, field)
+
+
+def _of_units(name: str, query: str, units: Iterable[Unit], field: str) -> Family:
+    found = (
+        ({"operator": str(x.operator), "partition": str(x.partition)}, getattr(x, field))
+        for x in units
+    )
+    return family(name, query, found)
+
+
+def _spread(name: str, query: str, spread: Spread | None, bounds: tuple[float, ...]) -> Family:
+    spread = spread or Spread.of((), bounds)
+    full, made = (
+        PREFIX + name,
+        Family(PREFIX + name, BY_NAME[name].question, MetricType.HISTOGRAM.value),
+    )
+    labels = {"query": query}
+    for bound, count in zip((*bounds, math.inf), accumulate(spread.counts), strict=True):
+        le = "+Inf" if bound == math.inf else str(float(bound))
+        made.add_sample(f"{full}_bucket", {**labels, "le": le}, count)
+    made.add_sample(f"{full}_count", labels, sum(spread.counts))
+    made.add_sample(f"{full}_sum", labels, spread.total)
+    return made
+
+
+def _verbs(counts: Mapping[str, int]) -> dict[str, Value]:
+    """Returns counts by verb, no more than there may be; `list` is always present."""
+    found: dict[str, Value] = dict(sorted({"list": 0, **counts}.items()))
+    if len(found) <= MOST_VERBS:
+        return found
+    kept = [*found][: MOST_VERBS - 1]
+    other = sum(count or 0 for verb, count in found.items() if verb not in kept)
+    return {**{verb: found[verb] for verb in kept}, "other": other}

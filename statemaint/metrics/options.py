@@ -1,0 +1,90 @@
+"""Where and how the metrics of a query are published; nothing here loads a library."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAuth:
+    """What a Pushgateway asks for; secrets are in files, which are read at each push.
+
+    Attributes:
+        connection: the id of an Airflow connection: its login and password, or, without a login,
+            its password as a bearer token.
+        basic_auth_file: a file with `user:password`.
+        bearer_token_file: a file with a bearer token.
+        ca_file: the certificates that sign the Pushgateway's, in PEM.
+        cert_file: the client's certificate, in PEM.
+        key_file: its key; by default in the same file.
+    """
+
+    connection: str | None = None
+    basic_auth_file: str | None = None
+    bearer_token_file: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the metrics say of a query besides its record.
+
+    Attributes:
+        query: its name.
+        dag: the id of the DAG that maintains it; empty without Airflow.
+        origin: the installation whose file has the query; empty where no file has it.
+        interval: the seconds between two runs by the schedule; `None` without one.
+        version: the version that maintained it last.
+        every_unit: whether each partition has its own series.
+    """
+
+    query: str
+    dag: str = ""
+    origin: str = ""
+    interval: float | None = None
+    version: str = ""
+    every_unit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where metrics go.
+
+    Attributes:
+        gateway: the Pushgateway's address; `None` without one.
+        auth: what it asks for.
+        textfile: the folder for metrics files; `None` to write none.
+        known: the names of all queries of the installation, for the query that removes the groups
+            of those that are gone; `None` for the others.
+        detailed: those of them whose partitions have series of their own.
+    """
+
+    gateway: str | None = None
+    auth: GatewayAuth = GatewayAuth()
+    textfile: Path | None = None
+    known: frozenset[str] | None = None
+    detailed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """The metrics of a query of the queries file, as its tasks see them.
+
+    Attributes:
+        dag: the id of its DAG.
+        origin: the installation.
+        schedule: its schedule, if it has one.
+        every_unit: whether each partition has its own series.
+        auth: what the Pushgateway asks for.
+        known: as in `Targets`.
+        detailed: as in `Targets`.
+    """
+
+    dag: str = ""
+    origin: str = ""
+    schedule: str | None = None
+    every_unit: bool = False
+    auth: GatewayAuth = GatewayAuth()
+    known: frozenset[str] | None = None
+    detailed: frozenset[str] = frozenset()

@@ -1,0 +1,189 @@
+"""Pushes metrics to a Pushgateway, within a time that is bounded whatever the Pushgateway does.
+
+A query has one group, `job="statemaint"` and the query, and a push is one request: it adds to the
+group, so that what it does not have keeps its last value. Series of each partition have a group of
+their own, which is replaced as a whole.
+"""
+
+import json
+import ssl
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from threading import Thread
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric as Family
+
+from statemaint.metrics.catalogue import BY_NAME, PREFIX, Detail
+from statemaint.metrics.families import registry_of
+from statemaint.metrics.options import GatewayAuth
+
+JOB = "statemaint"
+SECONDS = 8.0
+"""The time of all pushes of a run's report; what waits for a lease adds `WAITING_SECONDS`."""
+WAITING_SECONDS = 1.0
+# The grouping label of what each partition has for itself.
+_DETAIL = "detail"
+_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Gateway:
+    """A Pushgateway.
+
+    Args:
+        address: where it is.
+        auth: what it asks for.
+        credentials: the user and password of an Airflow connection; a user of `None` means that
+            the password is a bearer token.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        auth: GatewayAuth = GatewayAuth(),  # noqa: B008 -- frozen
+        credentials: tuple[str | None, str] | None = None,
+    ) -> None:
+        self._base = (address if "://" in address else f"http://{address}").rstrip("/")
+        self._auth, self._credentials = auth, credentials
+
+    def add(self, query: str, families: list[Family]) -> None:
+        """Adds families to a query's group, and replaces what its partitions have.
+
+        Raises:
+            OSError: when the Pushgateway cannot be reached or refuses.
+            ValueError: when the address or a file with a secret is not valid.
+        """
+        whole = [one for one in families if _detail(one) is not Detail.PARTITION]
+        units = [one for one in families if _detail(one) is Detail.PARTITION]
+        self._ask("POST", _path(query), registry_of(whole))
+        if units:
+            self._ask("PUT", _path(query, detail=True), registry_of(units))
+
+    def prune(self, origin: str, known: frozenset[str], detailed: frozenset[str]) -> list[str]:
+        """Deletes the groups of an installation's queries that are gone, and returns their names.
+
+        Args:
+            origin: the installation; the queries of others, and of DAGs of the user's, stay.
+            known: the queries of the installation.
+            detailed: those of them whose partitions have series of their own.
+
+        Raises:
+            OSError: when the Pushgateway cannot be reached or refuses.
+            ValueError: when it answers something else than expected.
+        """
+        groups = json.loads(self._ask("GET", "/api/v1/metrics"))["data"]
+        ours = {group["labels"]["query"] for group in groups if _is_of(group, origin)}
+        gone = ours - known
+        for group in groups:
+            labels = group["labels"]
+            query, detail = labels.get("query"), _DETAIL in labels
+            if labels.get("job") != JOB or query not in ours:
+                continue
+            if query in gone or (detail and query not in detailed):
+                self._ask("DELETE", _path(query, detail=detail))
+        return sorted(gone)
+
+    def _ask(self, method: str, path: str, registry: CollectorRegistry | None = None) -> bytes:
+        body = None if registry is None else generate_latest(registry)
+        request = urllib.request.Request(  # noqa: S310 -- `web_address` has checked it
+            self._base + path, data=body, method=method, headers=dict(self._headers())
+        )
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=self._tls()), _NoRedirects
+        )
+        try:
+            with opener.open(request, timeout=SECONDS) as answer:
+                found: bytes = answer.read()
+        except HTTPError as error:
+            with error:
+                why = f"{error.code} {error.reason}"
+            raise OSError(f"the Pushgateway answers {why}") from None
+        return found
+
+    def _headers(self) -> Iterator[tuple[str, str]]:
+        yield "Content-Type", _TYPE
+        user, word = self._credentials or (None, "")
+        auth = self._auth
+        if auth.basic_auth_file:
+            user, _, word = _secret(auth.basic_auth_file).partition(":")
+        if auth.bearer_token_file:
+            user, word = None, _secret(auth.bearer_token_file)
+        if user is not None:
+            yield "Authorization", "Basic " + b64encode(f"{user}:{word}".encode()).decode()
+        elif word:
+            yield "Authorization", f"Bearer {word}"
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self._auth.ca_file)
+        if self._auth.cert_file:
+            context.load_cert_chain(self._auth.cert_file, self._auth.key_file)
+        return context
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirection would hand the credentials to another server."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """Refuses."""
+
+
+def within(seconds: float, work: Callable[[], object]) -> None:
+    """Does something for so long; what has not ended then is left behind.
+
+    Raises:
+        TimeoutError: when it has not ended.
+        Exception: what the work raises.
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 -- raised again by the caller's thread
+            raised.append(error)
+
+    # A timeout of a socket bounds one answer of the other side, not all of them together.
+    thread = Thread(target=run, name="statemaint-push", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"no answer of the Pushgateway within {seconds:g} s")
+    if raised:
+        raise raised[0]
+
+
+def credentials_from(environment: Mapping[str, str]) -> tuple[str | None, str] | None:
+    """Returns the user and password that the environment names; `None` where it names none."""
+    user = environment.get(USER_VARIABLE)
+    return (user, environment.get(PASSWORD_VARIABLE, "")) if user else None
+
+
+USER_VARIABLE = "STATEMAINT_PUSHGATEWAY_USER"
+PASSWORD_VARIABLE = "STATEMAINT_PUSHGATEWAY_PASSWORD"  # noqa: S105 -- its name
+
+
+def _secret(path: str) -> str:
+    found = Path(path).read_text(encoding="utf-8").strip()
+    if not found or "\n" in found:
+        raise ValueError(f"{path} must have one line")
+    return found
+
+
+def _detail(family: Family) -> Detail:
+    name = family.name.removeprefix(PREFIX)
+    return BY_NAME[name if name in BY_NAME else f"{name}_total"].detail
+
+
+def _path(query: str, *, detail: bool = False) -> str:
+    group = f"/metrics/job/{JOB}/query/{quote(query, safe='')}"
+    return f"{group}/{_DETAIL}/partition" if detail else group
+
+
+def _is_of(group: Mapping[str, object], origin: str) -> bool:
+    info = group.get(BY_NAME["query_info"].full)
+    metrics = info.get("metrics", []) if isinstance(info, dict) else []
+    return any(one.get("labels", {}).get("origin") == origin for one in metrics)

@@ -1,0 +1,59 @@
+"""Writes metrics as files for node_exporter's textfile collector: one for each query."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client import write_to_textfile
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
+
+from statemaint.metrics.catalogue import BY_NAME
+from statemaint.metrics.families import registry_of
+
+
+def write_textfile(families: Iterable[Family], *, query: str, folder: Path) -> None:
+    """Replaces a query's file; families that are not given keep their last value, as in a push.
+
+    Raises:
+        OSError: when the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file, given = folder / f"statemaint_{query}.prom", [*families]
+    names = {one.name for one in given}
+    kept = [one for one in _before(file) if one.name not in names and _is_ours(one)]
+    write_to_textfile(str(file), registry_of([*given, *kept]))
+
+
+def remove_textfiles(folder: Path, *, origin: str, known: frozenset[str]) -> list[str]:
+    """Deletes the files of an installation's queries that are gone, and returns their names.
+
+    Raises:
+        OSError: when the folder cannot be read or written to.
+    """
+    gone = []
+    for file in sorted(folder.glob("statemaint_*.prom")):
+        queries = {label["query"] for label in _info(file) if label.get("origin") == origin}
+        if queries and not queries & known:
+            file.unlink(missing_ok=True)
+            gone += sorted(queries)
+    return gone
+
+
+def _info(file: Path) -> Iterator[dict[str, str]]:
+    wanted = BY_NAME["query_info"].full
+    for one in _before(file):
+        if one.name == wanted:
+            yield from (sample.labels for sample in one.samples)
+
+
+def _before(file: Path) -> list[Family]:
+    try:
+        return list(text_string_to_metric_families(file.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return []
+
+
+def _is_ours(family: Family) -> bool:
+    name = family.name.removeprefix("statemaint_")
+    found = BY_NAME.get(name) or BY_NAME.get(f"{name}_total")
+    return found is not None and not name.startswith("partition_")

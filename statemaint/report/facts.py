@@ -1,0 +1,297 @@
+"""The facts of a run that its metrics show: small, and summed over tasks and partitions. Pure.
+
+Each task hands on its facts, and the run's report sums them. They take as much space for four
+partitions as for four thousand, unless every partition is asked for: totals, counts by a closed set
+of labels, distributions over fixed bounds, and the few worst partitions.
+
+The time of a restart is an estimate for ranking and alerting, and no promise. Spark loads the
+partitions of a query beside each other, so the slowest one counts; a file costs one request, and
+its bytes are read and decoded at `BYTES_PER_SECOND`.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple, TypeVar
+
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
+from statemaint.model.ids import UnitId
+from statemaint.report.outcome import Report, StoreOutcome, StoreReport
+
+_Number = TypeVar("_Number", int, float)
+
+WORST = 5
+"""How many partitions are named: the worst ones, and no others."""
+FILE_SECONDS, BYTES_PER_SECOND = 0.01, 20e6
+CHAIN_BOUNDS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
+"""Bounds of the distribution of chain lengths, in deltas."""
+SIZE_BOUNDS = tuple(float(4**power * 1024) for power in range(10))
+"""Bounds of the distribution of store sizes, from 1 KiB to 256 MiB."""
+TASK_BOUNDS = (1, 5, 15, 60, 300, 900, 3600, 14400)
+"""Bounds of the distribution of task durations, in seconds."""
+
+
+class Unit(NamedTuple):
+    """One partition with all its stores.
+
+    Attributes:
+        operator: the operator's number.
+        partition: the partition's number.
+        seconds: the estimated time of its restart.
+        chain: the most deltas that a restart replays in one store; `None` when one does not load.
+        bytes: the size of its files.
+        files: their number.
+        replayed: the bytes that a restart reads.
+        reclaimable: the bytes that a later run deletes.
+        halted: the number of its stores that are halted.
+    """
+
+    operator: int
+    partition: int
+    seconds: float
+    chain: int | None
+    bytes: int
+    files: int
+    replayed: int
+    reclaimable: int
+    halted: int
+
+
+class Spread(NamedTuple):
+    """A distribution: how many values lie in each interval, beyond the last bound too."""
+
+    counts: tuple[int, ...]
+    total: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], bounds: Sequence[float]) -> "Spread":
+        """Returns the distribution of some values; a value equal to a bound lies below it."""
+        counts = Counter(bisect_left(bounds, one) for one in values)
+        return cls(tuple(counts[place] for place in range(len(bounds) + 1)), float(sum(values)))
+
+    def __add__(self, other: "Spread") -> "Spread":  # type: ignore[override]
+        """Returns the distribution of the values of both."""
+        counts = (one + more for one, more in zip(self.counts, other.counts, strict=True))
+        return Spread(tuple(counts), self.total + other.total)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """The facts of some partitions after a run.
+
+    Attributes:
+        sums: counts and sizes that add up, by name.
+        highest: values of which the highest counts, by name.
+        counts: counts that add up, by name and label: `outcomes`, `findings`, `deleted`,
+            `requests`.
+        checkpoint: the findings of the checkpoint as a whole, by code: several tasks find the same.
+        spreads: distributions over the bounds of this module, by name: `chains`, `sizes`, `tasks`.
+        snapshot: when the newest snapshot of the store without a recent one was stored; 0 where a
+            store has none, `None` without stores.
+        worst: the partitions whose restart takes longest, the slowest first.
+        halted: the first halted stores, each as operator, partition and name.
+        units: every partition, where that was asked for.
+    """
+
+    sums: Mapping[str, int] = field(default_factory=dict)
+    highest: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    checkpoint: Mapping[str, int] = field(default_factory=dict)
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    snapshot: float | None = None
+    worst: tuple[Unit, ...] = ()
+    halted: tuple[tuple[int, int, str], ...] = ()
+    units: tuple[Unit, ...] = ()
+
+    def __add__(self, other: "RunFacts") -> "RunFacts":
+        """Returns the facts of both, which have no partition in common."""
+        times = [one for one in (self.snapshot, other.snapshot) if one is not None]
+        return RunFacts(
+            sums=_added(self.sums, other.sums),
+            highest=_highest(self.highest, other.highest),
+            checkpoint=_highest(self.checkpoint, other.checkpoint),
+            counts={
+                name: _added(self.counts.get(name, {}), other.counts.get(name, {}))
+                for name in sorted({*self.counts, *other.counts})
+            },
+            spreads=_joined(self.spreads, other.spreads),
+            snapshot=min(times, default=None),
+            worst=_worst((*self.worst, *other.worst)),
+            halted=tuple(sorted((*self.halted, *other.halted))[:WORST]),
+            units=tuple(sorted((*self.units, *other.units))),
+        )
+
+    @property
+    def findings(self) -> dict[str, int]:
+        """Returns the number of findings by code, those of the checkpoint and of its stores."""
+        return _added(self.checkpoint, self.counts.get("findings", {}))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the facts as one task hands them to another."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "RunFacts":
+        """Returns the facts that `to_json` encoded.
+
+        Raises:
+            TypeError: when these are the facts of another build.
+            ValueError: as for `TypeError`.
+        """
+        spreads = {name: Spread(tuple(one[0]), one[1]) for name, one in fields["spreads"].items()}
+        halted = tuple((store[0], store[1], store[2]) for store in fields["halted"])
+        lists = {name: tuple(Unit(*row) for row in fields[name]) for name in ("worst", "units")}
+        return cls(**{**fields, **lists, "spreads": spreads, "halted": halted})
+
+
+def total(facts: Iterable[RunFacts]) -> RunFacts:
+    """Returns the facts of all together."""
+    return reduce(RunFacts.__add__, facts, RunFacts())
+
+
+def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> RunFacts:
+    """Returns the facts of a report.
+
+    Args:
+        report: the report of a run or of one of its tasks.
+        every_unit: keep every partition, and not only the worst.
+        task: whether a task did it; `plan` only looks at the partitions without work.
+    """
+    units = _units(report.stores)
+    chains = [_chain(one) for one in report.stores]
+    loads = [len(one.deltas) for one in chains if one]
+    stored = [_snapshot(one.after) for one in report.stores]
+    halted = [one.after.id for one in report.stores if one.state is StoreOutcome.HALTED]
+    spreads = {
+        "chains": Spread.of(loads, CHAIN_BOUNDS),
+        "sizes": Spread.of([_size(one.after) for one in report.stores], SIZE_BOUNDS),
+        "tasks": Spread.of([report.seconds] if task else [], TASK_BOUNDS),
+    }
+    return RunFacts(
+        sums=_sums(report, units),
+        highest={
+            "chain": max(loads, default=0),
+            "seconds": report.seconds,
+            "memory": report.peak_memory,
+            "restart": max((one.seconds for one in units), default=0.0),
+        },
+        counts=_counts(report),
+        checkpoint=dict(Counter(one.code.value for one in report.plan.findings)),
+        spreads=spreads,
+        snapshot=min(stored, default=None),
+        worst=_worst(units),
+        halted=tuple(sorted((one.operator, one.partition, one.store) for one in halted)[:WORST]),
+        units=tuple(units) if every_unit else (),
+    )
+
+
+def _sums(report: Report, units: Sequence[Unit]) -> dict[str, int]:
+    proofs = [one.attestation for one in report.stores]
+    chains = [_chain(one) for one in report.stores]
+    return {
+        "partitions": len(units),
+        "stores": len(report.stores),
+        "unloadable": sum(one is None for one in chains),
+        "unproved": sum(one is None for one in proofs),
+        "rows": sum(one.rows for one in proofs if one),
+        "state": sum(one.bytes for one in proofs if one),
+        "files": sum(one.files for one in units),
+        "bytes": sum(one.bytes for one in units),
+        "reclaimable": sum(one.reclaimable for one in units),
+        "replayed_files": sum(_read(one) for one in report.stores),
+        "replayed": sum(one.replayed for one in units),
+        "snapshots": report.snapshots_written,
+        "written": report.bytes_written,
+        "deleted": report.bytes_deleted,
+    }
+
+
+def _counts(report: Report) -> dict[str, dict[str, int]]:
+    return {
+        "outcomes": dict(Counter(one.state.value for one in report.stores)),
+        "findings": dict(
+            Counter(found.code.value for one in report.stores for found in one.findings)
+        ),
+        "deleted": dict(report.files_deleted),
+        "requests": dict(report.requests),
+    }
+
+
+def _units(stores: Iterable[StoreReport]) -> list[Unit]:
+    by_unit: dict[UnitId, list[StoreReport]] = defaultdict(list)
+    for one in stores:
+        by_unit[one.after.id.unit].append(one)
+    return [_unit(unit, by_unit[unit]) for unit in sorted(by_unit)]
+
+
+def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
+    chains = [_chain(one) for one in stores]
+    loads = [len(one.deltas) for one in chains if one]
+    replayed = sum(_replayed(one) for one in stores)
+    files = sum(_read(one) for one in stores)
+    return Unit(
+        operator=unit.operator,
+        partition=unit.partition,
+        seconds=round(files * FILE_SECONDS + replayed / BYTES_PER_SECOND, 3),
+        chain=max(loads) if len(loads) == len(chains) else None,
+        bytes=sum(_size(one.after) for one in stores),
+        files=sum(len(one.after.files) for one in stores),
+        replayed=replayed,
+        reclaimable=sum(one.reclaimable for one in stores),
+        halted=sum(one.state is StoreOutcome.HALTED for one in stores),
+    )
+
+
+def _chain(store: StoreReport) -> Chain | None:
+    chain = None if store.target is None else store.after.versions.chain(store.target)
+    return chain if isinstance(chain, Chain) else None
+
+
+def _parts(store: StoreReport) -> Mapping[str, int]:
+    """Returns the files that the base of the target refers to, with their sizes."""
+    chain, rocks = _chain(store), store.after.rocks
+    base = chain.base.entry.path if chain and chain.base else ""
+    return rocks.parts.get(base, {}) if rocks else {}
+
+
+def _read(store: StoreReport) -> int:
+    chain = _chain(store)
+    return len(chain.paths) + len(_parts(store)) if chain else 0
+
+
+def _replayed(store: StoreReport) -> int:
+    chain = _chain(store)
+    return chain.size + sum(_parts(store).values()) if chain else 0
+
+
+def _size(store: Store) -> int:
+    return sum(file.entry.size for file in store.files)
+
+
+def _snapshot(store: Store) -> float:
+    snapshots = store.versions.snapshots
+    return snapshots[max(snapshots)].entry.modified or 0.0 if snapshots else 0.0
+
+
+def _worst(units: Iterable[Unit]) -> tuple[Unit, ...]:
+    """Returns the worst partitions: one that does not load is worse than any other."""
+    ranked = sorted(units, key=lambda one: (one.chain is not None, -one.seconds, one[:2]))
+    return tuple(ranked[:WORST])
+
+
+def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
+
+
+def _highest(one: Mapping[str, _Number], other: Mapping[str, _Number]) -> dict[str, _Number]:
+    both = ({**one}, {**other})
+    return {name: max(x[name] for x in both if name in x) for name in sorted({*one, *other})}
+
+
+def _joined(one: Mapping[str, Spread], other: Mapping[str, Spread]) -> dict[str, Spread]:
+    names = sorted({*one, *other})
+    both = ([found[name] for found in (one, other) if name in found] for name in names)
+    return {name: reduce(Spread.__add__, found) for name, found in zip(names, both, strict=True)}

@@ -1,0 +1,163 @@
+"""The record of a query's maintenance: its last run, and the totals since it was first maintained.
+
+It is all that metrics show. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum, unique
+from typing import Any
+
+from statemaint.report.facts import RunFacts
+
+
+@unique
+class Cause(StrEnum):
+    """Why a run has failed."""
+
+    PLAN = "plan"  # the plan could not be made, or the checkpoint as a whole is damaged
+    DAMAGE = "damage"  # stores are halted
+    STORAGE = "storage"  # the storage failed in a task
+    LEASE = "lease"  # another run held the lease, or took it over
+    TASK = "task"  # a task gave no report
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The end of a run.
+
+    Attributes:
+        run: the run's id.
+        ended: when it ended, in seconds since the epoch by the storage's clock.
+        failed: every cause of its failure; empty for a run that succeeded.
+        silent: the number of tasks that gave no report.
+        tasks: the number of tasks.
+        storage_errors: the number of tasks, the plan included, whose storage failed.
+        committed: the newest committed batch.
+        lag: versions between the newest snapshot and the target, at worst.
+        facts: what was found and done; `None` when the plan failed before it saw the stores.
+        trash_files: the number of files in the trash; `None` when it was not listed.
+        trash_bytes: their size.
+    """
+
+    run: str
+    ended: float
+    failed: tuple[Cause, ...] = ()
+    silent: int = 0
+    tasks: int = 0
+    storage_errors: int = 0
+    committed: int | None = None
+    lag: int | None = None
+    facts: RunFacts | None = None
+    trash_files: int | None = None
+    trash_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastVerification:
+    """The end of a verification.
+
+    Attributes:
+        ended: when it ended, in seconds since the epoch.
+        healthy: whether it found no damage.
+    """
+
+    ended: float
+    healthy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A query's maintenance.
+
+    Attributes:
+        last: its last run.
+        success: when the last run without failure ended; `None` when there was none.
+        totals: what all runs did, by the names of `_totals`; they never fall.
+        before: the totals before the last run, so that a repeated report counts it once.
+        verified: its last verification.
+    """
+
+    last: LastRun
+    success: float | None = None
+    totals: Mapping[str, int] = field(default_factory=dict)
+    before: Mapping[str, int] = field(default_factory=dict)
+    verified: LastVerification | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the record as it is stored."""
+        last = {name: getattr(self.last, name) for name in LastRun.__slots__}
+        facts = self.last.facts
+        return {
+            "v": 1,
+            "last": {**last, "facts": facts.to_json() if facts else None},
+            "success": self.success,
+            "totals": dict(self.totals),
+            "before": dict(self.before),
+            "verified": self.verified
+            and {"ended": self.verified.ended, "healthy": self.verified.healthy},
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Record":
+        """Returns the record that `to_json` encoded.
+
+        Raises:
+            KeyError: when it is the record of another build.
+            TypeError: as for `KeyError`.
+            ValueError: as for `KeyError`.
+        """
+        if fields["v"] != 1:
+            raise ValueError(f"a record of version {fields['v']}")
+        last = dict(fields["last"])
+        last["failed"] = tuple(Cause(one) for one in last["failed"])
+        last["facts"] = RunFacts.from_json(last["facts"]) if last["facts"] else None
+        verified = fields["verified"]
+        return cls(
+            last=LastRun(**last),
+            success=fields["success"],
+            totals={**fields["totals"]},
+            before={**fields["before"]},
+            verified=LastVerification(**verified) if verified else None,
+        )
+
+
+def next_record(before: Record | None, last: LastRun) -> Record:
+    """Returns the record after one more run, or after the last run's report was repeated."""
+    if before is None:
+        return Record(last, _success(None, last), _totals({}, last), {})
+    repeated = bool(last.run) and before.last.run == last.run
+    totals = before.before if repeated else before.totals
+    return replace(
+        before,
+        last=last,
+        success=_success(before.success, last),
+        totals=_totals(totals, last),
+        before=totals,
+    )
+
+
+def with_loss(record: Record) -> Record:
+    """Returns the record with one more push that was lost."""
+    lost = record.totals.get("losses", 0) + 1
+    return replace(record, totals={**record.totals, "losses": lost})
+
+
+def _success(before: float | None, last: LastRun) -> float | None:
+    return before if last.failed else last.ended
+
+
+def _totals(before: Mapping[str, int], last: LastRun) -> dict[str, int]:
+    """Returns the totals with a run: its result, its work, and its requests by verb."""
+    facts = last.facts or RunFacts()
+    counted = {
+        "runs/failed" if last.failed else "runs/succeeded": 1,
+        "storage_errors": last.storage_errors,
+        "snapshots": facts.sums.get("snapshots", 0),
+        "written": facts.sums.get("written", 0),
+        "deleted": facts.sums.get("deleted", 0),
+        "files": sum(facts.counts.get("deleted", {}).values()),
+        **{f"requests/{verb}": one for verb, one in facts.counts.get("requests", {}).items()},
+    }
+    names = sorted({*before, *counted})
+    return {name: before.get(name, 0) + counted.get(name, 0) for name in names}

@@ -1,0 +1,98 @@
+"""Queries as metrics show them: real runs over checkpoints in memory."""
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from statemaint import __version__
+from statemaint.maintain import maintain
+from statemaint.metrics.options import Named
+from statemaint.model.policy import Policy
+from statemaint.report import Report
+from statemaint.report.facts import facts_of
+from statemaint.report.query_state import lag
+from statemaint.report.record import Cause, LastRun, Record, next_record
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+ORIGIN = "an installation"
+JOIN = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def named(query: str = "q", **settings: object) -> Named:
+    """Returns what the metrics say of a query besides its record."""
+    about = {"dag": f"statemaint__{query}", "origin": ORIGIN, "version": __version__}
+    return Named(query, **{**about, **settings})  # type: ignore[arg-type]
+
+
+def neglected(
+    now: float, partitions: int = 2, stores: tuple[str, ...] = ("default",)
+) -> MemoryStorage:
+    """Returns a checkpoint that was never maintained."""
+    storage = MemoryStorage(clock=lambda: now)
+    write_checkpoint(storage, partitions=partitions, stores=stores)
+    return storage
+
+
+def ended(report: Report, now: float, run: str = "run", *, every_unit: bool = False) -> LastRun:
+    """Returns the end of a run, as the task `report` does."""
+    facts = facts_of(report, every_unit=every_unit)
+    halted = facts.counts["outcomes"].get("halted")
+    return LastRun(
+        run=run,
+        ended=now,
+        failed=(Cause.DAMAGE,) if halted else (),
+        tasks=1,
+        committed=report.plan.committed,
+        lag=lag((one.after for one in report.stores), report.plan.target),
+        facts=facts,
+        trash_files=0,
+        trash_bytes=0,
+    )
+
+
+def maintained(storage: MemoryStorage, now: float, before: Record | None = None) -> Record:
+    """Maintains a checkpoint and returns the record after it."""
+    return next_record(before, ended(maintain(storage, TIGHT), now, run=f"run at {now}"))
+
+
+def series_of(text: str, query: str = "q") -> Series:
+    """Returns the values of a query's series, by name and by their other labels."""
+    found = (
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("statemaint_") and sample.labels.get("query") == query
+    )
+    return {
+        (one.name.removeprefix("statemaint_"), tuple(sorted(_other(one.labels).items()))): one.value
+        for one in found
+    }
+
+
+def plain(found: Series) -> dict[str, float]:
+    """Returns the values of the series that have no label of their own."""
+    return {name: value for (name, labels), value in found.items() if not labels}
+
+
+def labelled(found: Series, wanted: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yields the values of one metric, each with the values of its labels."""
+    for (name, labels), value in found.items():
+        if name == wanted:
+            yield tuple(one for _, one in labels), value
+
+
+def _other(labels: Mapping[str, str]) -> dict[str, str]:
+    # A Pushgateway leaves out empty labels, and writes bounds in its own way.
+    kept = {key: one for key, one in labels.items() if one and key not in _GROUP}
+    return {key: str(float(one)) if key == "le" else one for key, one in kept.items()}
+
+
+_GROUP = ("query", "job", "instance", "detail")

@@ -1,0 +1,115 @@
+"""The facts of a run are the same, however its partitions are shared out among tasks."""
+
+import json
+
+import pytest
+
+from statemaint.maintain import maintain
+from statemaint.model.findings import FindingCode
+from statemaint.model.policy import Policy
+from statemaint.plan import Request
+from statemaint.report import Report
+from statemaint.report.facts import (
+    BYTES_PER_SECOND,
+    CHAIN_BOUNDS,
+    FILE_SECONDS,
+    WORST,
+    RunFacts,
+    Spread,
+    facts_of,
+    total,
+)
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+IDLE = Policy(min_deltas_for_snapshot=1000)
+NOW = 1_800_000_000.0
+
+
+def neglected(partitions: int = 7) -> MemoryStorage:
+    storage = MemoryStorage(clock=lambda: NOW)
+    write_checkpoint(storage, partitions=partitions)
+    return storage
+
+
+def looked_at(storage: MemoryStorage, *partitions: int) -> Report:
+    return maintain(storage, IDLE, request=Request(partitions=frozenset(partitions)), dry_run=True)
+
+
+def test_the_facts_of_several_tasks_are_those_of_one() -> None:
+    storage = neglected()
+    parts = [facts_of(looked_at(storage, *some), every_unit=True) for some in ((0, 3), (1, 2, 5))]
+    whole = facts_of(looked_at(storage, 0, 1, 2, 3, 5), every_unit=True)
+    found = total(parts)
+    for name in ("sums", "snapshot", "worst", "halted", "units", "checkpoint"):
+        assert getattr(found, name) == getattr(whole, name), name
+    assert found.spreads["chains"] == whole.spreads["chains"]
+    assert found.spreads["tasks"].counts[0] == 2
+
+
+def test_requests_of_a_bundle_are_counted_once() -> None:
+    storage = neglected(4)
+    report = maintain(storage, TIGHT)
+    assert facts_of(report).counts["requests"] == report.requests
+    assert sum(report.requests.values()) > 0
+
+
+def test_a_restart_reads_every_file_of_the_chain_in_the_slowest_partition() -> None:
+    storage = neglected(3)
+    storage.replace("state/0/1/25.delta", [bytes(3_000_000)])
+    facts = facts_of(looked_at(storage, 0, 1, 2))
+    sizes = [entry.size for entry in storage.list("state/0/1") if entry.path.endswith(".delta")]
+    assert facts.sums["replayed_files"] == 75
+    assert facts.highest["restart"] == pytest.approx(
+        25 * FILE_SECONDS + sum(sizes) / BYTES_PER_SECOND, abs=0.001
+    )
+    assert facts.worst[0].partition == 1
+    assert facts.highest["chain"] == 25
+
+
+def test_a_partition_that_does_not_load_is_worse_than_any_other() -> None:
+    storage = neglected()
+    storage.replace("state/0/1/25.delta", [bytes(3_000_000)])
+    storage.delete("state/0/6/20.delta")
+    facts = facts_of(maintain(storage, IDLE))
+    assert [(one.partition, one.chain) for one in facts.worst][:2] == [(6, None), (1, 25)]
+    assert len(facts.worst) == WORST
+    assert facts.sums["unloadable"] == 1
+    assert facts.halted == ((0, 6, "default"),)
+    assert facts.findings[FindingCode.BROKEN_CHAIN] == 1
+
+
+def test_a_finding_of_the_whole_checkpoint_is_counted_once_for_all_tasks() -> None:
+    one = RunFacts(checkpoint={"FOREIGN_MAINTAINER": 1}, counts={"findings": {"BROKEN_CHAIN": 1}})
+    found = total([one, one, RunFacts()])
+    assert found.findings == {"BROKEN_CHAIN": 2, "FOREIGN_MAINTAINER": 1}
+
+
+def test_facts_survive_their_way_from_task_to_task() -> None:
+    storage = neglected()
+    storage.delete("state/0/6/20.delta")
+    for facts in (facts_of(maintain(storage, TIGHT), every_unit=True), RunFacts()):
+        assert RunFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
+
+
+def test_without_asking_no_partition_is_kept_but_the_worst() -> None:
+    facts = facts_of(looked_at(neglected(), *range(7)))
+    assert facts.units == ()
+    assert len(json.dumps(facts.to_json())) < 3000
+
+
+def test_a_value_at_a_bound_lies_below_it_and_one_beyond_all_has_a_place() -> None:
+    spread = Spread.of([0, 5, 6, 1_000_000], CHAIN_BOUNDS)
+    assert spread.counts[:3] == (1, 1, 1)
+    assert spread.counts[-1] == 1
+    assert (spread + spread).total == 2 * 1_000_011
+
+
+def test_what_is_not_committed_loads_in_no_store() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage, last=1, batches=())
+    storage.write("offsets/0", [b'v1\n{"conf":{}}\n-'])
+    facts = facts_of(maintain(storage, TIGHT))
+    assert facts.sums["unloadable"] == facts.sums["stores"]
+    assert facts.sums["replayed"] == 0

@@ -1,0 +1,80 @@
+"""The record of a query: its last run, and totals that never fall."""
+
+import json
+
+import pytest
+
+from statemaint.report.facts import RunFacts
+from statemaint.report.record import (
+    Cause,
+    LastRun,
+    Record,
+    LastVerification,
+    next_record,
+    with_loss,
+)
+
+FACTS = RunFacts(
+    sums={"snapshots": 2, "written": 30, "deleted": 700},
+    counts={"deleted": {"below_base": 5, "orphan_sst": 1}, "requests": {"list": 3, "read": 4}},
+)
+
+
+def run(name: str, *failed: Cause, facts: RunFacts | None = FACTS, ended: float = 10.0) -> LastRun:
+    return LastRun(name, ended, failed, facts=facts, storage_errors=len(failed))
+
+
+def test_totals_add_up_over_runs() -> None:
+    record = next_record(next_record(None, run("a")), run("b", Cause.STORAGE))
+    assert record.totals == {
+        "runs/succeeded": 1,
+        "runs/failed": 1,
+        "storage_errors": 1,
+        "snapshots": 4,
+        "written": 60,
+        "deleted": 1400,
+        "files": 12,
+        "requests/list": 6,
+        "requests/read": 8,
+    }
+
+
+def test_a_run_that_reports_twice_is_counted_once() -> None:
+    record = next_record(None, run("a"))
+    assert next_record(next_record(record, run("b")), run("b")).totals["deleted"] == 1400
+    # What has no name may be another run.
+    unnamed = next_record(next_record(record, run("")), run(""))
+    assert unnamed.totals["deleted"] == 2100
+
+
+def test_the_last_success_stays_while_runs_fail() -> None:
+    record = next_record(None, run("a", Cause.PLAN, facts=None))
+    assert record.success is None
+    record = next_record(record, run("b", ended=20))
+    assert next_record(record, run("c", Cause.DAMAGE, ended=30)).success == 20
+
+
+def test_a_lost_push_is_counted_by_the_next_run_too() -> None:
+    record = with_loss(with_loss(next_record(None, run("a"))))
+    assert next_record(record, run("b")).totals["losses"] == 2
+
+
+def test_a_verification_stays_while_runs_go_on() -> None:
+    record = Record(run("a"), verified=LastVerification(5, healthy=False))
+    assert next_record(record, run("b")).verified == LastVerification(5, healthy=False)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(run("a", Cause.LEASE, facts=None)),
+        next_record(Record(run("a"), verified=LastVerification(5, healthy=True)), run("b")),
+    ],
+)
+def test_a_record_is_stored_and_read(record: Record) -> None:
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+def test_a_record_of_a_later_build_is_refused() -> None:
+    with pytest.raises(ValueError, match="version 2"):
+        Record.from_json({"v": 2})
