@@ -14,7 +14,7 @@ from statemaint.metrics.options import Targets
 from statemaint.metrics.publish import publish_record, publish_waiting
 from statemaint.metrics.push import Gateway
 from statemaint.metrics.textfile import write_textfile
-from statemaint.report.record import Cause, LastRun, Record, LastVerification, next_record
+from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import MemoryStorage
 from tests.support.metrics import (
     ORIGIN,

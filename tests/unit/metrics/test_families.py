@@ -23,7 +23,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import DeleteReason
 from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
-from statemaint.report.record import Cause, LastRun, Record, LastVerification, next_record
+from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.report.to_json import report_json
 from tests.support.metrics import (
     JOIN,

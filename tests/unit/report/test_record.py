@@ -8,8 +8,8 @@ from statemaint.report.facts import RunFacts
 from statemaint.report.record import (
     Cause,
     LastRun,
-    Record,
     LastVerification,
+    Record,
     next_record,
     with_loss,
 )
