@@ -15,6 +15,7 @@ VERBS = (
     "diff",
     "digest",
     "doctor",
+    "exporter",
     "maintain",
     "plan",
     "queries",

@@ -23,7 +23,7 @@ from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_check
 
 VERBS = [
     "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "repair", "rollback",
-    "digest", "show", "diff", "stats", "queries",
+    "digest", "show", "diff", "stats", "queries", "exporter",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 

@@ -1,0 +1,135 @@
+"""`exporter`: serves the metrics of all queries of a file, to be scraped."""
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from statemaint import __version__
+from statemaint.cli.options import Duration, as_json
+from statemaint.errors import ConfigError
+from statemaint.metrics.options import Named
+from statemaint.queries import Query, read_queries
+from statemaint.queries.interval import expected_interval
+from statemaint.storage import open_storage
+
+if TYPE_CHECKING:
+    from statemaint.metrics.exporter import Sources
+
+_EVERY, _KEEP = 60.0, 900.0
+
+
+@click.command("exporter")
+@click.option("--queries", "file", metavar="FILE", required=True, help="The queries file.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:9808",
+    show_default=True,
+    help="Where to listen; 0.0.0.0:9808 for every interface, port 0 for any that is free.",
+)
+@click.option(
+    "--every", type=Duration(), default=_EVERY, help="The time between readings.  [default: 1m]"
+)
+@click.option(
+    "--keep",
+    type=Duration(),
+    default=_KEEP,
+    help="How long the series of a query stay that can no longer be read.  [default: 15m]",
+)
+@click.option("--certificate", metavar="PEM", help="Serve TLS with this certificate.")
+@click.option("--key", metavar="PEM", help="Its key.")
+@as_json
+def exporter_verb(  # noqa: PLR0913 -- each is a choice of its own
+    file: str,
+    listen: str,
+    every: float,
+    keep: float,
+    certificate: str | None,
+    key: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Serve the metrics of all queries of a file, for Prometheus to scrape.
+
+    Reads one small file of each checkpoint, which every run replaces; never a state directory. A
+    scrape shows what was read last and waits for nothing. The queries file is read again before
+    each reading. Airflow connections are unknown here: give keys in the environment.
+    """
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- only this verb needs it
+
+    address, port = _address(listen)
+    if bool(certificate) != bool(key):
+        raise ConfigError("--certificate and --key go together; give both, or none")
+    exporter = Exporter(partial(_sources, file), time.time, keep=keep)
+    exporter.refresh()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(exporter)
+    try:
+        server, thread = start_http_server(
+            port, address, registry, certfile=certificate, keyfile=key
+        )
+    except OSError as error:
+        raise ConfigError(f"--listen {listen}: {error.strerror or error}") from None
+    _say(f"http{'s' if certificate else ''}://{address}:{server.server_port}", as_json=as_json)
+    try:
+        _until_stopped(exporter.refresh, every)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 -- of TCP
+        raise ConfigError(f"--listen {listen!r} is not an address; write it like 127.0.0.1:9808")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _say(url: str, *, as_json: bool) -> None:
+    click.echo(json.dumps({"url": f"{url}/metrics"}) if as_json else f"serving {url}/metrics")
+
+
+def _until_stopped(work: Callable[[], None], every: float) -> None:
+    """Repeats something until SIGTERM or Ctrl-C."""
+    stop = Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, end)
+    while not stop.wait(every):
+        work()
+
+
+def _sources(file: str) -> "Sources":
+    from statemaint.metrics.exporter import Source, Sources  # noqa: PLC0415 -- as above
+
+    reading = read_queries(file)
+    queries = {name: one for name, one in reading.file.queries.items() if one.enabled}
+    if not reading.usable:
+        raise ConfigError("; ".join(map(str, reading.problems)))
+    found = tuple(
+        Source(_named(name, one), partial(open_storage, one.checkpoint))
+        for name, one in sorted(queries.items())
+    )
+    return Sources(found, len(reading.all_problems))
+
+
+def _named(name: str, query: Query) -> Named:
+    return Named(
+        query=name,
+        interval=expected_interval(query.schedule),
+        version=__version__,
+        every_unit=query.detail == "partition",
+    )

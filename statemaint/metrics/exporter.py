@@ -1,0 +1,132 @@
+"""A server to be scraped: the records of all queries of a file, read in the background.
+
+A scrape never waits for a storage: it shows what was read last. Each reading is one small file of
+each checkpoint. A query whose record cannot be read keeps its series for a while, then loses them,
+so that nothing looks as if it were new; `exporter_read_failed` tells at once.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from prometheus_client.metrics_core import Metric as Family
+
+from statemaint.errors import StatemaintError
+from statemaint.maintain.record import read_record
+from statemaint.metrics.families import families, family, merged
+from statemaint.metrics.options import Named
+from statemaint.report.record import Record
+from statemaint.storage import Storage
+
+READERS = 8
+"""How many records are read at a time."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A query, and how its checkpoint is opened."""
+
+    named: Named
+    open: Callable[[], Storage]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The queries of a file, and the number of mistakes in it."""
+
+    queries: tuple[Source, ...]
+    problems: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a query.
+
+    Attributes:
+        named: what its metrics say besides its record.
+        record: the record that was read last; `None` where there is none.
+        time: when it was read; `None` before the first time.
+        failed: whether the last reading failed.
+    """
+
+    named: Named
+    record: Record | None = None
+    time: float | None = None
+    failed: bool = False
+
+
+class Exporter:
+    """The metrics of all queries of a file, as a collector of prometheus_client's.
+
+    `refresh` reads and `collect` shows; they may run at the same time.
+
+    Args:
+        load: returns the queries, anew before each reading.
+        clock: the time, in seconds since the epoch.
+        keep: how long a record is shown that can no longer be read, in seconds.
+    """
+
+    def __init__(
+        self, load: Callable[[], Sources], clock: Callable[[], float], *, keep: float = 900.0
+    ) -> None:
+        self._load, self._clock, self._keep = load, clock, keep
+        self._lock = Lock()
+        self._readings: dict[str, Reading] = {}
+        self._made: list[Family] = []
+
+    def refresh(self) -> None:
+        """Reads the record of every query; a query that is no longer in the file is forgotten."""
+        sources = self._load()
+        with ThreadPoolExecutor(READERS, "statemaint-exporter") as readers:
+            found = [*readers.map(self._read, sources.queries)]
+        self._readings = {one.named.query: one for one in found}
+        made = [*self._all(found, sources.problems)]
+        with self._lock:
+            self._made = made
+
+    def collect(self) -> Iterator[Family]:
+        """Yields the families of all queries."""
+        with self._lock:
+            made = self._made
+        yield from made
+
+    def _all(self, readings: list[Reading], problems: int) -> Iterator[Family]:
+        yield family("exporter_queries", None, [({}, len(readings))])
+        yield family("exporter_problems", None, [({}, problems)])
+        yield from merged([*self._families(one)] for one in readings)
+
+    def _read(self, source: Source) -> Reading:
+        before = self._readings.get(source.named.query, Reading(source.named))
+        try:
+            record = read_record(source.open())
+        except StatemaintError as error:
+            _log.warning("%s: %s: %s", source.named.query, error.code, error)
+            return replace(before, named=source.named, failed=True)
+        except Exception:  # noqa: BLE001 -- one query's fault must not stop the others
+            _log.exception("%s", source.named.query)
+            return replace(before, named=source.named, failed=True)
+        return Reading(source.named, record, self._clock())
+
+    def _families(self, one: Reading) -> Iterator[Family]:
+        query = one.named.query
+        yield family("exporter_read_failed", query, [({}, one.failed)])
+        if one.time is not None:
+            yield family("exporter_read_timestamp_seconds", query, [({}, one.time)])
+        if one.record and not self._outdated(one):
+            yield from families(one.named, one.record)
+        else:
+            yield from _without_record(one.named)
+
+    def _outdated(self, one: Reading) -> bool:
+        return one.failed and one.time is not None and self._clock() - one.time > self._keep
+
+
+def _without_record(named: Named) -> Iterator[Family]:
+    labels = {"dag": named.dag, "origin": named.origin}
+    yield family("query_info", named.query, [(labels, 1)])
+    if named.interval is not None:
+        yield family("expected_interval_seconds", named.query, [({}, named.interval)])
