@@ -28,11 +28,17 @@ _EVERY, _KEEP = 60.0, 900.0
 @click.command("exporter")
 @click.option("--queries", "file", metavar="FILE", required=True, help="The queries file.")
 @click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    default="127.0.0.1:9808",
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9808,
     show_default=True,
-    help="Where to listen; 0.0.0.0:9808 for every interface, port 0 for any that is free.",
+    help="The port to listen on; 0 for any that is free.",
+)
+@click.option(
+    "--host",
+    default="0.0.0.0",  # noqa: S104 -- as exporters do; it shows no secret
+    show_default=True,
+    help="The address of the interface to listen on; 127.0.0.1 for this machine only.",
 )
 @click.option(
     "--every", type=Duration(), default=_EVERY, help="The time between readings.  [default: 1m]"
@@ -46,9 +52,10 @@ _EVERY, _KEEP = 60.0, 900.0
 @click.option("--certificate", metavar="PEM", help="Serve TLS with this certificate.")
 @click.option("--key", metavar="PEM", help="Its key.")
 @as_json
-def exporter_verb(  # noqa: PLR0913 -- each is a choice of its own
+def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     file: str,
-    listen: str,
+    port: int,
+    host: str,
     every: float,
     keep: float,
     certificate: str | None,
@@ -66,33 +73,24 @@ def exporter_verb(  # noqa: PLR0913 -- each is a choice of its own
 
     from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- only this verb needs it
 
-    address, port = _address(listen)
     if bool(certificate) != bool(key):
         raise ConfigError("--certificate and --key go together; give both, or none")
+    _sources(file)  # a file that cannot be read is an error of the caller
     exporter = Exporter(partial(_sources, file), time.time, keep=keep)
-    exporter.refresh()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
     try:
-        server, thread = start_http_server(
-            port, address, registry, certfile=certificate, keyfile=key
-        )
+        server, thread = start_http_server(port, host, registry, certfile=certificate, keyfile=key)
     except OSError as error:
-        raise ConfigError(f"--listen {listen}: {error.strerror or error}") from None
-    _say(f"http{'s' if certificate else ''}://{address}:{server.server_port}", as_json=as_json)
+        raise ConfigError(f"{host}:{port}: {error.strerror or error}") from None
     try:
+        exporter.refresh()  # listening already: a storage that is slow is no reason to be replaced
+        _say(f"http{'s' if certificate else ''}://{host}:{server.server_port}", as_json=as_json)
         _until_stopped(exporter.refresh, every)
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 -- of TCP
-        raise ConfigError(f"--listen {listen!r} is not an address; write it like 127.0.0.1:9808")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _say(url: str, *, as_json: bool) -> None:

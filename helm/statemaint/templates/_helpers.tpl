@@ -60,9 +60,8 @@ default, so that a number never replaces another's default.
 {{- $stale := .Values.alerts.staleAfterSeconds | int64 -}}
 {{- $chain := .Values.alerts.maxChainLength | int64 -}}
 {{- $rules := .Files.Get "files/alerts.yaml" -}}
-{{- $rules = $rules | replace "(statemaint_last_success_timestamp_seconds) > 21600" (printf "(statemaint_last_success_timestamp_seconds) > %d" $stale) -}}
-{{- $rules = $rules | replace "offset 21600s" (printf "offset %ds" $stale) -}}
-{{- $rules = $rules | replace "(statemaint_chain_length) > 200" (printf "(statemaint_chain_length) > %d" $chain) -}}
+{{- $rules = $rules | replace "(statemaint_last_run_timestamp_seconds) * 0 + 21600" (printf "(statemaint_last_run_timestamp_seconds) * 0 + %d" $stale) -}}
+{{- $rules = $rules | replace "(statemaint_chain_length_max) > 200" (printf "(statemaint_chain_length_max) > %d" $chain) -}}
 {{- with .Values.alerts.runbookBaseUrl -}}
 {{- $rules = $rules | replace "runbook_url: \"docs/" (printf "runbook_url: \"%s/docs/" (trimSuffix "/" .)) -}}
 {{- end -}}
