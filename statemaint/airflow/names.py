@@ -11,10 +11,11 @@ AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file as a whole.
 FILE_DAG = "statemaint_queries_file"
 # The DAGs for manual work on any query.
-VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG = (
+VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = (
     "statemaint_verify",
     "statemaint_repair",
     "statemaint_rollback",
+    "statemaint_undo",
 )
 # The pool of all tasks whose query names no other: the default in the queries file.
 POOL = "statemaint"

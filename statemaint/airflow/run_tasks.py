@@ -154,7 +154,7 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
             failure=ti.xcom_pull(task_ids=plan, key=_FAILURE),
         )
         ti.xcom_push(NOTE, found["note"])
-        if planned:
+        if planned and not found["scope"]:
             ti.xcom_push(_COSTS, tasks.run_costs(planned, summaries))
         told = {event: found["maintained"], damage: is_damaged(found["broken"])}
         update_assets(context, told, found)

@@ -7,6 +7,7 @@ from typing import Any
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
 from statemaint.model.policy import Policy
+from statemaint.plan import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,44 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one run, from its form; `None` keeps the value of the file's policy."""
+    """The options of one run, from its form.
+
+    `None` keeps the value of the file's policy; no operators or partitions means all.
+    """
 
     dry_run: bool = False
     force_snapshot: bool = False
     min_deltas_for_snapshot: int | None = None
     min_batches_to_retain: int | None = None
+    operators: tuple[int, ...] = ()
+    partitions: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
         """Returns the options in a run's params."""
-        return cls(**{name: params[name] for name in cls.__slots__})
+        given = {name: params[name] for name in cls.__slots__}
+        lists = {name: tuple(given[name] or ()) for name in ("operators", "partitions")}
+        return cls(**{**given, **lists})
+
+    @property
+    def partial(self) -> bool:
+        """Returns whether the run is restricted to some operators or partitions."""
+        return bool(self.operators or self.partitions)
+
+    @property
+    def scope(self) -> str:
+        """Returns the restriction in words; empty where there is none."""
+        named = (("operator", self.operators), ("partition", self.partitions))
+        parts = [f"{name} {', '.join(map(str, sorted(one)))}" for name, one in named if one]
+        return " and ".join(parts)
+
+    def request(self) -> Request:
+        """Returns the scope of this run's plan."""
+        return Request(
+            force_snapshot=self.force_snapshot,
+            operators=frozenset(self.operators),
+            partitions=frozenset(self.partitions),
+        )
 
     def change(self, policy: Policy) -> Policy:
         """Returns the policy of this run."""

@@ -45,12 +45,14 @@ class Decided:
         target: the version that all partitions are snapshotted at; `None` when there is none.
         lag: as in `QueryState`, of the partitions without a task.
         findings: those of the checkpoint and of the partitions without a task.
+        scope: what the run was restricted to, in words; empty where it was not.
     """
 
     committed: int | None = None
     target: int | None = None
     lag: int | None = None
     findings: tuple[Mapping[str, Any], ...] = ()
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def _planned(
         target=plan.target,
         lag=lag((one.after for one in idle.stores), plan.target),
         findings=tuple(texts.findings_json(idle.findings)),
+        scope=options.scope,
     )
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
@@ -159,7 +162,7 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     for line in texts.dry_run_lines(plan):
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
-    counts = {**texts.planned_counts(plan), "target": plan.target}
+    counts = {**texts.planned_counts(plan), "target": plan.target, "scope": options.scope}
     note = advice.dry_note(counts, texts.findings_json(plan.all_findings), file)
     _log.info(note)
     failure = None
@@ -233,16 +236,17 @@ def finish(
         decided: what the plan found; `None` where the plan has failed.
         failure: why the plan has failed.
     """
-    told = {one["label"] for one in summaries}
+    told, scope = {one["label"] for one in summaries}, decided.scope if decided else ""
     silent = [bundle.label for bundle in planned if bundle.label not in told]
     failed = [one["label"] for one in summaries if one["failed"]]
     if planned and planned[0].holder:
-        sound = not silent and not any(one["halted"] for one in summaries)
+        # A run that sees only a part of a checkpoint leaves the trash alone.
+        sound = not (silent or scope) and not any(one["halted"] for one in summaries)
         _end_run(settings, planned[0].holder, sound=sound)
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
         _log.warning("%s gave no report; its task's log says why", label)
-    if decided and not failure:
+    if decided and not failure and not scope:
         publish_query(settings, _state(decided, summaries))
     report = _report(settings, planned, summaries, decided or Decided())
     success = bool(decided) and not (failure or silent or failed)
@@ -280,6 +284,7 @@ def _report(
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
+        "scope": decided.scope,
         "target": planned[0].target if planned else decided.target,
         "snapshots": sums["snapshots"],
         "files": sums["files"],
@@ -309,8 +314,7 @@ def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
 
 
 def _plan(storage: Storage, settings: QuerySettings, options: Options) -> tuple[Checkpoint, Plan]:
-    request = Request(force_snapshot=options.force_snapshot)
-    return plan_checkpoint(storage, options.change(settings.policy), request=request)
+    return plan_checkpoint(storage, options.change(settings.policy), request=options.request())
 
 
 def _unmapped(storage: Storage, plan: Plan) -> Report:

@@ -14,10 +14,11 @@ from statemaint.execute.lease import Fence, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.recovery import recover
+from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
-from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
+from statemaint.execute.trash import trashed_runs
 
 __all__ = [
     "Claim",
@@ -39,6 +40,7 @@ __all__ = [
     "must_stand",
     "newest",
     "newest_commit",
+    "plan_restore",
     "recover",
     "restore",
     "trashed_runs",

@@ -15,13 +15,14 @@ from statemaint.maintain.run import (
     new_run_id,
     reserve,
 )
-from statemaint.maintain.undo import Undone, undo
+from statemaint.maintain.undo import UndoFile, Undone, parse_undo, plan_undo, undo
 
 __all__ = [
     "Holder",
     "PlanFile",
     "Restored",
     "Run",
+    "UndoFile",
     "Undone",
     "apply",
     "begin_run",
@@ -31,6 +32,8 @@ __all__ = [
     "maintain",
     "new_run_id",
     "parse_plan",
+    "parse_undo",
+    "plan_undo",
     "reserve",
     "undo",
 ]

@@ -278,6 +278,45 @@ def test_what_a_run_deleted_comes_back(checkpoint: Path) -> None:
     assert below.endswith(f" by {undone['run']}: 32 files back")
 
 
+def test_an_undo_is_shown_before_it_is_done_and_done_as_shown(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    uri, before = str(checkpoint), {*(checkpoint / "state").rglob("*.delta")}
+    deleted = str(run_json("maintain", uri, *TIGHT, "--trash-for", "1h")["run"])
+    maintained = tree(checkpoint)
+    shown = run("undo", uri, deleted, "--dry-run")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    head, _, first, *_, last = shown.stdout.splitlines()
+    assert head == f"dry run, nothing was done: {uri}"
+    assert first.split() == ["state/0/1/16.delta", "83", "bytes", "comes", "back"]
+    assert last.startswith(f"32 of 32 files of run {deleted} would come back (")
+    file = tmp_path / "undo.json"
+    file.write_text(run("undo", uri, deleted, "--dry-run", "--json").stdout)
+    assert tree(checkpoint) == maintained
+    done = run_json("apply", str(file))
+    assert (done["run"], done["files"], done["left"]) == (deleted, 32, [])
+    assert {*(checkpoint / "state").rglob("*.delta")} == before
+    again = run("apply", str(file))
+    assert (again.returncode, len(again.stderr.splitlines())) == (2, 1)
+
+
+def test_an_undo_that_would_be_another_one_by_now_is_refused(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    deleted = str(run_json("maintain", str(checkpoint), *TIGHT, "--trash-for", "1h")["run"])
+    file = tmp_path / "undo.json"
+    file.write_text(run("undo", str(checkpoint), deleted, "--dry-run", "--json").stdout)
+    (checkpoint / "state/0/0/3.delta").write_bytes(b"another")
+    before = tree(checkpoint)
+    again = run("apply", str(file))
+    assert again.returncode == 6
+    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {checkpoint}: what comes back of run")
+    assert tree(checkpoint) == before
+    file.write_text('{"verb": "undo", "run": "that"}')
+    broken = run("apply", str(file))
+    assert (broken.returncode, "not the plan of an undo" in broken.stderr) == (2, True)
+
+
 def test_undo_tells_what_it_left(checkpoint: Path) -> None:
     report = run_json("maintain", str(checkpoint), *TIGHT, "--trash-for", "1h")
     (checkpoint / "state/0/0/3.delta").write_bytes(b"another")
