@@ -72,4 +72,30 @@ with DAG("own_operators", schedule=None):
     )
     maintain >> wait
 
+with DAG("own_waiting", schedule=None):
+    CheckpointSensor(
+        task_id="wait", checkpoint=f"{FOLDER}/awaited", max_chain=3, poke_interval=1, timeout=300
+    )
+
+
+@task
+def run_spark(root: str) -> None:
+    """Runs an hourly query with `AvailableNow` in a Spark of its own, as far as it is behind."""
+    from statemaint.demo.pipeline import run_hours  # noqa: PLC0415 -- nothing to parse a DAG with
+    from statemaint.demo.session import end_jvm  # noqa: PLC0415
+
+    done = len([*Path(root).glob("input/orders/*")])
+    run_hours(
+        Path(root), hours=range(done, done + 2), seed=1, progress=print, min_batches_to_retain=2
+    )
+    end_jvm()
+
+
+with DAG("own_spark", schedule=None, max_active_runs=1):
+    run_spark(f"{FOLDER}/hourly") >> StateMaintenanceTaskGroup(
+        checkpoint=f"{FOLDER}/hourly/checkpoint",
+        query="hourly",
+        policy={**POLICY, "min_deltas_for_snapshot": 2, "min_batches_to_retain": 2},
+    )
+
 StateMaintenanceDag("own_dag", checkpoint=f"{FOLDER}/dagged", policy=POLICY, schedule=None)
