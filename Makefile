@@ -14,7 +14,7 @@ SIDE_BY_SIDE = -n logical --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak bench-airflow trial certify hostile fuzz mutation checkpoints demo up down lock generated clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -58,6 +58,9 @@ checkpoints: setup ## make the files of tests/checkpoints anew with each of thos
 
 bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-airflow: setup ## measure what a run of 400 partitions costs in a real Airflow, and small queries beside it
+	$(BIN)/python -m tests.benchmarks.airflow_run $(ARGS)
 
 soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak $(ARGS)
