@@ -29,6 +29,11 @@ _MOST = 250
 _MOST_OF_A_RUN = 180
 
 
+def page_address(airflow: str) -> str:
+    """Returns the address of the page with all queries in an Airflow, by that one's address."""
+    return f"{airflow.rstrip('/')}/plugin/{PAGE_ROUTE}"
+
+
 def dag_id(query: str) -> str:
     """Returns the id of a query's DAG."""
     return _PREFIX + query
