@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from math import ceil
 from typing import Any
 
 from statemaint.execute.memory import bytes_read
@@ -14,6 +15,12 @@ from statemaint.plan import Delete, Plan
 # What a partition costs beside the bytes that are read, and what a deletion costs, as bytes.
 _PER_PARTITION = 100_000.0
 _PER_DELETION = 2_000.0
+# Starting a task costs Airflow about a second of the processor: less work than this is not worth
+# one of its own. Without an earlier run, the work is estimated from a local disk.
+_SECONDS_PER_TASK = 2.0
+_PER_SECOND = 50_000_000.0
+# A few in any case: the first run may be on a far storage, where waiting is most of the work.
+_FEWEST = 4
 
 Costs = Mapping[str, float]
 """Seconds per weight of each partition in an earlier run, by the partition's name."""
@@ -88,6 +95,21 @@ def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
     if not usual:
         return found
     return {unit: weight * costs.get(str(unit), usual) / usual for unit, weight in found.items()}
+
+
+def task_count(units: Mapping[UnitId, float], costs: Costs, most: int) -> int:
+    """Returns how many tasks the partitions are worth, up to `most`.
+
+    Args:
+        units: the estimated work of each partition, by `weights`.
+        costs: as `weights` took them.
+        most: the largest number; where there are no more partitions than this, each has its own.
+    """
+    if len(units) <= most:
+        return most
+    per_second = len(costs) / sum(costs.values()) if sum(costs.values()) else _PER_SECOND
+    seconds = sum(units.values()) / per_second
+    return min(most, max(_FEWEST, ceil(seconds / _SECONDS_PER_TASK)))
 
 
 def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from statemaint.airflow import advice, texts
-from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, weights
+from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, task_count, weights
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.publish import publish, publish_query
 from statemaint.airflow.settings import Failure, Options, QuerySettings
@@ -149,7 +149,8 @@ def _planned(
         return Planned(decided=decided)
     if holder:
         reserve(storage, holder)
-    units, most = weights(plan, costs), settings.max_tasks
+    units = weights(plan, costs)
+    most = task_count(units, costs, settings.max_tasks)
     found = bundles(units, target=plan.target, most=most, holder=holder)
     return Planned(found, decided=decided, handover=recorder.handover(checkpoint).to_json())
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.airflow.bundles import Bundle, bundles, costs_of
+from statemaint.airflow.bundles import Bundle, bundles, costs_of, task_count
 from statemaint.model.ids import UnitId
 
 
@@ -87,3 +87,22 @@ def test_the_cost_of_a_partition_is_that_of_its_bundle_in_the_last_run() -> None
     costs = costs_of(planned, {"op 0 / part 0": 5.0, "op 0 / parts 1-2": 2.0})
     assert costs == {"op 0 / part 0": 0.5, "op 0 / part 1": 0.05, "op 0 / part 2": 0.05}
     assert costs_of(planned, {}) == {}
+
+
+def test_there_are_as_many_tasks_as_the_work_is_worth() -> None:
+    many = units(0, 400)
+    known = {f"op 0 / part {number}": 0.05 for number in range(400)}  # seconds for each weight
+    assert task_count(many, known, 16) == 10  # 20 seconds
+    assert task_count(many, dict.fromkeys(known, 0.001), 16) == 4
+    assert task_count(many, dict.fromkeys(known, 9.0), 16) == 16
+    assert task_count(many, dict.fromkeys(known, 0.001), 3) == 3
+
+
+def test_without_an_earlier_run_the_work_is_estimated_by_its_bytes() -> None:
+    assert task_count({UnitId(0, one): 2e6 for one in range(400)}, {}, 16) == 8
+    assert task_count({UnitId(0, one): 2e6 for one in range(400)}, {"op 0 / part 0": 0.0}, 16) == 8
+
+
+def test_few_partitions_have_a_task_each_however_little_there_is_to_do() -> None:
+    few = units(0, 16)
+    assert len(bundles(few, target=25, most=task_count(few, {}, 16))) == 16
