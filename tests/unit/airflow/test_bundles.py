@@ -91,8 +91,8 @@ def test_the_cost_of_a_partition_is_that_of_its_bundle_in_the_last_run() -> None
 
 def test_there_are_as_many_tasks_as_the_work_is_worth() -> None:
     many = units(0, 400)
-    known = {f"op 0 / part {number}": 0.05 for number in range(400)}  # seconds for each weight
-    assert task_count(many, known, 16) == 10  # 20 seconds
+    known = {f"op 0 / part {number}": 0.0625 for number in range(400)}  # seconds for each weight
+    assert task_count(many, known, 16) == 13  # 25 seconds
     assert task_count(many, dict.fromkeys(known, 0.001), 16) == 4
     assert task_count(many, dict.fromkeys(known, 9.0), 16) == 16
     assert task_count(many, dict.fromkeys(known, 0.001), 3) == 3
