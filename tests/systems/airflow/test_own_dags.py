@@ -25,7 +25,8 @@ from tests.systems.airflow.support import FLOOR, PLUGINS, TARGET, damaged, negle
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
-OWN, MANUAL = "tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py"
+FILES = ("tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py",
+         "dags/statemaint_dags.py")  # fmt: skip
 DAGS = ("group", "damaged", "skipped", "gate", "mending_gate", "operators", "dag")
 BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
 PARTITIONS = dict.fromkeys((f"op 0 / part {number}" for number in range(4)), "success")
@@ -49,10 +50,12 @@ def running(folder: Path) -> Iterator[Airflow]:
     queries = folder / "queries.yaml"
     names = ("repaired", "rolled", "undone")
     entries = ", ".join(f"{name}: {{checkpoint: {folder}/{name}}}" for name in names)
-    queries.write_text(f"queries: {{{entries}}}")
+    followed = f"followed: {{checkpoint: {folder}/followed, after: hourly_clicks}}"
+    policy = "defaults: {min_batches_to_retain: 5, grace: 0s}"
+    queries.write_text(f"{policy}\nqueries: {{{entries}, {followed}}}")
     dags = folder / "dags"
     dags.mkdir()
-    for file in (OWN, MANUAL):
+    for file in FILES:
         shutil.copy(ROOT / file, dags)
     setup = Setup(
         home=folder / "home",
@@ -268,6 +271,21 @@ def test_an_undo_that_is_another_one_when_it_is_approved_is_not_done(
     assert (refused.state, refused.states["apply"]) == ("failed", "failed")
     assert "SUPERSEDED: " in refused.log("apply")
     assert not (checkpoint / "state/0/1/1.delta").exists()
+
+
+def test_maintenance_follows_the_asset_of_the_querys_own_dag(admin: Client, folder: Path) -> None:
+    dag = "statemaint__followed"
+    for name in ("own_query", dag):
+        admin.wait_for_dag(name)
+        admin.unpause(name)
+    assert ended(admin, "query", admin.trigger("own_query")).state == "success"
+    deadline = time.monotonic() + 60
+    while not (found := admin.get(f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert found[0]["run_type"] == "asset_triggered"
+    assert admin.wait_for_run(dag, found[0]["dag_run_id"]) == "success"
+    assert snapshots(folder / "followed") == BOTH_IN_ALL
 
 
 def test_a_sensor_waits_in_the_triggerer_until_the_chains_are_short(

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from statemaint.airflow.maintenance_dag import StateMaintenanceDag
@@ -71,6 +71,9 @@ with DAG("own_operators", schedule=None):
         task_id="wait", checkpoint=f"{FOLDER}/single", max_chain=0, deferrable=False
     )
     maintain >> wait
+
+with DAG("own_query", schedule=None):
+    task(outlets=[Asset("hourly_clicks")])(run_query.function)(str(FOLDER / "followed"))
 
 with DAG("own_waiting", schedule=None):
     CheckpointSensor(
