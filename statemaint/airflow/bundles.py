@@ -15,10 +15,10 @@ from statemaint.plan import Delete, Plan
 # What a partition costs beside the bytes that are read, and what a deletion costs, as bytes.
 _PER_PARTITION = 100_000.0
 _PER_DELETION = 2_000.0
-# Starting a task costs Airflow about a second of the processor: less work than this is not worth
-# one of its own. Without an earlier run, the work is estimated from a local disk.
-_SECONDS_PER_TASK = 2.0
-_PER_SECOND = 50_000_000.0
+# A task of its own takes about a second of the processor to load the compiled loops: less work than
+# this is not worth it. Without an earlier run, the work is estimated from a local disk.
+_SECONDS_PER_TASK = 5.0
+_PER_SECOND = 200_000_000.0
 # A few in any case: the first run may be on a far storage, where waiting is most of the work.
 _FEWEST = 4
 
