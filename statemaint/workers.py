@@ -181,7 +181,7 @@ class Job(Generic[_T]):
     size: int = 0
 
 
-class Watcher(Protocol):
+class Observer(Protocol):
     """Someone who is told how far some work is; threads may call it side by side."""
 
     def begin(self, jobs: int, size: int) -> None:
@@ -193,31 +193,31 @@ class Watcher(Protocol):
         ...
 
 
-_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
-def watched(by: Watcher) -> Iterator[None]:
-    """Has the jobs that begin in the block, in the caller's thread, told of to a watcher."""
-    before = _WATCHER.set(by)
+def watched(by: Observer) -> Iterator[None]:
+    """Has the jobs that begin in the block, in the caller's thread, told of to a observer."""
+    before = _OBSERVER.set(by)
     try:
         yield
     finally:
-        _WATCHER.reset(before)
+        _OBSERVER.reset(before)
 
 
 def _told_of(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
-    """Returns jobs that tell the watcher, if there is one, when they end."""
-    watcher = _WATCHER.get()
-    if watcher is None:
+    """Returns jobs that tell the observer, if there is one, when they end."""
+    observer = _OBSERVER.get()
+    if observer is None:
         return jobs
-    watcher.begin(len(jobs), sum(job.size for job in jobs))
-    return [replace(job, start=partial(_telling, job, watcher)) for job in jobs]
+    observer.begin(len(jobs), sum(job.size for job in jobs))
+    return [replace(job, start=partial(_telling, job, observer)) for job in jobs]
 
 
-def _telling(job: Job[_T], watcher: Watcher) -> Iterator[_T]:
+def _telling(job: Job[_T], observer: Observer) -> Iterator[_T]:
     yield from job.start()
-    watcher.done(job.size)
+    observer.done(job.size)
 
 
 def nothing() -> None:

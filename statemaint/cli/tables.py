@@ -59,11 +59,19 @@ def number(name: str, spare: int = 0) -> Column:
     return Column(name, right=True, spare=spare)
 
 
+class _Console(Console):
+    """A console that leaves it to the program what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises the error that Rich would exit on."""
+        raise BrokenPipeError
+
+
 def new_console() -> Console:
     """Returns a console on stdout, in the colours that were asked for."""
     asked, terminal = settings().color, sys.stdout.isatty()
     colored = asked == "always" or (terminal and asked == "auto" and not os.environ.get("NO_COLOR"))
-    return Console(
+    return _Console(
         highlight=False,
         width=None if terminal else _ENDLESS,
         force_terminal=True if colored and not terminal else None,
