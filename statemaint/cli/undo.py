@@ -38,12 +38,17 @@ def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
     storage = open_storage(uri)
     if dry_run:
         _end_with_plan(plan_undo(storage, run), as_json=as_json)
-    end_with_undone(undo(storage, run), as_json=as_json)
+    end_with_undone(undo(storage, run), storage.root, as_json=as_json)
 
 
-def end_with_undone(undone: Undone, *, as_json: bool) -> NoReturn:
-    """Prints the result of an undo, then exits."""
-    print_result(lambda: undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
+def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoReturn:
+    """Prints the result of an undo of a run of a checkpoint, then exits."""
+    print_result(
+        lambda: undo_json(undone),
+        as_json=as_json,
+        table=lambda: _print_table(undone),
+        checkpoint=checkpoint,
+    )
     _print_reasons(undone.left)
     sys.exit(CheckpointError.exit_code if undone.left else 0)
 
@@ -56,12 +61,13 @@ def _end_with_plan(plan: UndoPlan, *, as_json: bool) -> NoReturn:
 
 def _print_plan(plan: UndoPlan) -> None:
     tables.print_line(f"dry run, nothing was done: {plan.root}", wrap=False)
-    rows = ((one.path, decimal(one.entry.size), _fate(one)) for one in plan.files)
-    tables.print_table(("file", "bytes", ""), rows)
     tables.print_line(
         f"{len(plan.coming)} of {len(plan.files)} files of run {plan.run} would come back "
         f"({decimal(plan.bytes)})"
     )
+    files = sorted(plan.files, key=lambda one: one.comes_back)  # what stays comes first
+    rows = [(one.path, decimal(one.entry.size), _fate(one)) for one in files]
+    tables.print_first(("file", "bytes", ""), rows, "file")
 
 
 def _fate(one: PutBack) -> str:
