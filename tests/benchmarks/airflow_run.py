@@ -33,6 +33,7 @@ _QUERIES = """
 defaults: {{min_batches_to_retain: 5, grace: 0s}}
 queries:
   wide: {{checkpoint: {folder}/wide}}
+  again: {{checkpoint: {folder}/again}}
   "small_{{number}}":
     for_each: {{number: [{numbers}]}}
     checkpoint: {folder}/small_{{number}}
@@ -136,7 +137,8 @@ def fill(folder: Path, partitions: int, keys: int, small: int) -> None:
     _write(folder / "wide", partitions, keys)
     for number in range(small):
         _write(folder / f"small_{number}", 4, keys)
-    shutil.copytree(folder / "wide", folder / "copy")
+    for copy in ("copy", "again"):
+        shutil.copytree(folder / "wide", folder / copy)
     shutil.copytree(folder / "small_0", folder / "warm")
 
 
@@ -175,7 +177,7 @@ def setup(folder: Path, small: int, parallel: int) -> Setup:
 @click.option("--partitions", default=400, show_default=True)
 @click.option("--keys", default=300, show_default=True, help="Keys in each delta.")
 @click.option("--small", default=3, show_default=True, help="Small queries, of 4 partitions.")
-@click.option("--parallel", default=4, show_default=True, help="Tasks at a time.")
+@click.option("--parallel", default=16, show_default=True, help="Tasks at a time.")
 def main(partitions: int, *, keys: int, small: int, parallel: int) -> None:
     """Measures one run of a large query in Airflow, and small ones beside it."""
     with TemporaryDirectory() as name:
@@ -185,15 +187,15 @@ def main(partitions: int, *, keys: int, small: int, parallel: int) -> None:
         alone = command_line(folder / "copy")
         with airflow(setup(folder, 2 * small, parallel)) as server:
             bench = Bench(server, server.client())
-            dags = ["idle", "statemaint__wide"]
-            dags += [f"statemaint__small_{number}" for number in range(2 * small)]
-            for dag in dags:
+            dags = [f"statemaint__small_{number}" for number in range(2 * small)]
+            for dag in ("idle", "statemaint__wide", "statemaint__again", *dags):
                 bench.client.wait_for_dag(dag)
                 bench.client.unpause(dag)
             bench.run("idle")
             idle, _ = bench.run("idle")
-            usual = median(bench.run(dag)[0].seconds for dag in dags[2 : 2 + small])
-            wide, beside = bench.run("statemaint__wide", dags[2 + small :])
+            wide, _ = bench.run("statemaint__wide")
+            usual = median(bench.run(dag)[0].seconds for dag in dags[:small])
+            beside = bench.run("statemaint__again", dags[small:])[1]
     _print(partitions, alone, idle, wide)
     click.echo(f"small queries alone {usual:.1f} s, meanwhile {_listed(beside)} s")
 
