@@ -2,6 +2,7 @@
 
 import pytest
 
+from statemaint.errors import ConfigError
 from statemaint.execute.deeds import Deeds, RestoreNote
 from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
 from statemaint.execute.manifest import Contents, LogWorld, Note, Seen, folder_of
@@ -122,6 +123,10 @@ def test_a_file_may_be_lost_once_its_trash_is_due(now: float, *, lost: bool) -> 
     assert [*undo._lost()] == (expected if lost else [])
 
 
+def test_without_notes_nothing_is_lost() -> None:
+    assert [*rollback(now=99.0)._lost()] == []
+
+
 # -- the query's own work since
 
 
@@ -222,6 +227,35 @@ def test_snapshots_above_a_log_that_went_on_stay_in_the_trash() -> None:
     said = f"{HOME}/7.snapshot is above commits/5, which is newer than the rollback"
     assert [*rollback({ENTRY: 9.0}, trashed=trashed)._against_gone_on({"commits/3"})] == [said]
     assert [*rollback({ENTRY: 9.0}, trashed=trashed)._against_gone_on({"commits/5"})] == []
+
+
+def test_only_snapshots_hide_changes_of_a_log_that_went_on() -> None:
+    there: dict[str, float | None] = {ENTRY: 9.0, f"{HOME}/1.delta": 99.0}
+    undo = rollback(there, trashed={f"{HOME}/7.delta": 7.0})
+    assert [*undo._against_gone_on({"commits/3"})] == []
+
+
+def test_a_snapshot_waits_for_its_commit_and_a_change_for_none() -> None:
+    """Another run's trash has the commits of both versions."""
+    for name, waits in (("1.snapshot", True), ("1.delta", False), ("3.delta", False)):
+        undo = rollback(trashed={f"{HOME}/{name}": 7.0})
+        undo.storage.write(f"{folder_of('other')}/commits/0", [b""])
+        if waits:
+            with pytest.raises(ConfigError, match="commits/0 went in run other; undo that one"):
+                undo._must_have_its_commits()
+        else:
+            undo._must_have_its_commits()
+
+
+def test_the_logs_are_whole_only_where_all_removed_entries_are_in_place() -> None:
+    left, removed = seen("commits/4"), (seen(ENTRY), seen("commits/6"))
+    world = LogWorld(5, left=(left,), removed=removed, newest=())
+    assert [*rollback({ENTRY: 7.0})._against(world)] == [
+        "commits/4, which the rollback had left, is gone",
+        "commits/6 is neither in its place nor in the trash",
+    ]
+    both = rollback({ENTRY: 7.0, "commits/6": 7.0})
+    assert [*both._against(world)] == []
 
 
 # -- the order of reasons
