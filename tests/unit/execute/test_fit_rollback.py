@@ -184,6 +184,11 @@ def test_state_above_the_rollback_is_of_a_batch_since(
     )
 
 
+def test_the_logs_have_no_version_of_state() -> None:
+    undo = rollback({f"{HOME}/1.delta": 9.0}, noted={ENTRY: seen(ENTRY)})
+    assert [*undo._against_new_state(LogWorld(1, (), (), ()), whole=True)] == []
+
+
 def test_of_state_that_an_undo_brought_back_the_next_is_looked_at() -> None:
     one, two = f"{HOME}/6.delta", f"{HOME}/7.delta"
     undo = rollback({one: 5.0, two: 5.0}, noted={ABOVE: seen(ABOVE)},

@@ -8,6 +8,7 @@ from statemaint.execute.world import is_same
 from statemaint.recover import repair, rollback
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.ledgers import ledger_lines
 
 HOME = "state/0/0"
 MONTH = 30 * 86_400.0
@@ -38,6 +39,12 @@ def test_a_rollback_notes_the_bytes_of_the_changes_it_removes(storage: MemorySto
     assert {path: one for path, one in found.items() if one is not None} == expected
     assert f"{HOME}/6.snapshot" in found
     assert {note.world for note in notes.values()} == {None}
+
+
+def test_a_rollback_notes_the_fence_that_it_held(storage: MemoryStorage) -> None:
+    """An undo compares it with the fences of later runs."""
+    rollback(storage, 3, trash_for=MONTH)
+    assert {line["fence"] for line in ledger_lines(storage, "rollback")} == {1}
 
 
 def test_a_repair_notes_the_log_that_a_snapshot_was_judged_by(storage: MemoryStorage) -> None:
