@@ -8,8 +8,10 @@ import pytest
 from statemaint.execute import Fence, Ledger
 from statemaint.execute.run_context import RunContext
 from statemaint.execute.store_executor import StoreExecutor
-from statemaint.fold import Source, engine_for
+from statemaint.fold import Engine, Folding, Source, engine_for
+from statemaint.fold.rocksdb.engine import RocksEngine
 from statemaint.maintain import maintain
+from statemaint.model.chain import Chain
 from statemaint.model.files import Snapshot
 from statemaint.model.policy import Policy
 from statemaint.plan import Attest, WriteSnapshot
@@ -31,10 +33,23 @@ def storage() -> MemoryStorage:
     return found
 
 
-def executor(storage: MemoryStorage) -> StoreExecutor:
+class Seeing(RocksEngine):
+    """Remembers which zip said how a chain is folded."""
+
+    def __init__(self) -> None:
+        self.families: list[Snapshot | None] = []
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Folding:
+        self.families.append(source.families)
+        return super().fold(source, chain, versions, write=write)
+
+
+def executor(storage: MemoryStorage, engine: Engine | None = None) -> StoreExecutor:
     plan = plan_checkpoint(storage, TIGHT)[1]
-    engine = engine_for(0, plan.provider)
-    context = RunContext(storage, engine, Ledger(storage, "r"), Fence(), target=25)
+    folds = engine or engine_for(0, plan.provider)
+    context = RunContext(storage, folds, Ledger(storage, "r"), Fence(), target=25)
     store = plan.stores[0]
     return StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
 
@@ -114,7 +129,8 @@ def test_a_zip_is_ours_by_its_mark_and_is_proved_with_its_tables() -> None:
     assert tables
     assert written.attestation is not None
     assert [one.path for one in written.attestation.parts] == tables
-    again = executor(storage)
+    engine = Seeing()
+    again = executor(storage, engine)
     store = again.plan.store
     assert store.rocks is not None
     for ours in (frozenset({path}), frozenset[str]()):
@@ -125,3 +141,4 @@ def test_a_zip_is_ours_by_its_mark_and_is_proved_with_its_tables() -> None:
         attest = Attest(store.id, of(again, path), store.versions.from_log(25, proved=()))
         proof = executed.writer.attest(attest).attestation
         assert proof.ours is bool(ours)
+    assert engine.families == [of(again, path)] * 2
