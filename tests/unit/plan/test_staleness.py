@@ -113,6 +113,7 @@ def test_where_the_log_below_is_missing_nothing_takes_the_place_of_a_stale_snaps
     retained = replace(checkpoint, batches=(3, 4, 5))
     (found,) = [one for one in diagnose(store, retained) if one.damage]
     assert (found.code, found.version) == (FindingCode.SNAPSHOT_MISMATCH, 4)
+    assert (found.store, found.path) == (StoreId(0, 0), f"{HOME}/4.snapshot")
     assert "4.snapshot was written before 4.delta" in found.detail
 
 
