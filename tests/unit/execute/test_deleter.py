@@ -145,9 +145,7 @@ def test_what_relies_on_no_base_goes_without_the_tables_of_the_base() -> None:
     run, _ = executor(storage)
     temp = Entry(f"{HOME}/.5.zip.tmp", 1, None)
     storage.listed.clear()
-    run.deleter._tables_must_stand(
-        (Delete(run.plan.store.id, 5, temp, DeleteReason.ORPHAN_TEMP),)
-    )
+    run.deleter._tables_must_stand((Delete(run.plan.store.id, 5, temp, DeleteReason.ORPHAN_TEMP),))
     assert storage.listed == []
 
 

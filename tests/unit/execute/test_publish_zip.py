@@ -47,7 +47,10 @@ def test_a_zip_has_a_checksum_file_where_its_query_writes_them(
 ) -> None:
     steps: list[str] = []
     found = publish_zip(
-        storage, write(checksum=checksum), made, before=lambda: steps.append(str(len(storage.files)))
+        storage,
+        write(checksum=checksum),
+        made,
+        before=lambda: steps.append(str(len(storage.files))),
     )
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     assert storage.read(ZIP) == content

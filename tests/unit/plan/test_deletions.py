@@ -48,7 +48,9 @@ def decided(**reasons: DeleteReason) -> dict[Entry, Fate]:
 
 
 def test_a_stale_snapshot_goes_only_for_the_chain_that_gives_its_version() -> None:
-    fates = decided(**{"4_snapshot": DeleteReason.STALE_SNAPSHOT, "1_delta": DeleteReason.BELOW_BASE})
+    fates = decided(
+        **{"4_snapshot": DeleteReason.STALE_SNAPSHOT, "1_delta": DeleteReason.BELOW_BASE}
+    )
     change, snapshot = deletions(facts(), fates)
     assert (change.path, change.version, change.instead) == (f"{HOME}/1.delta", 1, None)
     assert (snapshot.version, snapshot.instead) == (4, suspect(4).instead)
@@ -95,4 +97,3 @@ def test_so_are_those_that_an_earlier_comparison_left_in_doubt(
         for one in ONE.files
     )
     assert [*_doubted(replace(found, files=edited), Judgement())] == []
-

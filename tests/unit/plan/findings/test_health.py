@@ -105,9 +105,7 @@ def test_a_snapshot_that_the_query_cannot_read_spoils_the_batches_that_load_from
     detail = f"{path} has mode 600; nothing is deleted until it can be read"
     assert found == Finding(FindingCode.UNREADABLE_BY_QUERY, detail, STORE, 3, path)
     assert found.batches == (2, 3, 4)
-    assert diagnose(refused, checkpoint(refused, batches=range(2))) == (
-        above(3, "3.snapshot", 2),
-    )
+    assert diagnose(refused, checkpoint(refused, batches=range(2))) == (above(3, "3.snapshot", 2),)
 
 
 # -- files of other kinds
