@@ -15,6 +15,7 @@ from statemaint.plan.actions import SnapshotReason, WriteSnapshot
 from statemaint.plan.deletions import clearances, deletions
 from statemaint.plan.facts import Facts, _doubted, gather
 from statemaint.plan.fates import Fate
+from statemaint.plan.snapshots import _is_taken
 from statemaint.plan.staleness import Judgement, Suspect
 from statemaint.plan.window import Window
 from tests.support.checkpoints import NOW, STORE, store
@@ -71,6 +72,15 @@ def test_only_stale_snapshots_up_to_a_new_one_go_before_it_is_written(
     assert chain is not None
     write = WriteSnapshot(STORE, f"{HOME}/{written}.snapshot", chain, SnapshotReason.FORCED)
     assert [one.version for one in clearances(facts(), deletes, (write,))] == cleared
+
+
+def test_only_a_stale_snapshot_makes_room_for_a_new_one() -> None:
+    path = f"{HOME}/4.snapshot"
+    assert not _is_taken(facts(), path)
+    assert _is_taken(facts(Judgement()), path)
+    held = replace(facts(), window=replace(facts().window, policy=Policy(verify=False)))
+    assert _is_taken(held, path)
+    assert not _is_taken(facts(), f"{HOME}/5.snapshot")
 
 
 # -- versions in doubt

@@ -76,6 +76,16 @@ def test_a_log_that_no_query_writes_is_in_doubt(again: Times) -> None:
     assert not found.disputed[0].by_query
 
 
+def test_a_commit_may_have_the_time_of_its_change() -> None:
+    assert kind(judged({4: 150.0}, commits={3: 150.0})) == "stale"
+
+
+def test_what_lies_above_the_newest_commit_says_nothing_of_the_log() -> None:
+    store, checkpoint = seen({4: 205.0}, last=5)
+    assert kind(judge(store, checkpoint)) == "disputed"
+    assert kind(judge(store, replace(checkpoint, batches=(0, 1, 2, 3)))) == "stale"
+
+
 @pytest.mark.parametrize("committed", [140.0, 90.0, 100.0, None])
 def test_a_commit_that_is_older_than_its_change_puts_the_log_in_doubt(
     committed: float | None,
