@@ -491,10 +491,12 @@ def test_of_two_runs_that_take_one_number_the_first_keeps_it(
     clock.now += SECONDS
     other = acquire(storage, Holder("other"))
     before = storage.files[path_of(2)]
-    for take in (lambda: lease._go_on(replace(lease._claim, number=2)), lease._end):
-        with pytest.raises(LeaseLostError):
-            take()
-        assert storage.files[path_of(2)] == before
+    with pytest.raises(LeaseLostError):
+        lease._go_on(replace(lease._claim, number=2))
+    assert storage.files[path_of(2)] == before
+    with pytest.raises(LeaseLostError):
+        lease._end()
+    assert storage.files[path_of(2)] == before
     other.must_hold()
 
 

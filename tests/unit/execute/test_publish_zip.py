@@ -45,17 +45,16 @@ def write(*, checksum: bool) -> WriteSnapshot:
 def test_a_zip_has_a_checksum_file_where_its_query_writes_them(
     storage: MemoryStorage, made: Built, *, checksum: bool
 ) -> None:
-    steps: list[str] = []
-    found = publish_zip(
-        storage,
-        write(checksum=checksum),
-        made,
-        before=lambda: steps.append(str(len(storage.files))),
-    )
+    there: list[int] = []
+
+    def before() -> None:
+        there.append(len(storage.files))
+
+    found = publish_zip(storage, write(checksum=checksum), made, before=before)
     content = snapshot_zip.render(made.members, made.metadata, mark=True)
     assert storage.read(ZIP) == content
     assert storage.read(TABLE) == b"table"
-    assert steps == ["1", "1", "2"]
+    assert there == [1, 1, 2]
     assert (found.entry.path, found.written, found.digest) == (ZIP, len(content) + 5, DIGEST)
     assert (found.checksum and found.checksum.path) == (f"{ZIP}.crc" if checksum else None)
     assert (f"{ZIP}.crc" in storage.files) is checksum

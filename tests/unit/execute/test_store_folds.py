@@ -1,6 +1,6 @@
 """What a store's folds ask of the engine, and what is not folded twice."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,6 +16,7 @@ from tests.support.checkpoints import checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store
 
 DIGEST = StateDigest(1, 2, "0" * 32)
+Digests = dict[int, StateDigest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,9 @@ class Asked(ClearEngine):
         return Folding(nothing(versions))
 
 
-def nothing(
-    versions: tuple[int, ...],
-) -> Iterator[tuple[int, bytes]]:
+def nothing(versions: tuple[int, ...]) -> Generator[tuple[int, bytes], None, Digests]:
     yield from ()
-    return dict.fromkeys(versions, DIGEST)  # type: ignore[return-value]
+    return dict.fromkeys(versions, DIGEST)
 
 
 def folds(found: Store) -> tuple[StoreFolds, Asked]:

@@ -95,7 +95,7 @@ def test_a_fingerprint_is_of_the_very_file_that_was_listed() -> None:
 
 def real(notation: str) -> tuple[MemoryStorage, Store]:
     names = [one.entry.path for one in files(notation)]
-    storage = MemoryStorage({path: b"?" for path in names}, clock=Clock(5.0))
+    storage = MemoryStorage(dict.fromkeys(names, b"?"), clock=Clock(5.0))
     return storage, Store(STORE, tuple(classify_any(one) for one in storage.list(HOME)))
 
 

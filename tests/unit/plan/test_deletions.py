@@ -49,9 +49,8 @@ def decided(**reasons: DeleteReason) -> dict[Entry, Fate]:
 
 
 def test_a_stale_snapshot_goes_only_for_the_chain_that_gives_its_version() -> None:
-    fates = decided(
-        **{"4_snapshot": DeleteReason.STALE_SNAPSHOT, "1_delta": DeleteReason.BELOW_BASE}
-    )
+    reasons = {"4_snapshot": DeleteReason.STALE_SNAPSHOT, "1_delta": DeleteReason.BELOW_BASE}
+    fates = decided(**reasons)
     change, snapshot = deletions(facts(), fates)
     assert (change.path, change.version, change.instead) == (f"{HOME}/1.delta", 1, None)
     assert (snapshot.version, snapshot.instead) == (4, suspect(4).instead)

@@ -20,9 +20,8 @@ NOTATION = "1d 2d 2c 2s 3t x:foo"
 
 def repartitioned(*batches: int) -> Checkpoint:
     """Returns a checkpoint of four partitions up to batch 1, and of two since."""
-    return Checkpoint(
-        "memory:", batches=batches, counts={0: 4, 1: 4} | dict.fromkeys(range(2, 9), 2)
-    )
+    counts = {batch: 4 if batch < 2 else 2 for batch in range(9)}
+    return Checkpoint("memory:", batches=batches, counts=counts)
 
 
 def window(floor: int = 5, *, skewed: bool = False, verify: bool = True) -> Window:

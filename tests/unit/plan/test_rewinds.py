@@ -30,9 +30,7 @@ def rewritten(*times: float) -> tuple[Store, Checkpoint]:
         for version, at in enumerate(times, 1)
     )
     named = tuple(FileRecord(one.entry.path, 1, 50.0) for one in deltas[2:4])
-    proof = Attestation(
-        SNAPSHOT.entry.path, 4, 1, 100.0, "", 0, 0, start=2, inputs=(BASE, *named)
-    )
+    proof = Attestation(SNAPSHOT.entry.path, 4, 1, 100.0, "", 0, 0, start=2, inputs=(BASE, *named))
     commits = {version - 1: at + 1 for version, at in enumerate(times, 1)}
     found = Store(StoreId(0, 0), (*deltas, SNAPSHOT), attestations=(proof,))
     return found, Checkpoint("memory:", batches=tuple(commits), commit_times=commits)

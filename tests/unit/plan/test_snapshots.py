@@ -38,7 +38,7 @@ def test_a_snapshot_has_a_checksum_file_where_the_newest_change_has_one(
 
 
 def test_only_a_zip_has_families() -> None:
-    rocks = rocks_store("1c 2c 2z 3c 4c")
+    rocks = rocks_store("1c 2c 2z 3c 4c", written=["2.zip"], since=1)
     assert written(rocks, 4).families == rocks.versions.base(4)
     assert written(store("1d 2d 2s 3d 4d"), 4).families is None
 

@@ -137,10 +137,8 @@ def test_timestamps_sort_as_their_bytes(moment: int) -> None:
 @pytest.mark.parametrize("encoder", [TimestampFirst(), TimestampLast()])
 def test_all_columns_but_the_last_are_beside_a_timestamp(encoder: KeyEncoder) -> None:
     kind = of(a="long", b="long", at="long")
-    row, moment = (
-        b"\0" + unsafe_rows.row(of(a="long", b="long"), [1, 2]),
-        struct.pack(">Q", 1 << 63),
-    )
+    row = b"\0" + unsafe_rows.row(of(a="long", b="long"), [1, 2])
+    moment = struct.pack(">Q", 1 << 63)
     key = moment + row if encoder == TimestampFirst() else row + moment
     assert key_reader(RowLayout(kind, COUNT, encoder), PLAIN).read(key) == (1, 2, 0)
 
