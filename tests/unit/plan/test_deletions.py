@@ -7,18 +7,20 @@ import pytest
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
-from statemaint.model.files import Delta
+from statemaint.model.files import Delta, Snapshot, TempFile
 from statemaint.model.policy import Policy
 from statemaint.model.proof import Attestation, FileRecord
 from statemaint.plan import Delete, DeleteReason, KeepReason
 from statemaint.plan.actions import SnapshotReason, WriteSnapshot
+from statemaint.plan.boundary import Boundary, boundary_of
 from statemaint.plan.deletions import clearances, deletions
 from statemaint.plan.facts import Facts, _doubted, gather
-from statemaint.plan.fates import Fate
+from statemaint.plan.fates import Fate, Kind, StateTraits, TempTraits, VersionPlace
 from statemaint.plan.snapshots import _is_taken
 from statemaint.plan.staleness import Judgement, Suspect
+from statemaint.plan.traits import place_of, traits_of
 from statemaint.plan.window import Window
-from tests.support.checkpoints import NOW, STORE, store
+from tests.support.checkpoints import NOW, STORE, files, names, store
 
 HOME = STORE.directory
 ONE = store("1d 2d 3d 3s 4d 4s 4k 5d")
@@ -106,3 +108,39 @@ def test_so_are_those_that_an_earlier_comparison_left_in_doubt(
         for one in ONE.files
     )
     assert [*_doubted(replace(found, files=edited), Judgement())] == []
+
+
+# -- traits
+
+
+def test_checksums_of_stale_snapshots_go_with_them() -> None:
+    left = STALE.without_stale(ONE)
+    assert names(one.entry.path for one in left.files) == [
+        "1.delta", "2.delta", "3.delta", "4.delta", "5.delta"
+    ]  # fmt: skip
+
+
+def test_a_temporary_file_of_the_target_is_of_no_running_batch() -> None:
+    boundary = boundary_of(facts(), ())
+    for version, above in ((5, False), (6, True)):
+        (temp,) = files(f"{version}t")
+        assert isinstance(temp, TempFile)
+        assert traits_of(facts(), boundary, temp) == TempTraits(above, None)
+
+
+def test_without_a_base_every_retained_version_is_above_it() -> None:
+    none = Boundary(None, 0, 0)
+    found = [place_of(facts(), none, version) for version in (1, 5, 6)]
+    above = VersionPlace.ABOVE_BASE
+    assert found == [above, above, VersionPlace.ABOVE_TARGET]
+
+
+def test_a_snapshot_has_the_traits_of_its_kind() -> None:
+    boundary = boundary_of(facts(Judgement()), ())
+    kinds = {
+        file.entry.name: found.kind
+        for file in ONE.files
+        if isinstance(file, Delta | Snapshot)
+        and isinstance(found := traits_of(facts(Judgement()), boundary, file), StateTraits)
+    }
+    assert (kinds["3.snapshot"], kinds["3.delta"]) == (Kind.SNAPSHOT, Kind.DELTA)

@@ -1,6 +1,7 @@
 """Who has replaced the log below a proved snapshot: a query that was rewound, or something else."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord, Outdated
 from statemaint.plan import diagnose
-from statemaint.plan.staleness import Judgement, judge
+from statemaint.plan.staleness import Judgement, judge, was_replaced
 
 HOME = "state/0/0"
 PROVED = 100.0
@@ -225,6 +226,42 @@ def test_the_proof_of_a_file_that_was_overwritten_tells_where_nothing_lies_below
     store, checkpoint = seen(again, first=4)
     found = judge(replace(store, outdated=(), former=store.outdated), checkpoint)
     assert (len(found.edited), found.disputed) == (edited, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "heard"),
+    [
+        ({}, 1),
+        ({"replaced": ()}, 0),  # nothing of its log was replaced
+        ({"target": 4}, 1),
+        ({"target": 3}, 0),
+        ({"proved": True}, 0),  # the file that took its place was proved since
+    ],
+    ids=["replaced", "the same log", "the target", "above the target", "proved again"],
+)
+def test_a_file_in_place_of_a_proved_one_is_heard_once(change: dict[str, Any], heard: int) -> None:
+    store, checkpoint = seen({4: 90.0})
+    (former,) = store.outdated
+    listed = next(one.entry for one in store.files if isinstance(one, Snapshot))
+    again = replace(former.proof, size=listed.size, modified=listed.modified, inputs=())
+    doubted = Outdated(replace(former.proof, path="x", version=99), former.replaced)
+    known = replace(
+        store,
+        outdated=(),
+        former=(replace(former, replaced=change.get("replaced", former.replaced)), doubted),
+        attestations=(again,) if "proved" in change else (),
+    )
+    batches = tuple(range(change.get("target", 6)))
+    assert len(judge(known, replace(checkpoint, batches=batches)).disputed) == heard
+
+
+def test_a_log_with_doubted_files_was_replaced() -> None:
+    store, _ = seen({})
+    proof = store.outdated[0].proof
+    doubting = replace(proof, doubted=proof.inputs[1:2])
+    plain = replace(store, outdated=())
+    assert not was_replaced(replace(plain, attestations=(proof,)))
+    assert was_replaced(replace(plain, attestations=(doubting,)))
 
 
 def beyond(

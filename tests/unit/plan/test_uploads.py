@@ -11,7 +11,7 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.plan import observed
 from statemaint.plan.sst_files import executors_upload
-from statemaint.plan.uploads import MOST_INFERRED, _written_by
+from statemaint.plan.uploads import MOST_INFERRED, _first_without, _written_by
 from statemaint.scan import parse_attestations, render_attestations
 from tests.support.checkpoints import NOW, STORE, store, versions
 from tests.support.rocks import rocks_store
@@ -262,3 +262,20 @@ def test_the_newest_version_that_was_written_by_a_time(
 def test_a_snapshot_is_noted_with_its_time() -> None:
     (upload,) = observed(rocks_store("1c 2c 2z:a@50 sa", since=1)).newest
     assert upload == Upload(2, path(2), NOW - 50)
+
+
+@pytest.mark.parametrize(
+    ("notation", "since", "first"),
+    [
+        ("5c 6c 7c 8c 8z", 9, 4),
+        ("5c 6c 8c 8z", 9, 7),
+        ("5c 6c 7c 8c 8z", 2, 2),
+        ("8z", 9, 7),
+        ("7c 8z", 9, 6),
+    ],
+)
+def test_before_the_first_zip_executors_were_silent_since_the_log_begins_or_we_looked(
+    notation: str, since: int, first: int
+) -> None:
+    one = rocks_store(notation, since=since)
+    assert _first_without(one, one.versions.snapshots[8]) == first
