@@ -135,6 +135,21 @@ def test_without_a_base_every_retained_version_is_above_it() -> None:
     assert found == [above, above, VersionPlace.ABOVE_TARGET]
 
 
+@pytest.mark.parametrize(
+    ("version", "place"),
+    [
+        (1, VersionPlace.BELOW_BASE),
+        (2, VersionPlace.FLOOR_TO_BASE),
+        (3, VersionPlace.AT_BASE),
+        (4, VersionPlace.ABOVE_BASE),
+    ],
+)
+def test_a_version_from_the_floor_to_a_later_base_is_between_them(
+    version: int, place: VersionPlace
+) -> None:
+    assert place_of(facts(), Boundary(ONE.versions.snapshots[3], 2, 2), version) is place
+
+
 def test_a_snapshot_has_the_traits_of_its_kind() -> None:
     boundary = boundary_of(facts(Judgement()), ())
     kinds = {
