@@ -63,41 +63,23 @@ class Reason:
         text: the reason.
         name: matches their names.
         change: matches `before -> after`.
-        words: whether only words differ, or their case, in a text of several words.
     """
 
     text: str
     name: re.Pattern[str]
     change: re.Pattern[str]
-    words: bool = False
 
     def covers(self, mutant: Mutant) -> bool:
         """Returns whether it is the reason of a mutant."""
         change = f"{mutant.before} -> {mutant.after}"
-        found = self.name.search(mutant.name) and self.change.search(change)
-        return bool(found) and (not self.words or _only_words(mutant))
-
-
-def _only_words(mutant: Mutant) -> bool:
-    changed = [one for one in _texts(mutant.after) if one not in _texts(mutant.before)]
-    plain = mutant.after.replace("XX", "").casefold()
-    return plain == mutant.before.casefold() and all(" " in one.strip() for one in changed)
-
-
-def _texts(code: str) -> list[str]:
-    return re.findall(r'"[^"]*"', code)
+        return bool(self.name.search(mutant.name) and self.change.search(change))
 
 
 def reasons() -> tuple[Reason, ...]:
     """Returns the reasons, the first of which that covers a mutant counts."""
     found = tomllib.loads(_REASONS.read_text())["reason"]
     return tuple(
-        Reason(
-            one["text"],
-            re.compile(one.get("name", "")),
-            re.compile(one.get("change", "")),
-            words=one.get("words", False),
-        )
+        Reason(one["text"], re.compile(one.get("name", "")), re.compile(one.get("change", "")))
         for one in found
     )
 

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
+from statemaint.codec.integrity.digest import StateDigest
 from statemaint.errors import UnsupportedError
 from statemaint.execute import Fence, execute
 from statemaint.execute.stores import _context, _out_of_time
+from statemaint.fold import ClearEngine, Source
 from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Halted, Skipped
+from statemaint.report import Halted, Skipped, SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import RefusingStorage
@@ -76,6 +78,18 @@ def test_what_a_storage_does_not_support_halts_its_store(storage: MemoryStorage)
     assert found.finding is not None
     assert (found.finding.code, found.store) == (FindingCode.UNSUPPORTED, SECOND)
     assert "files of this kind" in found.finding.detail
+
+
+def test_a_plan_is_carried_out_with_the_engine_that_it_is_given(storage: MemoryStorage) -> None:
+    class Counting(ClearEngine):
+        digests = 0
+
+        def digest(self, source: Source, path: str) -> StateDigest:
+            Counting.digests += 1
+            return super().digest(source, path)
+
+    outcomes = [*execute(planned(storage), storage, run="r", engine=Counting())]
+    assert Counting.digests == sum(isinstance(one, SnapshotWritten) for one in outcomes) > 0
 
 
 @pytest.mark.parametrize("trash_for", [0.0, 60.0])
