@@ -287,3 +287,17 @@ def test_entries_written_after_it_are_said_in_that_order() -> None:
         "offsets/9 was written after it, and removed by another run",
         "offsets/10 was written after it, and removed by another run",
     ]
+
+
+# -- today's checkpoint
+
+
+def test_a_rollback_is_compared_with_the_state_and_the_logs_of_today() -> None:
+    path = f"{HOME}/6.delta"
+    storage = MemoryStorage({path: b"x", ENTRY: b"", "offsets/6": b"", "metadata": b""})
+    kept = f"{folder_of('run')}/{path}"
+    storage.write(kept, [b"x"])
+    found = Contents("run", (), {path: storage.stat(kept)}, of_rollback=True)
+    undo = _Rollback.of(storage, found, Deeds("run"), ended=True)
+    assert undo.there.keys() == {path, ENTRY, "offsets/6"}
+    assert undo.same(Seen(Entry(path, 1, 7.0)), undo.there[path])
