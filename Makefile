@@ -99,6 +99,7 @@ generated: setup ## rebuild the files that are made from code: dashboard, schema
 	$(BIN)/python helm/dashboard.py
 	$(BIN)/python helm/sync.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
+	$(BIN)/python .ci/man_pages.py
 	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
 
 transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
