@@ -10,6 +10,7 @@ from click.exceptions import NoArgsIsHelpError
 from statemaint import __version__
 from statemaint.cli import endings
 from statemaint.cli.common import add_common
+from statemaint.cli.messages import STDOUT
 from statemaint.errors import ConfigError
 
 VERBS = (
@@ -75,6 +76,7 @@ def program() -> None:
 
 def main() -> None:
     """Runs the program; any error becomes one line on stderr and an exit code."""
+    STDOUT.begun = False
     for stream in (sys.stdout, sys.stderr):
         endings.print_anything(stream)
     try:

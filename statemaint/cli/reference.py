@@ -34,7 +34,11 @@ def _verb(name: str) -> click.Command:
 
 def _block(command: click.Command, path: str) -> str:
     context = click.Context(
-        command, info_name=path, terminal_width=_WIDTH, max_content_width=_WIDTH
+        command,
+        info_name=path,
+        terminal_width=_WIDTH,
+        max_content_width=_WIDTH,
+        help_option_names=["-h", "--help"],
     )
     lines = (line.rstrip() for line in command.get_help(context).splitlines())
     return "```text\n" + "\n".join(lines) + "\n```\n"

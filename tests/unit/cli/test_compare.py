@@ -2,21 +2,18 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.program import run as run_program
 from tests.unit.cli.test_show import AGGREGATION, unpacked
 
 
 def run(verb: str, root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "statemaint", verb, str(root), *args]
-    return subprocess.run(
-        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL
-    )
+    return run_program(verb, str(root), *args)
 
 
 def printed(verb: str, root: Path, *args: str) -> Any:

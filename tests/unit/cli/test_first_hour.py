@@ -354,6 +354,7 @@ def queried(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [command for verb in NAMES for _, command in EXAMPLES[verb] if "RUN" not in command],

@@ -20,6 +20,7 @@ from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
+from tests.support.program import run as run_here
 
 VERBS = [
     "completion", "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor",
@@ -33,6 +34,8 @@ AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.ge
 
 
 def run(*args: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    if not prefix:
+        return run_here(*args)
     return subprocess.run(
         [*prefix, sys.executable, "-m", "statemaint", *args],
         capture_output=True,
