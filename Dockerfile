@@ -29,16 +29,18 @@ FROM ${PYTHON}
 LABEL org.opencontainers.image.title="statemaint" \
       org.opencontainers.image.description="Maintains the state of Spark Structured Streaming queries" \
       org.opencontainers.image.licenses="Apache-2.0"
-RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip setuptools wheel \
- && python -c "import ensurepip, shutil; shutil.rmtree(ensurepip.__path__[0])"
-COPY --from=build /opt/statemaint /opt/statemaint
 ENV PATH=/opt/statemaint/bin:$PATH \
     HOME=/tmp \
     NUMBA_CACHE_DIR=/opt/statemaint/kernels \
     NUMBA_CPU_NAME=generic \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
+RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip setuptools wheel \
+ && python -c "import ensurepip, shutil; shutil.rmtree(ensurepip.__path__[0])"
+COPY --from=build /opt/statemaint /opt/statemaint
 WORKDIR /tmp
 USER 65532:65532
+# As the first process of a container it would not hear the usual SIGTERM; this one ends a run and its lease.
+STOPSIGNAL SIGINT
 ENTRYPOINT ["statemaint"]
 CMD ["--help"]

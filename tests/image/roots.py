@@ -18,14 +18,17 @@ set -e
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$UPPER,workdir=$WORK" "$ROOT"
 mount --rbind /dev "$ROOT/dev"
 mount -t proc proc "$ROOT/proc"
+for place in /etc/resolv.conf /etc/ssl/certs; do
+  [ ! -e "$ROOT$place" ] || mount --bind "$place" "$ROOT$place"
+done
 """
-_BUILD = 'mount -t tmpfs tmpfs "$ROOT/tmp"; exec /usr/sbin/chroot "$ROOT" "$@"'
+_BUILD = 'mount -t tmpfs tmpfs "$ROOT/tmp"; exec chroot "$ROOT" /usr/bin/env -i "$@"'
 # As the restricted pods of the chart: nothing is writable but /tmp, and the user has no rights.
 _POD = """
 mount -o remount,ro "$ROOT"
 mount -t tmpfs -o mode=1777,size=256m tmpfs "$ROOT/tmp"
-exec /usr/sbin/chroot "$ROOT" setpriv --reuid "$OWNER" --regid "$GROUP" --clear-groups --no-new-privs \
-  --bounding-set=-all --inh-caps=-all "$@"
+exec chroot "$ROOT" /usr/bin/setpriv --reuid "$OWNER" --regid "$GROUP" --clear-groups \
+  --no-new-privs --bounding-set=-all --inh-caps=-all /usr/bin/env -i "$@"
 """
 
 
@@ -69,8 +72,8 @@ class Root:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command as a user, with a read-only root and no rights; returns what it said."""
         owner, _, group = user.partition(":")
-        extra = {**environment, "OWNER": owner, "GROUP": group}
-        return self._unshared(_SETUP + _POD, command, extra, said=True)
+        pod = f"OWNER={owner}; GROUP={group}\n{_POD}"
+        return self._unshared(_SETUP + pod, command, environment, said=True)
 
     def copy(self, source: Path, target: str) -> None:
         """Copies a file or folder to a path of the root, as `COPY` does."""
@@ -97,10 +100,12 @@ class Root:
             "WORK": str(self.folder / "work"),
             "ROOT": str(self.folder / "root"),
         }
+        variables = {**_of_clients(), **environment}
+        given = [f"{name}={value}" for name, value in variables.items()]
         how = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
         return subprocess.run(
-            [*how, *command],
-            env={**_of_clients(), **environment, **places},
+            [*how, *given, *command],
+            env={**os.environ, **places},
             capture_output=said,
             text=True,
             check=False,
@@ -114,7 +119,7 @@ def with_python(base: Path, folder: Path) -> tuple[Path, Path]:
     source, target = Path(sys.base_prefix), root.changes / "usr" / "local"
     for name in ("bin", "lib"):
         shutil.copytree(source / name, target / name, symlinks=True, ignore=_not_in_images)
-    root.run(["ldconfig"], {"PATH": "/sbin:/usr/sbin"})
+    root.run(["sh", "-c", "ldconfig; touch /etc/resolv.conf"], {"PATH": "/sbin:/usr/sbin:/bin"})
     return root.changes, base
 
 
