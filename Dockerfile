@@ -19,7 +19,9 @@ COPY pyproject.toml README.md LICENSE ./
 COPY statemaint statemaint
 RUN /build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /dist . \
  && /build/bin/pip --python /opt/statemaint/bin/python install --no-cache-dir --no-deps --no-index /dist/*.whl
-# What is compiled here is read by every pod: for any processor of the platform, not for the builder's own.
+# What is compiled here is read by every pod: for any processor of the platform, not for the builder's own. It is found
+# by the path of its source, which is the installed one and not /src.
+WORKDIR /opt/statemaint
 ENV NUMBA_CACHE_DIR=/opt/statemaint/kernels \
     NUMBA_CPU_NAME=generic
 RUN /opt/statemaint/bin/python -m statemaint.fold \
