@@ -14,6 +14,7 @@ from statemaint.errors import ConfigError
 
 VERBS = (
     "apply",
+    "completion",
     "diff",
     "digest",
     "doctor",
