@@ -5,6 +5,7 @@ authorization reference for S3 says of its operation.
 """
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,6 +93,7 @@ def _of_content(arn: str, headers: Mapping[str, str]) -> set[Right]:
 @contextmanager
 def guarded(policy: Policy) -> Iterator[str]:
     """Runs a moto behind a policy, which may be changed meanwhile; yields its address."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = DomainDispatcherApplication(create_backend_app)
     server = make_server("127.0.0.1", 0, _Guard(app, policy), threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
