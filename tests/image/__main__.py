@@ -81,7 +81,9 @@ def check_content(root: Root) -> None:
     if foreign:
         sys.exit(f"added outside of the program's folder: {', '.join(map(str, foreign[:5]))}")
     size = sum(path.stat().st_size for path in added)
-    _say(f"the image adds {len(added)} files, {size / 1e6:.0f} MB; no tool that builds is among them")
+    _say(
+        f"the image adds {len(added)} files, {size / 1e6:.0f} MB; no tool that builds is among them"
+    )
 
 
 def _is_tool(path: Path) -> bool:

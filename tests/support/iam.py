@@ -56,7 +56,9 @@ def policy_of(path: Path, address: str) -> Mapping[str, Any]:
     return document
 
 
-def rights(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> set[Right]:
+def rights(
+    method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+) -> set[Right]:
     """Returns what a request to S3, with the bucket in its path, takes."""
     bucket, _, key = path.lstrip("/").partition("/")
     asked = parse_qs(query, keep_blank_values=True)

@@ -373,7 +373,9 @@ def test_the_notes_tell_what_to_do_next(name: str) -> None:
     airflow = values.get("airflow", {}).get("enabled", True)
     jobs = [each for each in render(values) if each["kind"] == "CronJob"]
     assert ("--values airflow-values.yaml" in notes) == airflow
-    assert any(f"--from=cronjob/{each['metadata']['name']} " in notes for each in jobs) == bool(jobs)
+    assert any(f"--from=cronjob/{each['metadata']['name']} " in notes for each in jobs) == bool(
+        jobs
+    )
     if values.get("exporter", {}).get("enabled"):
         port = values["exporter"].get("port", 9836)
         assert f"curl http://localhost:{port}/metrics" in notes

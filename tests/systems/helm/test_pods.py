@@ -296,8 +296,8 @@ def test_keys_come_from_a_secret_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_secret_is_in_any_manifest(name: str) -> None:
-    # The chart makes no Secret. What names one is a name; no variable of a container that can hold a secret has a
-    # value in a manifest, whatever the environment of the one who renders has (tests/support/planted.py).
+    # The chart makes no Secret, and no variable that could hold a secret has a value. The planted
+    # ones are in the environment of this process, in which Helm renders.
     manifests = render(scenario(name))
     assert not [each for each in manifests if each["kind"] == "Secret"]
     for _, pod in pods(manifests):

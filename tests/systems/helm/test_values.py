@@ -44,8 +44,10 @@ def refused(values: dict[str, Any]) -> str:
 SHARED = {
     "a bad cron": (
         queries(a=query(schedule="61 * * * *")),
-        "queries.queries.a.schedule: \"61 * * * *\" is not a valid schedule: it has the minute 61; "
-        "it is from 0 to 59; correct it",
+        (
+            'queries.queries.a.schedule: "61 * * * *" is not a valid schedule: it has the minute '
+            "61; it is from 0 to 59; correct it"
+        ),
     ),
     "too few fields": (queries(a=query(schedule="* * *")), "has 3 fields; a cron expression has"),
     "words": (queries(a=query(schedule="hourly")), "is not a valid schedule"),
@@ -53,10 +55,15 @@ SHARED = {
     "no such day": (queries(a=query(schedule="0 0 31 4,6 *")), "names a day that no year has"),
     "one checkpoint": (
         queries(a=query("s3://lake/x"), b=query("s3a://lake//x/")),
-        "queries.queries.b.checkpoint: a and b have one checkpoint (s3a://lake//x/); leave one of "
-        "the two out, or give each its own",
+        (
+            "queries.queries.b.checkpoint: a and b have one checkpoint (s3a://lake//x/); leave one "
+            "of the two out, or give each its own"
+        ),
     ),
-    "one path": (queries(a=query("/data/x"), b=query("file:///data/y/../x")), "have one checkpoint"),
+    "one path": (
+        queries(a=query("/data/x"), b=query("file:///data/y/../x")),
+        "have one checkpoint",
+    ),
     "one NameNode": (
         queries(a=query("hdfs://node:8020/x"), b=query("webhdfs://NODE:9870/x")),
         "have one checkpoint",
