@@ -1,8 +1,8 @@
 """Lints the Dockerfiles and runs the steps of the program's image: `python -m tests.image`.
 
 There is no container engine here. Each step runs as it is written, in a root of its stage, over
-another base than that of `FROM`: the machine's own root, or an unpacked one that `--base` names. What
-that leaves open is in docs/upgrade.md. It takes root, a package index, and some minutes.
+another base than that of `FROM`: the machine's own root, or an unpacked one that `--base` names.
+What that leaves open is in docs/upgrade.md. It takes root, a package index, and some minutes.
 """
 
 import argparse

@@ -113,7 +113,7 @@ class Root:
 
 
 def with_python(base: Path, folder: Path) -> tuple[Path, Path]:
-    """Returns a base with this process's Python below `/usr/local`, as Python's own images have it."""
+    """Returns a base with this process's Python below `/usr/local`, as in Python's own images."""
     root = Root((base,), folder)
     root.make()
     source, target = Path(sys.base_prefix), root.changes / "usr" / "local"

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 from xml.etree import ElementTree as ET
 
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 Right = tuple[str, str]
