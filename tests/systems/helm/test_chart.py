@@ -377,7 +377,7 @@ def test_the_notes_tell_what_to_do_next(name: str) -> None:
         jobs
     )
     if values.get("exporter", {}).get("enabled"):
-        port = values["exporter"].get("port", 9836)
+        port = values["exporter"].get("port", 9808)
         assert f"curl http://localhost:{port}/metrics" in notes
     if name == "existing-pushgateway-values":
         assert "state-maintenance-*" in notes
