@@ -103,7 +103,7 @@ env:
     value: {{ $value | quote }}
   {{- end }}
 {{- end }}
-{{- with .root.Values.storage.existingSecret }}
+{{- with .with.existingSecret | default .root.Values.storage.existingSecret }}
 envFrom:
   - secretRef:
       name: {{ . }}

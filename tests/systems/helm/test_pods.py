@@ -291,12 +291,17 @@ def test_an_account_that_is_there_is_used_and_not_made() -> None:
 
 
 def test_keys_come_from_a_secret_by_its_name() -> None:
-    for _, pod in pods(render(scenario("cronjobs-volume-values"))):
+    values = scenario("cronjobs-volume-values")
+    for name, pod in pods(render(values)):
         [container] = pod["containers"]
-        assert container["envFrom"] == [{"secretRef": {"name": "lake-keys"}}]
+        keys = "lake-keys-to-read" if name.endswith("-exporter") else "lake-keys"
+        assert container["envFrom"] == [{"secretRef": {"name": keys}}]
         assert container["env"] == [
             {"name": "STATEMAINT_S3_ENDPOINT", "value": "https://minio.storage:9000"}
         ]
+    del values["exporter"]["existingSecret"]
+    [container] = one(render(values), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "lake-keys"}}]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
