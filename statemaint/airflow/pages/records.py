@@ -173,7 +173,7 @@ def _mistake(dag: Any, last: Mapping[str, Run]) -> Record:
         group="",
         query=dag.dag_id.removeprefix("statemaint__"),
         paused=dag.is_paused,
-        invalid=dag.description or "NOT VALID",
+        invalid=(dag.description or "").removeprefix("NOT VALID: ") or "It is not valid.",
         last=last.get(dag.dag_id),
     )
 

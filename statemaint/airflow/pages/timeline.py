@@ -95,16 +95,21 @@ class StoreTimeline:
         return sum(len(one.files) for one in self.stretches)
 
 
-def timelines(plan: Plan) -> tuple[StoreTimeline, ...]:
-    """Returns the files of each store of a plan, which is of one partition."""
-    return tuple(_timeline(one) for one in plan.stores)
+def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...]:
+    """Returns the files of each store of a plan, which is of one partition.
+
+    Args:
+        plan: the plan.
+        most: so many state files of a store are shown, the newest, and as many of the others.
+    """
+    return tuple(_timeline(one, most) for one in plan.stores)
 
 
-def _timeline(plan: StorePlan) -> StoreTimeline:
+def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
     files = sorted(_files(plan), key=_place)
     state = [one for one in files if one.kind in _STATE]
     others = [one for one in files if one.kind not in _STATE]
-    shown = [*state[-MOST_FILES:], *others[:MOST_FILES]]
+    shown = [*state[-most:], *others[:most]]
     return StoreTimeline(
         store=plan.store.id.store,
         stretches=tuple(_stretches(shown)),

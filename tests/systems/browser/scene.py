@@ -29,8 +29,14 @@ from statemaint.airflow.maintenance_dag import StateMaintenanceDag
 
 dag = StateMaintenanceDag("own_dag", checkpoint="{folder}/own", query="own_query")
 """
-RUN = ("statemaint__good", "statemaint__clicks", "statemaint__sessions", "own_dag")
-DRY = ("statemaint__revenue_hourly", "statemaint__joined_orders")
+RUN = (
+    "statemaint__good",
+    "statemaint__clicks",
+    "statemaint__sessions",
+    "statemaint__revenue_hourly",
+    "own_dag",
+)
+DRY = ("statemaint__joined_orders",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ function isDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-const COLOURS = { "--bg": "bg", "--text": "fg", "--line": "border", "--panel": "bg-subtle" };
+const COLOURS = { "--bg": "bg", "--text": "fg", "--line": "border", "--panel": "bg-muted" };
 
 function paint() {
   const here = document.documentElement, outer = around();
