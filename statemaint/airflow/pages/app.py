@@ -28,6 +28,7 @@ from sqlalchemy.orm import Session
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG
 from statemaint.airflow.pages import contents
+from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
 from statemaint.airflow.pages.model import Record
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
@@ -110,7 +111,7 @@ def _query(
     known = details(session, record)
     if live and source:
         storage = open_checkpoint(source.checkpoint, source.connection)
-        record, known = contents.looked_at_now(storage, source.policy, record, known)
+        record, known = looked_at_now(storage, source.policy, record, known)
     refused = _refused(dag_id, user, session, in_file=bool(source and source.in_file))
     found = contents.of_query(record, known, source=source, refused=refused)
     names = sorted({one.query for one in others} - {record.query})
@@ -130,7 +131,7 @@ def _partition(
     source = source_of(dag_id, record.query, session)
     storage = open_checkpoint(source.checkpoint, source.connection)
     shared = handover(session, record)
-    plan = contents.plan_of_partition(storage, source.policy, (operator, partition), shared)
+    plan = plan_of_partition(storage, source.policy, (operator, partition), shared)
     return _html("partition.html", **contents.of_partition(record, plan, (operator, partition)))
 
 

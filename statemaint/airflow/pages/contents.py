@@ -1,26 +1,20 @@
 """The values of each page's template, from what is known of its queries."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
 
-from statemaint.airflow.figures import Told, figures_json, planned_units, read_figures
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import Details, Record
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.sources import Source
 from statemaint.airflow.pages.timeline import timelines
-from statemaint.airflow.texts import findings_json
 from statemaint.model.ids import UnitId
-from statemaint.model.policy import PRESETS, Policy
-from statemaint.plan import Plan, Request
-from statemaint.planning import plan_checkpoint
-from statemaint.scan import Handover
-from statemaint.storage import Storage
+from statemaint.model.policy import PRESETS
+from statemaint.plan import Plan
 
 Values = dict[str, Any]
 
@@ -66,57 +60,6 @@ def of_query(
         "asked": f"?query={quote(record.query, safe='')}",
         "now": now(),
     }
-
-
-def looked_at_now(
-    storage: Storage, policy: Policy, record: Record, known: Details
-) -> tuple[Record, Details]:
-    """Returns a query as its checkpoint is now, with the findings of its last run."""
-    _, plan = plan_checkpoint(storage, policy)
-    units, told = planned_units(plan), findings_json(plan.all_findings)
-    damage = sum(one.damage for one in plan.findings)
-    about = {
-        "query": record.query,
-        "checkpoint": storage.root,
-        "committed": plan.committed,
-        "target": plan.target,
-        "damage": damage,
-        "notices": len(plan.findings) - damage,
-        "trash_bytes": record.figures.trash_bytes if record.figures else None,
-    }
-    figures = read_figures(figures_json(units, told, about))
-    seen = tuple(Told(**one) for one in told)
-    # A listing does not show what a run has read: its findings stay until a run does not find them.
-    before = tuple(one for one in known.findings if one not in seen)
-    looked = replace(record, figures=figures, looked=now())
-    return looked, replace(known, units=tuple(units), findings=(*seen, *before))
-
-
-def plan_of_partition(
-    storage: Storage, policy: Policy, unit: tuple[int, int], shared: str | None
-) -> Plan:
-    """Returns the plan of one partition.
-
-    Args:
-        storage: where the checkpoint lives.
-        policy: when to snapshot and what to keep.
-        unit: the operator and the partition.
-        shared: what an earlier plan has handed over; with it only this partition is listed.
-
-    Raises:
-        ConfigError: when there is no such partition.
-    """
-    operator, partition = unit
-    request = Request(operators=frozenset({operator}), partitions=frozenset({partition}))
-    known = _handover(shared)
-    return plan_checkpoint(storage, policy, request=request, handover=known)[1]
-
-
-def _handover(text: str | None) -> Handover | None:
-    try:
-        return Handover.from_json(text) if text else None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # of another build: everything is listed
 
 
 def of_partition(record: Record, plan: Plan, unit: tuple[int, int]) -> Values:

@@ -23,11 +23,15 @@ def main() -> int:
         print("screenshots: Debian's package `chromium` is needed", file=sys.stderr)  # noqa: T201
         return 2
     FOLDER.mkdir(exist_ok=True)
-    with _folder() as folder, scene(folder) as running, browser() as found:
-        with visit(found, running.airflow, "admin", viewport=_SIZE) as seen:
-            seen.theme("light")
-            _ours(seen)
-            _airflows(seen, running)
+    with (
+        _folder() as folder,
+        scene(folder) as running,
+        browser() as found,
+        visit(found, running.airflow, "admin", viewport=_SIZE) as seen,
+    ):
+        seen.theme("light")
+        _ours(seen)
+        _airflows(seen, running)
     return 0
 
 

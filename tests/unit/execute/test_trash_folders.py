@@ -4,7 +4,7 @@ import json
 
 from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.manifest import FOLDER, manifest_path
-from statemaint.execute.trash import empty, expired, trashed_runs
+from statemaint.execute.trash import bytes_in_trash, empty, expired, trashed_runs
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 
@@ -29,6 +29,13 @@ def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
     assert expired(storage, 7.0) == tuple(expected)
     assert expired(storage, 6.9) == ()
     assert trashed_runs(storage) == {"a": 5.0, "b": 5.0, "c": 5.0}
+
+
+def test_the_bytes_in_the_trash_are_those_of_its_files() -> None:
+    storage = trash(("a", 7.0), ("b", 8.0))
+    storage.write(f"{FOLDER}/b/commits/7", [b"12345"])
+    assert bytes_in_trash(storage) == 7
+    assert bytes_in_trash(MemoryStorage()) == 0
 
 
 def test_manifests_are_deleted_after_all_files() -> None:
