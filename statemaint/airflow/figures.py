@@ -64,7 +64,7 @@ class _Json(BaseModel):
     v: Literal[1] = 1
 
 
-class Figures(_Json):
+class QueryFigures(_Json):
     """The figures of a query after a run, or as a dry run found it: `statemaint_fleet`.
 
     Attributes:
@@ -134,10 +134,10 @@ class Partitions(_Json):
     findings: list[Told] = Field(default_factory=list)
 
 
-def read_figures(found: object) -> Figures | None:
+def read_figures(found: object) -> QueryFigures | None:
     """Returns the figures of an XCom; `None` for those of a build that this one cannot read."""
     try:
-        return Figures.model_validate(found)
+        return QueryFigures.model_validate(found)
     except ValidationError:
         return None
 
@@ -221,14 +221,14 @@ def figures_json(
     Args:
         units: its partitions.
         findings: its findings, as one task hands them to another.
-        about: the other fields of `Figures`; `damage` and `notices` are of the checkpoint as a
+        about: the other fields of `QueryFigures`; `damage` and `notices` are of the checkpoint as a
             whole and are added to those of the partitions.
     """
     longest = max(units, key=lambda one: (one.chain or 0, -one.operator), default=None)
     sums = {name: sum(getattr(one, name) for one in units) for name in _SUMMED}
     sums["damage"] += about.get("damage", 0)
     sums["notices"] += about.get("notices", 0)
-    made = Figures(
+    made = QueryFigures(
         **{
             **about,
             **sums,

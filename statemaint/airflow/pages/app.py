@@ -32,7 +32,7 @@ from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
 from statemaint.airflow.pages.model import Record
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
-from statemaint.airflow.pages.sources import Source, UnknownQueryError, source_of
+from statemaint.airflow.pages.sources import CheckpointSource, UnknownQueryError, source_of
 from statemaint.errors import ConfigError, StatemaintError, StorageError
 from statemaint.maintain import list_runs
 from statemaint.planning import scan_checkpoint
@@ -141,7 +141,7 @@ def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
     return JSONResponse(scan_json(scan_checkpoint(storage)), headers=_HEADERS)
 
 
-def _source(dag_id: str, query: str | None, session: Session) -> Source:
+def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSource:
     return source_of(dag_id, _record(dag_id, query, session)[0].query, session)
 
 

@@ -10,7 +10,7 @@ from airflow.configuration import conf
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import Details, Record
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
-from statemaint.airflow.pages.sources import Source
+from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
 from statemaint.model.ids import UnitId
 from statemaint.model.policy import PRESETS
@@ -41,7 +41,7 @@ def of_fleet(records: Sequence[Record]) -> Values:
 
 
 def of_query(
-    record: Record, known: Details, *, source: Source | None, refused: Mapping[str, str]
+    record: Record, known: Details, *, source: CheckpointSource | None, refused: Mapping[str, str]
 ) -> Values:
     """Returns the values of the page of one query."""
     policy = source.policy if source else PRESETS["safe"]

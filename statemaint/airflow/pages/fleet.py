@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from statemaint.airflow.figures import Figures
+from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.ages import ago, ahead, stamp
-from statemaint.airflow.pages.model import Record, Run
+from statemaint.airflow.pages.model import AirflowRun, Record
 from statemaint.model.findings import Finding, FindingCode
 
-# Figures older than this are marked, as most queries are maintained at least once a day.
+# QueryFigures older than this are marked, as most queries are maintained at least once a day.
 OLD = timedelta(days=2)
 
 
-class Restart(Enum):
+class Restartable(Enum):
     """Whether a query would restart, the worst first; each with its words and its mark."""
 
     NO = ("No", "bad")
@@ -38,14 +38,14 @@ class Restart(Enum):
     @property
     def rank(self) -> int:
         """Returns its place, the worst first."""
-        return list(Restart).index(self)
+        return list(Restartable).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether a query would restart, and why it is believed."""
 
-    restart: Restart
+    restart: Restartable
     why: str
 
 
@@ -86,7 +86,7 @@ class Row:
     record: Record
     verdict: Verdict
     outcome: Outcome
-    figures: Figures
+    figures: QueryFigures
     known: bool
     age: str
     old: bool
@@ -133,7 +133,7 @@ def row_of(record: Record, now: datetime) -> Row:
         record=record,
         verdict=verdict(record),
         outcome=outcome(record.last, now),
-        figures=figures or Figures(query=record.query, checkpoint=""),
+        figures=figures or QueryFigures(query=record.query, checkpoint=""),
         known=figures is not None,
         age=ago(record.looked, now),
         old=_is_old(record, now),
@@ -160,48 +160,48 @@ def totals(rows: Sequence[Row]) -> Totals:
 def verdict(record: Record) -> Verdict:
     """Returns whether a query would restart, by the newest figures."""
     if record.invalid is not None:
-        return Verdict(Restart.INVALID, record.invalid)
+        return Verdict(Restartable.INVALID, record.invalid)
     if record.figures is None:
         if record.looked is None:
-            return Verdict(Restart.NEVER, "No run has looked at it yet.")
-        return Verdict(Restart.UNKNOWN, "The figures are of another build.")
+            return Verdict(Restartable.NEVER, "No run has looked at it yet.")
+        return Verdict(Restartable.UNKNOWN, "The figures are of another build.")
     return _by_figures(record.figures)
 
 
-def _by_figures(found: Figures) -> Verdict:
+def _by_figures(found: QueryFigures) -> Verdict:
     if found.failure and not found.partitions:
-        return Verdict(Restart.UNKNOWN, f"The last run could not look: {found.failure}")
+        return Verdict(Restartable.UNKNOWN, f"The last run could not look: {found.failure}")
     if found.blocked and found.target is not None:
         what = f"{found.blocked} of {found.partitions} partitions do not load"
-        return Verdict(Restart.NO, f"{what}: {_codes(found)}")
+        return Verdict(Restartable.NO, f"{what}: {_codes(found)}")
     if found.damage:
         return _damaged(found)
     if found.target is None:
-        return Verdict(Restart.EMPTY, "No batch is committed yet.")
+        return Verdict(Restartable.EMPTY, "No batch is committed yet.")
     why = f"Every partition loads at version {found.target}."
     if found.unreported:
         why += f" {found.unreported} are as the plan found them; their tasks gave no report."
-    return Verdict(Restart.YES, why)
+    return Verdict(Restartable.YES, why)
 
 
-def _damaged(found: Figures) -> Verdict:
+def _damaged(found: QueryFigures) -> Verdict:
     codes = set(_damage(found))
     if codes and codes <= {FindingCode.STORAGE_FAILED.value}:
-        return Verdict(Restart.UNKNOWN, "The storage failed while the last run looked.")
+        return Verdict(Restartable.UNKNOWN, "The storage failed while the last run looked.")
     what = "it may fail, or load wrong rows"
-    return Verdict(Restart.DOUBTFUL, f"Damage was found, so that {what}: {_codes(found)}")
+    return Verdict(Restartable.DOUBTFUL, f"Damage was found, so that {what}: {_codes(found)}")
 
 
-def _damage(found: Figures) -> list[str]:
+def _damage(found: QueryFigures) -> list[str]:
     known = {one.value for one in FindingCode}
     return [one for one in found.codes if one not in known or Finding(FindingCode(one), "").damage]
 
 
-def _codes(found: Figures) -> str:
+def _codes(found: QueryFigures) -> str:
     return ", ".join(_damage(found) or found.codes) or "the log has a gap"
 
 
-def outcome(run: Run | None, now: datetime) -> Outcome:
+def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
     """Returns a run in words."""
     if run is None:
         return Outcome("never ran", "plain", "", "", None)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from statemaint.airflow.figures import Figures, Told, Unit
+from statemaint.airflow.figures import QueryFigures, Told, Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AirflowRun:
     """A run of a DAG.
 
     Attributes:
@@ -52,8 +52,8 @@ class Record:
     next_run: datetime | None = None
     schedule: str | None = None
     invalid: str | None = None
-    last: Run | None = None
-    figures: Figures | None = None
+    last: AirflowRun | None = None
+    figures: QueryFigures | None = None
     looked: datetime | None = None
     looked_in: int | None = None
 
@@ -70,4 +70,4 @@ class Details:
 
     units: tuple[Unit, ...] = ()
     findings: tuple[Told, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[AirflowRun, ...] = ()

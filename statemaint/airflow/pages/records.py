@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FLEET, PARTITIONS, read_figures, read_partitions
 from statemaint.airflow.names import asset_uri, findings_uri
-from statemaint.airflow.pages.model import Details, Record, Run
+from statemaint.airflow.pages.model import AirflowRun, Details, Record
 
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
@@ -120,10 +120,10 @@ def _last_runs(dag: str | None) -> Any:
     return _run_columns().where(DagRun.id.in_(_newest(dag)))
 
 
-def _run(row: Any) -> Run:
+def _run(row: Any) -> AirflowRun:
     dry = isinstance(row.conf, dict) and row.conf.get("dry_run") is True
     state, kind = str(getattr(row.state, "value", row.state)), str(row.run_type)
-    return Run(row.run_id, state, kind, row.start_date, row.end_date, dry)
+    return AirflowRun(row.run_id, state, kind, row.start_date, row.end_date, dry)
 
 
 def _figures(session: Session, dags: set[str], dag: str | None) -> Mapping[tuple[str, str], Any]:
@@ -149,7 +149,7 @@ def _record(
     dag: Any,
     group: str,
     query: str,
-    last: Mapping[str, Run],
+    last: Mapping[str, AirflowRun],
     figures: Mapping[tuple[str, str], Any],
 ) -> Record:
     row = figures.get((dag.dag_id, group))
@@ -167,7 +167,7 @@ def _record(
     )
 
 
-def _mistake(dag: Any, last: Mapping[str, Run]) -> Record:
+def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> Record:
     return Record(
         dag=dag.dag_id,
         group="",

@@ -27,7 +27,7 @@ class UnknownQueryError(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CheckpointSource:
     """A query's checkpoint.
 
     Attributes:
@@ -45,7 +45,7 @@ class Source:
     in_file: bool
 
 
-def source_of(dag: str, query: str, session: Session) -> Source:
+def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
     """Returns the checkpoint of a query that a DAG maintains.
 
     Raises:
@@ -55,7 +55,7 @@ def source_of(dag: str, query: str, session: Session) -> Source:
     if dag == dag_id(query) and query in file.queries:
         found = file.queries[query]
         policy = file.policy_of(query)
-        return Source(query, found.checkpoint, found.connection, policy, in_file=True)
+        return CheckpointSource(query, found.checkpoint, found.connection, policy, in_file=True)
     stored = SerializedDagModel.get(dag, session=session)
     for one in _told(stored.data if stored else None):
         if one.get("query") == query:
@@ -65,7 +65,7 @@ def source_of(dag: str, query: str, session: Session) -> Source:
     )
 
 
-def _of_dag(told: Mapping[str, Any]) -> Source:
+def _of_dag(told: Mapping[str, Any]) -> CheckpointSource:
     checkpoint = str(told["checkpoint"])
     if "{" in checkpoint:
         raise UnknownQueryError(
@@ -73,7 +73,7 @@ def _of_dag(told: Mapping[str, Any]) -> Source:
         )
     connection = told.get("connection")
     policy = Policy(**told["policy"])
-    return Source(str(told["query"]), checkpoint, connection, policy, in_file=False)
+    return CheckpointSource(str(told["query"]), checkpoint, connection, policy, in_file=False)
 
 
 def _told(found: Any) -> list[dict[str, Any]]:

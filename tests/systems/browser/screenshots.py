@@ -13,7 +13,7 @@ from tests.systems.browser.pages import Visit, browser, chromium, visit
 from tests.systems.browser.scene import Scene, scene
 
 FOLDER = ROOT / "docs/images"
-_SIZE = {"width": 1200, "height": 720}
+_SIZE = {"width": 1280, "height": 720}
 _SETTLES = 1_500  # milliseconds until Airflow's own pages stand still
 
 

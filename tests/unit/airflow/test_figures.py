@@ -3,7 +3,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import (
-    Figures,
+    QueryFigures,
     Unit,
     figures_json,
     merged,
@@ -81,7 +81,7 @@ def test_the_figures_of_a_query_are_sums_and_the_worst() -> None:
 
 def test_a_query_without_partitions_has_figures() -> None:
     found = read_figures(figures_json([], [], {**ABOUT, "failure": "STORAGE: no"}))
-    assert found == Figures(
+    assert found == QueryFigures(
         query="revenue", checkpoint="/data", committed=24, target=25, failure="STORAGE: no"
     )
 

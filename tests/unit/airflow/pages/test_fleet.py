@@ -6,16 +6,16 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import Figures
-from statemaint.airflow.pages.fleet import Restart, fleet, outcome, row_of, totals, verdict
-from statemaint.airflow.pages.model import Record, Run
+from statemaint.airflow.figures import QueryFigures
+from statemaint.airflow.pages.fleet import Restartable, fleet, outcome, row_of, totals, verdict
+from statemaint.airflow.pages.model import AirflowRun, Record
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 LOOKED = NOW - timedelta(hours=1)
-RUN = Run("manual__1", "success", "manual", LOOKED, LOOKED)
+RUN = AirflowRun("manual__1", "success", "manual", LOOKED, LOOKED)
 
 
-def record(query: str = "revenue", *, run: Run | None = RUN, **figures: Any) -> Record:
+def record(query: str = "revenue", *, run: AirflowRun | None = RUN, **figures: Any) -> Record:
     """A query that a run has found in order, except for some figures."""
     found = {"committed": 24, "target": 25, "partitions": 4, **figures}
     return Record(
@@ -23,24 +23,24 @@ def record(query: str = "revenue", *, run: Run | None = RUN, **figures: Any) -> 
         group="",
         query=query,
         last=run,
-        figures=Figures(query=query, checkpoint="/data", **found),
+        figures=QueryFigures(query=query, checkpoint="/data", **found),
         looked=LOOKED,
     )
 
 
 def test_a_query_whose_partitions_all_load_restarts() -> None:
-    assert verdict(record()).restart is Restart.YES
+    assert verdict(record()).restart is Restartable.YES
     assert verdict(record()).why == "Every partition loads at version 25."
 
 
 def test_a_query_with_a_partition_that_does_not_load_does_not_restart() -> None:
     found = verdict(record(blocked=1, damage=1, codes=["BROKEN_CHAIN", "UNKNOWN_FILE"]))
-    assert found.restart is Restart.NO
+    assert found.restart is Restartable.NO
     assert found.why == "1 of 4 partitions do not load: BROKEN_CHAIN"
 
 
 def test_damage_in_files_that_are_there_leaves_a_doubt() -> None:
-    assert verdict(record(damage=1, codes=["CORRUPT_FILE"])).restart is Restart.DOUBTFUL
+    assert verdict(record(damage=1, codes=["CORRUPT_FILE"])).restart is Restartable.DOUBTFUL
 
 
 def test_a_code_of_a_newer_build_counts_as_damage() -> None:
@@ -48,30 +48,30 @@ def test_a_code_of_a_newer_build_counts_as_damage() -> None:
 
 
 def test_notices_leave_no_doubt() -> None:
-    assert verdict(record(notices=3, codes=["UNKNOWN_FILE"])).restart is Restart.YES
+    assert verdict(record(notices=3, codes=["UNKNOWN_FILE"])).restart is Restartable.YES
 
 
 def test_a_storage_that_failed_shows_nothing() -> None:
-    assert verdict(record(damage=1, codes=["STORAGE_FAILED"])).restart is Restart.UNKNOWN
+    assert verdict(record(damage=1, codes=["STORAGE_FAILED"])).restart is Restartable.UNKNOWN
     could_not = record(partitions=0, failure="STORAGE: denied", target=None, committed=None)
-    assert verdict(could_not).restart is Restart.UNKNOWN
+    assert verdict(could_not).restart is Restartable.UNKNOWN
     assert "STORAGE: denied" in verdict(could_not).why
 
 
 def test_a_query_that_has_committed_nothing_is_not_broken() -> None:
     nothing = record(committed=None, target=None, blocked=4, notices=1)
-    assert verdict(nothing).restart is Restart.EMPTY
+    assert verdict(nothing).restart is Restartable.EMPTY
 
 
 def test_a_query_without_a_run_was_never_looked_at() -> None:
     never = replace(record(run=None), figures=None, looked=None)
-    assert verdict(never).restart is Restart.NEVER
+    assert verdict(never).restart is Restartable.NEVER
     assert row_of(never, NOW).outcome.text == "never ran"
     assert row_of(never, NOW).age == "never"
 
 
 def test_figures_of_another_build_are_unknown() -> None:
-    assert verdict(replace(record(), figures=None)).restart is Restart.UNKNOWN
+    assert verdict(replace(record(), figures=None)).restart is Restartable.UNKNOWN
 
 
 def test_partitions_without_a_report_are_named() -> None:

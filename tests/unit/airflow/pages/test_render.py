@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import Figures, Told, Unit
+from statemaint.airflow.figures import QueryFigures, Told, Unit
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.model import Record, Run
+from statemaint.airflow.pages.model import AirflowRun, Record
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
-from statemaint.maintain import Run as LedgerRun
+from statemaint.maintain import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import plan
@@ -25,8 +25,8 @@ PLACE = {"root": "", "pages": "/statemaint"}
 
 
 def record(query: str = "revenue") -> Record:
-    figures = Figures(query=query, checkpoint=f"/data/{query}", target=25, codes=[query])
-    run = Run(query, "success", query, TIME, TIME)
+    figures = QueryFigures(query=query, checkpoint=f"/data/{query}", target=25, codes=[query])
+    run = AirflowRun(query, "success", query, TIME, TIME)
     return Record(f"statemaint__{query}", "", query, last=run, figures=figures, looked=TIME)
 
 
@@ -69,7 +69,7 @@ def partition_page(found: Record) -> str:
 
 def pages(query: str) -> list[str]:
     found = record(query)
-    run = LedgerRun(query, 0.0, 1.0, 1, 1, 1, 1, 1, 0, in_trash=True, undo_of=query)
+    run = Run(query, 0.0, 1.0, 1, 1, 1, 1, 1, 0, in_trash=True, undo_of=query)
     return [
         fleet_page(found),
         fleet_page(replace(found, invalid=query)),
