@@ -5,8 +5,9 @@ from typing import IO
 import click
 
 from statemaint.cli import recovery
-from statemaint.cli.maintain import end_with_report, progress_bar
+from statemaint.cli.maintain import end_with_report
 from statemaint.cli.options import as_json, workers_flag
+from statemaint.cli.progress import actions_done
 from statemaint.maintain import apply, parse_plan
 from statemaint.recover import apply_recovery, parse_recovery
 from statemaint.storage import open_storage
@@ -31,7 +32,7 @@ def apply_verb(plan_file: IO[bytes], at: str | None, *, workers: Workers, as_jso
         done = apply_recovery(storage, recovery_plan, workers=workers)
         recovery.end_with_result(done, as_json=as_json)
     plan = parse_plan(plan_file.name, content)
-    with progress_bar() as advance:
+    with actions_done() as advance:
         report = apply(
             open_storage(at or plan.checkpoint), plan, workers=workers, on_outcome=advance
         )

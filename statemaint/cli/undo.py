@@ -29,8 +29,14 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     the query has moved on. The next `maintain` deletes the same files again unless its policy
     retains more.
     """
-    undone = undo(open_storage(uri), run)
-    print_result(lambda: undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
+    storage = open_storage(uri)
+    undone = undo(storage, run)
+    print_result(
+        lambda: undo_json(undone),
+        as_json=as_json,
+        table=lambda: _print_table(undone),
+        checkpoint=storage.root,
+    )
     _print_reasons(undone.left)
     sys.exit(CheckpointError.exit_code if undone.left else 0)
 
