@@ -32,7 +32,7 @@ _BUNDLE = "dags"
 def main(queries: int, runs: int, partitions: int) -> None:
     """Fills a database, and prints the costs of the pages."""
     engine = create_engine("sqlite://")
-    import_all_models()
+    import_all_models()  # type: ignore[no-untyped-call]
     Base.metadata.create_all(engine)
     counted = _counted(engine)
     with Session(engine) as session:

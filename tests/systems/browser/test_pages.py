@@ -20,7 +20,8 @@ LONG = 120_000
 
 
 def names(frame: Frame) -> list[str]:
-    return frame.locator("#fleet tbody tr:not([hidden]) th").all_inner_texts()
+    shown: list[str] = frame.locator("#fleet tbody tr:not([hidden]) th").all_inner_texts()
+    return shown
 
 
 def column(frame: Frame, number: int) -> list[float]:
