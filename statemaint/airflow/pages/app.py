@@ -22,6 +22,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from sqlalchemy.orm import Session
 
@@ -77,6 +78,7 @@ def app() -> FastAPI:
     partition = "/dags/{dag_id}/partitions/{operator}/{partition}"
     made.get(partition, **of_dag, response_class=HTMLResponse)(_partition)
     made.add_exception_handler(StatemaintError, _explain)
+    made.add_exception_handler(RequestValidationError, _refuse)
     return made
 
 
@@ -187,6 +189,11 @@ def _explain(request: Request, error: Exception) -> Response:
         return JSONResponse(content, status_code=status, headers=_HEADERS)
     template = "problem.html" if request.url.path.endswith("/runs") else "error.html"
     return _html(template, code=code, detail=str(error), status=status)
+
+
+def _refuse(_request: Request, _error: Exception) -> Response:
+    """Refuses an address, without repeating what is wrong in it."""
+    return _html("error.html", code="ADDRESS", detail="There is no such page.", status=422)
 
 
 def _status(error: Exception) -> int:

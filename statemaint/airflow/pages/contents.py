@@ -46,6 +46,8 @@ def of_query(
     """Returns the values of the page of one query."""
     policy = source.policy if source else PRESETS["safe"]
     row = row_of(record, now())
+    if record.invalid is not None:
+        refused = {**refused, record.dag: "The entry in the queries file is not valid."}
     checkpoint = source.checkpoint if source else row.figures.checkpoint
     return {
         "row": row,

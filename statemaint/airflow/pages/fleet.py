@@ -163,7 +163,8 @@ def verdict(record: Record) -> Verdict:
         return Verdict(Restartable.INVALID, record.invalid)
     if record.figures is None:
         if record.looked is None:
-            return Verdict(Restartable.NEVER, "No run has looked at it yet.")
+            ran = "No run has left figures." if record.last else "No run has looked at it yet."
+            return Verdict(Restartable.NEVER, ran)
         return Verdict(Restartable.UNKNOWN, "The figures are of another build.")
     return _by_figures(record.figures)
 

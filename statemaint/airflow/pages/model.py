@@ -33,7 +33,8 @@ class Record:
 
     Attributes:
         dag: the id of its DAG.
-        group: the task group of its tasks; empty where the DAG has no other tasks.
+        group: the task group of its tasks, or the one task of a whole run; empty where the DAG has
+            no other tasks.
         query: its name.
         paused: whether the DAG is paused.
         next_run: when the next scheduled run is due; `None` without a schedule.

@@ -21,6 +21,8 @@ from statemaint.airflow.pages.model import AirflowRun, Details, Record
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
 _HANDOVER = "handover"
+# The tasks of a run that leave something for the pages.
+_TASKS = ("plan", "report")
 # As many of a DAG's last runs are shown.
 _RUNS = 15
 
@@ -31,7 +33,7 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     dags = {one.dag_id: one for one in session.execute(_dags(dag)) if one.dag_id in allowed}
     invalid = {one for (one,) in session.execute(_invalid(dag)) if one in dags}
     places = {
-        (one.dag_id, one.task_id.rpartition(".")[0], one.name.removeprefix(_SCHEME))
+        (one.dag_id, _group(one.task_id), one.name.removeprefix(_SCHEME))
         for one in session.execute(_outlets(dag))
         if one.dag_id in dags
     }
@@ -179,4 +181,6 @@ def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> Record:
 
 
 def _group(task: str) -> str:
-    return task.rpartition(".")[0]
+    """Returns the group of a run's tasks; an operator that does a whole run is its own."""
+    group, _, name = task.rpartition(".")
+    return group if name in _TASKS else task

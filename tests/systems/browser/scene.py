@@ -25,9 +25,19 @@ queries:
   misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
 """
 _OWN = """
+from datetime import datetime
+
+from airflow.sdk import DAG
+
 from statemaint.airflow.maintenance_dag import StateMaintenanceDag
+from statemaint.airflow.operators import MaintainCheckpointOperator
+from statemaint.airflow.task_group import StateMaintenanceTaskGroup
 
 dag = StateMaintenanceDag("own_dag", checkpoint="{folder}/own", query="own_query")
+
+with DAG("mixed_dag", schedule=None, start_date=datetime(2026, 1, 1)) as mixed:
+    MaintainCheckpointOperator(task_id="keep", checkpoint="{folder}/kept", query="kept_query")
+    StateMaintenanceTaskGroup(checkpoint="{folder}/grouped", query="grouped_query")
 """
 RUN = (
     "statemaint__good",
@@ -35,6 +45,7 @@ RUN = (
     "statemaint__sessions",
     "statemaint__revenue_hourly",
     "own_dag",
+    "mixed_dag",
 )
 DRY = ("statemaint__joined_orders",)
 
@@ -57,14 +68,15 @@ def scene(folder: Path) -> Iterator[Scene]:
         for dag in (*RUN, *DRY, "statemaint_verify", "statemaint_repair", "statemaint__never"):
             admin.wait_for_dag(dag)
             admin.unpause(dag)
-        started = [(dag, admin.trigger(dag, {"dry_run": dag in DRY})) for dag in (*RUN, *DRY)]
+        started = [(dag, admin.trigger(dag)) for dag in RUN]
+        started += [(dag, admin.trigger(dag, {"dry_run": True})) for dag in DRY]
         for dag, run in started:
             admin.wait_for_run(dag, run)
         yield Scene(running, folder, admin)
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "own", "never"):
+    for name in ("good", "own", "never", "kept", "grouped"):
         neglected(folder / name)
     neglected(folder / "revenue_hourly", partitions=60, last=60)
     neglected(folder / "joined_orders", partitions=24, last=300)

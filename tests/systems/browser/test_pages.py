@@ -49,7 +49,15 @@ def test_the_navigation_leads_to_all_queries_the_worst_first(log_in: LogIn) -> N
     frame = visit.frame("Streaming state")
     shown = names(frame)
     assert shown[:3] == ["clicks", "misspelt", "never"]
-    assert set(shown[3:]) >= {"good", "joined_orders", "own_query", "revenue_hourly", "sessions"}
+    assert sorted(shown[3:]) == [
+        "good",
+        "grouped_query",
+        "joined_orders",
+        "kept_query",
+        "own_query",
+        "revenue_hourly",
+        "sessions",
+    ]
     for name, text in {
         "clicks": "1 of 4 partitions do not load: BROKEN_CHAIN",
         "never": "No run has looked at it yet.",
@@ -78,7 +86,7 @@ def test_the_filter_leaves_what_fits(log_in: LogIn) -> None:
     frame = log_in().fleet()
     frame.get_by_role("searchbox").fill("broken_chain")
     assert names(frame) == ["clicks"]
-    expect(frame.locator("#shown")).to_have_text("1 of 8 shown")
+    expect(frame.locator("#shown")).to_have_text("1 of 10 shown")
     frame.get_by_role("searchbox").fill("")
     frame.get_by_label("needs attention only").check()
     assert names(frame) == ["clicks", "misspelt", "never"]
@@ -165,6 +173,25 @@ def test_a_dag_in_python_has_its_page_in_its_own_tab(log_in: LogIn) -> None:
     expect(frame.get_by_role("button", name="Verify")).to_be_disabled()
     frame.get_by_role("link", name="op 0 / part 1", exact=True).click()
     expect(frame.locator("table.timeline")).to_contain_text("Kept because")
+
+
+def test_a_dag_with_other_tasks_is_not_run_from_here(log_in: LogIn) -> None:
+    frame = log_in().query("grouped_query")
+    expect(frame.locator("body")).to_contain_text("The DAG has other tasks than maintenance")
+    for name in ("Dry run", "Compact"):
+        expect(frame.get_by_role("button", name=name)).to_be_disabled()
+    frame.get_by_role("link", name="op 0 / part 1", exact=True).click()
+    expect(frame.locator("table.timeline")).to_contain_text("Kept because")
+    frame.get_by_role("link", name="grouped_query").click()
+    frame.get_by_role("link", name="kept_query").click()
+    expect(frame.get_by_role("heading", level=1)).to_contain_text("kept_query Yes")
+    expect(frame.get_by_role("button", name="Compact")).to_be_disabled()
+
+
+def test_an_entry_that_is_not_valid_shows_its_mistake(log_in: LogIn) -> None:
+    frame = log_in().query("misspelt")
+    expect(frame.locator("body")).to_contain_text("queries.misspelt.cron: no such key")
+    expect(frame.get_by_role("button", name="Compact")).to_be_disabled()
 
 
 def test_a_dag_without_a_query_says_so(log_in: LogIn) -> None:
