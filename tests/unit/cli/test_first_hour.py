@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -19,10 +18,9 @@ from statemaint.cli.reference import reference
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
+from tests.support.terminal import at_terminal
 from tests.unit.cli.test_program import TIGHT, run, run_json
 from tests.unit.cli.test_show import AGGREGATION, unpacked
-
-PROGRAM = [sys.executable, "-m", "statemaint"]
 
 
 @pytest.fixture
@@ -46,27 +44,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "team_1/query_5/state/0/1/21.delta").write_bytes(b"LZ4Block")
     (root / "_trash").mkdir()
     return root
-
-
-def at_terminal(*args: str, columns: int = 80, **environment: str) -> str:
-    """Returns what the program prints on a terminal of some width."""
-    master, slave = pty.openpty()
-    names = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
-    with subprocess.Popen(
-        [*PROGRAM, *args], stdin=slave, stdout=slave, stderr=subprocess.PIPE, env=names
-    ):
-        os.close(slave)
-        found = b""
-        while True:
-            try:
-                more = os.read(master, 65536)
-            except OSError:  # Linux: the other end is closed
-                break
-            if not more:
-                break
-            found += more
-    os.close(master)
-    return found.decode().replace("\r\n", "\n")
 
 
 def test_a_table_keeps_to_a_terminal_of_80_columns(many: Path) -> None:
