@@ -51,6 +51,16 @@ def test_a_partition_with_a_store_that_does_not_load_has_no_chain() -> None:
     assert broken.damage == 1
 
 
+def test_one_store_that_does_not_load_is_enough() -> None:
+    half = checkpoint(
+        store(versions("d", 1, 25), StoreId(0, 0, "left")),
+        store(versions("d", 2, 25), StoreId(0, 0, "right")),
+        batches=range(16, 25),
+    )
+    (unit,) = planned_units(plan(half, Policy(), NOW))
+    assert (unit.chain, unit.replay_files) == (None, 25)
+
+
 def test_nothing_loads_where_nothing_is_committed() -> None:
     empty = checkpoint(store("1d"), batches=[])
     (unit,) = planned_units(plan(empty, Policy(), NOW))
