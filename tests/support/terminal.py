@@ -26,7 +26,7 @@ def at_terminal(
 
 
 def _pieces(master: int) -> Sequence[bytes]:
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         try:
             piece = os.read(master, 65536)
