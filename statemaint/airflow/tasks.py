@@ -8,13 +8,17 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from statemaint.airflow import advice, texts
 from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, weights
 from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.decided import Decided, decided_of
+from statemaint.airflow.figures import units_of
+from statemaint.airflow.for_pages import figures_of_run
+from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import publish, publish_query
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import LeaseHeldError, StatemaintError
@@ -37,23 +41,6 @@ _STORES_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """What `report` has to know of the plan.
-
-    Attributes:
-        committed: the newest committed batch.
-        target: the version that all partitions are snapshotted at; `None` when there is none.
-        lag: as in `QueryState`, of the partitions without a task.
-        findings: those of the checkpoint and of the partitions without a task.
-    """
-
-    committed: int | None = None
-    target: int | None = None
-    lag: int | None = None
-    findings: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Planned:
     """The result of `plan`.
 
@@ -64,14 +51,21 @@ class Planned:
         decided: what `report` has to know.
         handover: what the tasks need not read again, as text.
         note: what a dry run found, in a few lines.
+        shown: the XComs of a dry run for the pages, by their keys.
     """
 
     bundles: tuple[Bundle, ...] = ()
     failure: Failure | None = None
     held: str | None = None
-    decided: Decided = Decided()
+    decided: Decided = field(default_factory=Decided)
     handover: str | None = None
     note: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def xcoms(self) -> dict[str, Any]:
+        """Returns what the task passes on for the UI, by the keys."""
+        return {**({NOTE: self.note} if self.note else {}), **self.shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +128,8 @@ def _planned(
     idle = _unmapped(storage, plan)
     if plan.target is not None:
         publish(settings, idle)
-    decided = Decided(
-        committed=plan.committed,
-        target=plan.target,
-        lag=lag((one.after for one in idle.stores), plan.target),
-        findings=tuple(texts.findings_json(idle.findings)),
-    )
+    behind = lag((one.after for one in idle.stores), plan.target)
+    decided = decided_of(plan, idle.findings, behind)
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
     if plan.target is None or not plan.units:
@@ -165,7 +155,9 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     failure = None
     if damaged(plan.all_findings):
         failure = Failure(f"DRY RUN: {texts.reasons(plan.all_findings)}")
-    return Planned(failure=failure, note=note)
+    decided = decided_of(plan, plan.all_findings)
+    shown = figures_of_run(settings, (), (), decided=decided, dry_run=True)
+    return Planned(failure=failure, note=note, shown=shown)
 
 
 def _write_plan(
@@ -208,6 +200,7 @@ def maintain_bundle(
         **texts.summary(report, bundle.label),
         "failed": failure is not None,
         "lag": lag((one.after for one in report.stores), bundle.target),
+        "units": [list(one) for one in units_of(report.stores)],
     }
     _log.info("%s\n%s", settings.query, texts.table([summary]))
     return Maintained(summary, failure)
@@ -265,7 +258,9 @@ def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]])
 
 def decided_json(decided: Decided) -> dict[str, Any]:
     """Returns what `report` has to know of the plan, as it is passed through XCom."""
-    return asdict(decided)
+    # Lists: Airflow stores a tuple with the name of its class.
+    lists = {"units": [list(one) for one in decided.units], "counts": list(decided.counts)}
+    return {**asdict(decided), **lists}
 
 
 def _report(

@@ -15,7 +15,13 @@ from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.recovery import recover
 from statemaint.execute.stores import execute
-from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
+from statemaint.execute.trash import (
+    Restored,
+    bytes_in_trash,
+    must_be_in_trash,
+    restore,
+    trashed_runs,
+)
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
 
@@ -28,6 +34,7 @@ __all__ = [
     "Neighbours",
     "RememberedRuns",
     "Restored",
+    "bytes_in_trash",
     "compact_ledger",
     "empty_trash",
     "end_earlier",

@@ -8,7 +8,15 @@ from statemaint.errors import AlreadyExistsError, LeaseLostError
 from statemaint.execute.compaction import RememberedRuns
 from statemaint.execute.deeds import Deeds
 from statemaint.execute.manifest import FOLDER, Contents, manifest_path
-from statemaint.execute.trash import Trash, _Undo, empty, expired, restore, trashed_runs
+from statemaint.execute.trash import (
+    Trash,
+    _Undo,
+    bytes_in_trash,
+    empty,
+    expired,
+    restore,
+    trashed_runs,
+)
 from statemaint.listing import Entry
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
@@ -34,6 +42,13 @@ def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
     assert expired(storage, 7.0) == tuple(expected)
     assert expired(storage, 6.9) == ()
     assert trashed_runs(storage) == {"a": 5.0, "b": 5.0, "c": 5.0}
+
+
+def test_the_bytes_in_the_trash_are_those_of_its_files() -> None:
+    storage = trash(("a", 7.0), ("b", 8.0))
+    storage.write(f"{FOLDER}/b/commits/7", [b"12345"])
+    assert bytes_in_trash(storage) == 7
+    assert bytes_in_trash(MemoryStorage()) == 0
 
 
 def test_manifests_are_deleted_after_all_files() -> None:
