@@ -62,9 +62,14 @@ def program() -> None:
 
 
 def main() -> None:
-    """Runs the program; any error becomes one line on stderr and an exit code."""
+    """Runs the program `statemaint`."""
+    run(program, "statemaint")
+
+
+def run(command: click.Command, name: str) -> None:
+    """Runs a program; any error becomes one line on stderr and an exit code."""
     try:
-        program(standalone_mode=False, prog_name="statemaint")
+        command(standalone_mode=False, prog_name=name)
     except NoArgsIsHelpError as error:
         error.show()
         sys.exit(ConfigError.exit_code)
