@@ -17,6 +17,8 @@ from statemaint.machine import available_memory, resident_memory
 
 _T = TypeVar("_T")
 _WORTH_A_CORE = 32 * 1024 * 1024
+# While one store waits for the disk to have its files, another one computes.
+_PER_CORE = 2
 VARIABLE = "STATEMAINT_MEMORY"
 """The variable with the memory of tasks, and of verbs without `--memory`."""
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
@@ -106,7 +108,7 @@ def suited(parallel: int, size: int) -> int:
         parallel: the number of requests that the storage is worth at a time.
         size: the bytes to read; few are folded in plain Python, on one core.
     """
-    return max(parallel, cores() if size >= _WORTH_A_CORE else 1)
+    return max(parallel, _PER_CORE * cores() if size >= _WORTH_A_CORE else 1)
 
 
 def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]:

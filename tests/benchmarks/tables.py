@@ -88,7 +88,9 @@ NEEDS = Section(
 STORES = Section(
     "Several stores at a time",
     "*Maintain* of a checkpoint on local disk, in new processes with loaded loops, which take "
-    "turns; the least of {repeat} runs. *Peak* is the most that the whole process had resident.",
+    "turns; the least of {repeat} runs. *Peak* is the most that the whole process had resident. "
+    "*2 processes* maintain a copy each at the same time, and the figures are per copy: it is what "
+    "the machine's cores can give together.",
     ("case", "workers", "--memory", "seconds", "CPU seconds", "times as fast", "peak, MB"),
 )
 SECTIONS = (

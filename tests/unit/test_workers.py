@@ -48,7 +48,7 @@ def test_there_is_a_core() -> None:
 def test_the_number_of_threads_goes_by_the_storage_and_the_size() -> None:
     mib = 1024 * 1024
     assert suited(1, 31 * mib) == 1
-    assert suited(1, 32 * mib) == cores()
+    assert suited(1, 32 * mib) == 2 * cores()
     assert suited(32, 0) == 32
 
 
