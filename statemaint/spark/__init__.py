@@ -11,5 +11,6 @@ travels between them. `docs/spark.md` describes every column.
 
 from statemaint.spark.api import inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.fleet import Target
+from statemaint.spark.history import read_history
 
-__all__ = ["Target", "inventory", "maintain_fleet", "plan_fleet", "verify_fleet"]
+__all__ = ["Target", "inventory", "maintain_fleet", "plan_fleet", "read_history", "verify_fleet"]

@@ -8,6 +8,7 @@ from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.engine import FleetRun, run_fleet, with_options
 from statemaint.spark.fleet import Queries, fleet_of
 from statemaint.spark.frames import cores_of, frame_of, spread
+from statemaint.spark.history import History
 from statemaint.spark.packing import deal
 from statemaint.spark.units import Piece, check, make_plan, take_inventory
 
@@ -81,6 +82,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     run: str | None = None,
     attempt: int | None = None,
     wait: float | None = None,
+    history: str | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Any:
     """Maintains every query once, and returns the outcomes: a row for each store and each query.
@@ -97,15 +99,21 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
         run: the run's id in the ledgers; a new one by default.
         attempt: the number of the attempt at that run; a later one ends the leases of an earlier.
         wait: seconds to wait for leases that other runs hold; without it their queries are `held`.
+        history: the address of a Parquet dataset to which the outcomes are added (`History`).
         tell: told of the progress, in lines.
 
     Raises:
-        ConfigError: when the fleet, or the policy, cannot be used.
+        ConfigError: when the fleet, the policy or the history's address cannot be used.
+        StorageError: when the outcomes cannot be added to the history; the fleet is maintained.
     """
     fleet = fleet_of(queries, policy)
     named = FleetRun.named(run, time.time())
     asked = with_options(named, attempt=attempt, force_snapshot=force, wait=wait, tell=tell)
-    return frame_of(spark, run_fleet(spark, fleet, asked), OUTCOMES)
+    kept = History.at(history) if history else None
+    table = run_fleet(spark, fleet, asked, kept.costs() if kept else None)
+    if kept:
+        kept.add(asked.name, table, time.time())
+    return frame_of(spark, table, OUTCOMES)
 
 
 def _spread(spark: Any, pieces: list[tuple[str, float]], work: Any, columns: Any) -> Any:

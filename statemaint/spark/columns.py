@@ -59,6 +59,7 @@ OUTCOMES: Mapping[str, str] = {
     "exit_code": "int",
     "error": "string",
     "unit": "string",
+    "weight": "double",
     "started": "double",
     "seconds": "double",
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.maintain import Holder, new_run_id
-from statemaint.maintain.bundles import Bundle, bundles
+from statemaint.maintain.bundles import Bundle, Costs, bundles
 from statemaint.model.ids import UnitId
 from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
 from statemaint.spark.fleet import Target
@@ -65,14 +65,26 @@ class _Prepared:
         return sum(self.units.values())
 
 
-def run_fleet(spark: Any, fleet: Sequence[Target], run: FleetRun) -> Any:
-    """Maintains a fleet, and returns the outcomes as a table of Arrow's."""
+def run_fleet(
+    spark: Any,
+    fleet: Sequence[Target],
+    run: FleetRun,
+    costs: Mapping[str, Costs] | None = None,
+) -> Any:
+    """Maintains a fleet, and returns the outcomes as a table of Arrow's.
+
+    Args:
+        spark: the session.
+        fleet: the queries.
+        run: the run.
+        costs: how slow each partition of each query was in an earlier run.
+    """
     holders = {one: Holder(f"{run.name}.{one.query}", run.attempt) for one in fleet}
     with leases() as held:
         held.begin(holders)
         open_to = [one for one in fleet if one.query not in held.refused]
         run.tell(f"planning {len(open_to)} queries")
-        planned = _Answers.of(_planned(spark, open_to, run))
+        planned = _Answers.of(_planned(spark, open_to, run, costs or {}))
         prepared = _prepared(open_to, planned.notes)
         held.take({one.target: holders[one.target] for one in prepared}, wait=run.wait)
         ready = [one for one in prepared if one.target.query in held.leases]
@@ -108,8 +120,8 @@ class _Answers:
         return [{**_EMPTY, **row} for row in found.to_pylist()]
 
 
-def _planned(spark: Any, fleet: Sequence[Target], run: FleetRun) -> Any:
-    pieces = [(Piece(one, run.options()).to_json(), 1.0) for one in fleet]
+def _planned(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
+    pieces = [(Piece(one, run.options(costs=costs.get(one.query))).to_json(), 1.0) for one in fleet]
     tasks = deal(pieces, cores_of(spark) * _PLANS_A_CORE)
     return _collected(spark, tasks, prepare_query)
 

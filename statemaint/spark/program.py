@@ -93,6 +93,7 @@ def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
     type=click.IntRange(min=1),
     help="The number of the attempt at that run; a later one ends the leases of an earlier.",
 )
+@click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
 @click.option("--wait", type=Duration(), help="How long to wait for leases that other runs hold.")
 def maintain(
     *,
@@ -101,6 +102,7 @@ def maintain(
     run: str | None,
     attempt: int | None,
     wait: float | None,
+    history: str | None,
     **flags: Any,
 ) -> None:
     """Write snapshots, delete files that no retained version needs, and report."""
@@ -113,6 +115,7 @@ def maintain(
         run=run,
         attempt=attempt,
         wait=wait,
+        history=history,
         tell=partial(click.echo, err=True),
     )
     _run(verb, OUTCOMES, **flags)

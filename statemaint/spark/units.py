@@ -9,7 +9,7 @@ from typing import Any
 from statemaint.audit import verify
 from statemaint.errors import LeaseLostError, StatemaintError
 from statemaint.execute import Holder, UnitClaim, newest
-from statemaint.maintain.bundles import Bundle, weights
+from statemaint.maintain.bundles import Bundle, Costs, weights
 from statemaint.maintain.parts import Prepared, maintain_part, prepare
 from statemaint.plan import Request
 from statemaint.planning import plan_checkpoint, scan_checkpoint
@@ -115,14 +115,14 @@ def prepare_query(piece: str) -> Iterator[Row]:
         )
         yield from report_rows(target, prepared.idle, run=run, unit=None)
         if prepared.has_work:
-            yield {**of_query(target), "note": _note(prepared)}
+            yield {**of_query(target), "note": _note(prepared, given.options.get("costs") or {})}
 
     for row in _whatever_happens(target, rows):
         yield {**row, "run": run}
 
 
-def _note(prepared: Prepared) -> str:
-    found = weights(prepared.plan, {})
+def _note(prepared: Prepared, costs: Costs) -> str:
+    found = weights(prepared.plan, costs)
     note = {
         "target": prepared.plan.target,
         "units": [[unit.operator, unit.partition, weight] for unit, weight in found.items()],
@@ -142,11 +142,13 @@ def maintain_unit(piece: str) -> Iterator[Row]:
     bundle = Bundle.from_json(given.options["bundle"])
 
     def rows() -> Iterator[Row]:
-        claim = UnitClaim(target.open(), run, unit_name(bundle))
+        # Another attempt at the run may have other partitions in a unit of the same name.
+        attempt = bundle.holder.nonce if bundle.holder else run
+        claim = UnitClaim(target.open(), attempt, unit_name(bundle))
         yield from claim.once(lambda storage: _maintained(given, bundle, storage))
 
     for row in _whatever_happens(target, rows):
-        yield {**row, "run": run, "unit": bundle.label}
+        yield {**row, "run": run, "unit": bundle.label, "weight": bundle.weight}
 
 
 def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
