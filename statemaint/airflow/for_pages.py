@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statemaint.airflow import texts
-from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.figures import (
@@ -19,6 +18,7 @@ from statemaint.airflow.figures import (
 from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain import bytes_in_trash
+from statemaint.maintain.bundles import Bundle
 
 _log = logging.getLogger(__name__)
 

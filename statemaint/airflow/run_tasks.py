@@ -14,7 +14,6 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import tasks
 from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets, wait
 from statemaint.airflow.for_pages import figures_of_run
@@ -23,6 +22,7 @@ from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.maintain import Holder
+from statemaint.maintain.bundles import Bundle
 from statemaint.queries.checks import absolute_address
 
 # The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.

@@ -6,14 +6,12 @@ has passed on the results.
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from statemaint.airflow import advice, texts
-from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, weights
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.decided import Decided, decided_of
 from statemaint.airflow.figures import units_of
@@ -22,22 +20,20 @@ from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import publish, publish_query
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.maintain import Holder, begin_run, check_free, end_run, maintain, reserve
+from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
+from statemaint.maintain.bundles import Bundle, Costs, bundles, costs_of, weights
+from statemaint.maintain.parts import maintain_part, plan_whole, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import run_folder
-from statemaint.plan import Plan, Request
-from statemaint.planning import plan_checkpoint
-from statemaint.report import Halted, Report, summarize
+from statemaint.plan import Plan
+from statemaint.report import Report
 from statemaint.report.query_state import QueryState, lag
 from statemaint.report.to_json import plan_json
-from statemaint.scan import Handover, Recorder
+from statemaint.scan import Handover
 from statemaint.storage import Storage
-from statemaint.workers import Workers, memory_from
 
 _log = logging.getLogger(__name__)
-# Of one task: the other tasks of a run make requests as well.
-_STORES_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +117,32 @@ def _planned(
     holder: Holder | None,
     costs: Costs,
 ) -> Planned:
-    recorder = Recorder(storage)
-    checkpoint, plan = _plan(recorder, settings, options)
+    prepared = prepare(
+        storage, options.change(settings.policy), force_snapshot=options.force_snapshot
+    )
+    plan, idle = prepared.plan, prepared.idle
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings)
-    idle = _unmapped(storage, plan)
     if plan.target is not None:
         publish(settings, idle)
     behind = lag((one.after for one in idle.stores), plan.target)
     decided = decided_of(plan, idle.findings, behind)
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
-    if plan.target is None or not plan.units:
+    if plan.target is None or not prepared.has_work:
         return Planned(decided=decided)
     if holder:
         reserve(storage, holder)
     units, most = weights(plan, costs), settings.max_tasks
     found = bundles(units, target=plan.target, most=most, holder=holder)
-    return Planned(found, decided=decided, handover=recorder.handover(checkpoint).to_json())
+    return Planned(found, decided=decided, handover=prepared.handover.to_json())
 
 
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
     """Shows the plan of a dry run: in the log, as a file and as a note."""
-    checkpoint, plan = _plan(storage, settings, options)
+    checkpoint, plan = plan_whole(
+        storage, options.change(settings.policy), force_snapshot=options.force_snapshot
+    )
     _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before="DRY RUN: ")
     for line in texts.dry_run_lines(plan):
@@ -303,42 +302,15 @@ def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
         _log.warning("the lease ends by itself: %s", error)
 
 
-def _plan(storage: Storage, settings: QuerySettings, options: Options) -> tuple[Checkpoint, Plan]:
-    request = Request(force_snapshot=options.force_snapshot)
-    return plan_checkpoint(storage, options.change(settings.policy), request=request)
-
-
-def _unmapped(storage: Storage, plan: Plan) -> Report:
-    """Returns the report of the partitions without a task: all, where the logs are damaged."""
-    mapped = set() if plan.halted else set(plan.units)
-    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
-    outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
-    stores = tuple(
-        summarize(one, happened, plan.target) for one, happened in zip(idle, outcomes, strict=True)
-    )
-    started = storage.now()
-    return Report(
-        run="", plan=replace(plan, stores=idle), stores=stores, started=started, seconds=0.0
-    )
-
-
 def _maintain(
     settings: QuerySettings, bundle: Bundle, options: Options, run: str, handover: str | None
 ) -> Report:
-    request = Request(
-        target=bundle.target,
-        force_snapshot=options.force_snapshot,
-        operators=frozenset({bundle.operator}),
-        partitions=frozenset(bundle.partitions),
-    )
-    storage = _storage(settings)
-    return maintain(
-        storage,
+    return maintain_part(
+        _storage(settings),
         options.change(settings.policy),
-        request=request,
+        bundle,
         run=run,
-        holder=bundle.holder,
-        workers=Workers(min(storage.parallel, _STORES_AT_A_TIME), memory_from(os.environ)),
+        force_snapshot=options.force_snapshot,
         handover=Handover.from_json(handover) if handover else None,
     )
 

@@ -142,6 +142,22 @@ def policy_flags(command: Command) -> Command:
     return found
 
 
+def policy_changes(command: Command) -> Command:
+    """Adds the policy's flags without a preset; passes the verb those that were given, by name."""
+
+    @wraps(command)
+    def with_changes(*, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
+        names = [name for name in _FLAGS if name in rest]
+        given = {name: rest.pop(name) for name in names} | {"rebase": rebase, "verify": verify}
+        named = {name: value for name, value in given.items() if value is not None}
+        command(policy=named, **rest)
+
+    found: Command = with_changes
+    for option in reversed(_policy_options()[1:]):
+        found = option(found)
+    return found
+
+
 _FLAGS = (
     "min_deltas_for_snapshot",
     "min_batches_to_retain",

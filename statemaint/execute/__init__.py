@@ -5,6 +5,7 @@ runs in `maintain.history`. One other package writes to a checkpoint: `provider`
 query.
 """
 
+from statemaint.execute.attempts import UnitClaim, forget_units
 from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit
 from statemaint.execute.compaction import RememberedRuns
@@ -34,12 +35,14 @@ __all__ = [
     "Neighbours",
     "RememberedRuns",
     "Restored",
+    "UnitClaim",
     "bytes_in_trash",
     "compact_ledger",
     "empty_trash",
     "end_earlier",
     "execute",
     "expired_trash",
+    "forget_units",
     "leased",
     "ledger_is_due",
     "must_be_in_trash",

@@ -1,4 +1,4 @@
-"""The partitions that each mapped task maintains. Pure."""
+"""The partitions that each task of a run maintains: a mapped task of Airflow, a unit of Spark's."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from statemaint.execute import Holder
 from statemaint.execute.memory import bytes_read
-from statemaint.maintain import Holder
 from statemaint.model.ids import UnitId
 from statemaint.plan import Delete, Plan
 
@@ -39,7 +39,7 @@ class Bundle:
 
     @property
     def label(self) -> str:
-        """Returns the name that Airflow's UI shows: `op 0 / part 3`, `op 0 / parts 0-7`."""
+        """Returns the name that is shown: `op 0 / part 3`, `op 0 / parts 0-7`."""
         first, last = self.partitions[0], self.partitions[-1]
         if first == last:
             return str(UnitId(self.operator, first))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemaint.airflow.bundles import Bundle, bundles, costs_of
+from statemaint.maintain.bundles import Bundle, bundles, costs_of
 from statemaint.model.ids import UnitId
 
 
