@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from statemaint.cli.settings import in_force, settings
-from statemaint.cli.targets import Target
+from statemaint.cli.targets import CheckpointName
 from statemaint.errors import ConfigError
 from statemaint.machine import keep_freed_memory
 from statemaint.model.policy import PRESETS, duration, seconds
@@ -57,7 +57,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 def uri(command: Command) -> Command:
     """Adds the checkpoint's address, for which a query's name may be given."""
-    return click.argument("uri", metavar="URI", type=Target())(command)
+    return click.argument("uri", metavar="URI", type=CheckpointName())(command)
 
 
 def as_json(command: Command) -> Command:
