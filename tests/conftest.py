@@ -36,6 +36,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 _TOGETHER = (
     "systems/spark",
     "systems/airflow",
+    "systems/browser",
     "systems/hadoop",
     "systems",
     "benchmarks",

@@ -1,7 +1,7 @@
 """One query and one run, as the tasks see them; without Airflow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,16 @@ class QuerySettings:
     gateway: str | None = None
     textfile: Path | None = None
     plans: Path | None = None
+
+
+def about(settings: QuerySettings) -> dict[str, Any]:
+    """Returns the query as its DAG describes it to the pages; nothing in it is a secret."""
+    return {
+        "query": settings.query,
+        "checkpoint": settings.checkpoint,
+        "connection": settings.connection,
+        "policy": asdict(settings.policy),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,53 +6,35 @@ has passed on the results.
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from statemaint.airflow import advice, texts
-from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, task_count, weights
 from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.decided import Decided, decided_of
+from statemaint.airflow.figures import units_of
+from statemaint.airflow.for_pages import figures_of_run
+from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import publish, publish_query
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.maintain import Holder, begin_run, check_free, end_run, maintain, reserve
+from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
+from statemaint.maintain.bundles import Bundle, Costs, bundles, costs_of, task_count, weights
+from statemaint.maintain.parts import maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import run_folder
-from statemaint.plan import Plan, Request
+from statemaint.plan import Plan
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Halted, Report, summarize
+from statemaint.report import Report
 from statemaint.report.query_state import QueryState, lag
 from statemaint.report.to_json import plan_json
-from statemaint.scan import Handover, Recorder
+from statemaint.scan import Handover
 from statemaint.storage import Storage
-from statemaint.workers import Workers, memory_from
 
 _log = logging.getLogger(__name__)
-# Of one task: the other tasks of a run make requests as well.
-_STORES_AT_A_TIME = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What `report` has to know of the plan.
-
-    Attributes:
-        committed: the newest committed batch.
-        target: the version that all partitions are snapshotted at; `None` when there is none.
-        lag: as in `QueryState`, of the partitions without a task.
-        findings: those of the checkpoint and of the partitions without a task.
-        scope: what the run was restricted to, in words; empty where it was not.
-    """
-
-    committed: int | None = None
-    target: int | None = None
-    lag: int | None = None
-    findings: tuple[Mapping[str, Any], ...] = ()
-    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +48,21 @@ class Planned:
         decided: what `report` has to know.
         handover: what the tasks need not read again, as text.
         note: what a dry run found, in a few lines.
+        shown: the XComs of a dry run for the pages, by their keys.
     """
 
     bundles: tuple[Bundle, ...] = ()
     failure: Failure | None = None
     held: str | None = None
-    decided: Decided = Decided()
+    decided: Decided = field(default_factory=Decided)
     handover: str | None = None
     note: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def xcoms(self) -> dict[str, Any]:
+        """Returns what the task passes on for the UI, by the keys."""
+        return {**({NOTE: self.note} if self.note else {}), **self.shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,35 +118,30 @@ def _planned(
     holder: Holder | None,
     costs: Costs,
 ) -> Planned:
-    recorder = Recorder(storage)
-    checkpoint, plan = _plan(recorder, settings, options)
+    prepared = prepare(storage, options.change(settings.policy), options.request())
+    plan, idle = prepared.plan, prepared.idle
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings)
-    idle = _unmapped(storage, plan)
     if plan.target is not None:
         publish(settings, idle)
-    decided = Decided(
-        committed=plan.committed,
-        target=plan.target,
-        lag=lag((one.after for one in idle.stores), plan.target),
-        findings=tuple(texts.findings_json(idle.findings)),
-        scope=options.scope,
-    )
+    behind = lag((one.after for one in idle.stores), plan.target)
+    decided = decided_of(plan, idle.findings, behind, scope=options.scope)
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
-    if plan.target is None or not plan.units:
+    if plan.target is None or not prepared.has_work:
         return Planned(decided=decided)
     if holder:
         reserve(storage, holder)
     units = weights(plan, costs)
     most = task_count(units, costs, settings.max_tasks)
     found = bundles(units, target=plan.target, most=most, holder=holder)
-    return Planned(found, decided=decided, handover=recorder.handover(checkpoint).to_json())
+    return Planned(found, decided=decided, handover=prepared.handover.to_json())
 
 
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
     """Shows the plan of a dry run: in the log, as a file and as a note."""
-    checkpoint, plan = _plan(storage, settings, options)
+    policy, request = options.change(settings.policy), options.request()
+    checkpoint, plan = plan_checkpoint(storage, policy, request=request)
     _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before="DRY RUN: ")
     for line in texts.dry_run_lines(plan):
@@ -169,7 +153,9 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     failure = None
     if damaged(plan.all_findings):
         failure = Failure(f"DRY RUN: {texts.reasons(plan.all_findings)}")
-    return Planned(failure=failure, note=note)
+    decided = decided_of(plan, plan.all_findings)
+    shown = figures_of_run(settings, (), (), decided=decided, dry_run=True)
+    return Planned(failure=failure, note=note, shown=shown)
 
 
 def _write_plan(
@@ -212,6 +198,7 @@ def maintain_bundle(
         **texts.summary(report, bundle.label),
         "failed": failure is not None,
         "lag": lag((one.after for one in report.stores), bundle.target),
+        "units": [list(one) for one in units_of(report.stores)],
     }
     _log.info("%s\n%s", settings.query, texts.table([summary]))
     return Maintained(summary, failure)
@@ -270,7 +257,9 @@ def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]])
 
 def decided_json(decided: Decided) -> dict[str, Any]:
     """Returns what `report` has to know of the plan, as it is passed through XCom."""
-    return asdict(decided)
+    # Lists: Airflow stores a tuple with the name of its class.
+    lists = {"units": [list(one) for one in decided.units], "counts": list(decided.counts)}
+    return {**asdict(decided), **lists}
 
 
 def _report(
@@ -314,41 +303,15 @@ def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
         _log.warning("the lease ends by itself: %s", error)
 
 
-def _plan(storage: Storage, settings: QuerySettings, options: Options) -> tuple[Checkpoint, Plan]:
-    return plan_checkpoint(storage, options.change(settings.policy), request=options.request())
-
-
-def _unmapped(storage: Storage, plan: Plan) -> Report:
-    """Returns the report of the partitions without a task: all, where the logs are damaged."""
-    mapped = set() if plan.halted else set(plan.units)
-    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
-    outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
-    stores = tuple(
-        summarize(one, happened, plan.target) for one, happened in zip(idle, outcomes, strict=True)
-    )
-    started = storage.now()
-    return Report(
-        run="", plan=replace(plan, stores=idle), stores=stores, started=started, seconds=0.0
-    )
-
-
 def _maintain(
     settings: QuerySettings, bundle: Bundle, options: Options, run: str, handover: str | None
 ) -> Report:
-    request = Request(
-        target=bundle.target,
-        force_snapshot=options.force_snapshot,
-        operators=frozenset({bundle.operator}),
-        partitions=frozenset(bundle.partitions),
-    )
-    storage = _storage(settings)
-    return maintain(
-        storage,
+    return maintain_part(
+        _storage(settings),
         options.change(settings.policy),
-        request=request,
+        bundle,
         run=run,
-        holder=bundle.holder,
-        workers=Workers(min(storage.parallel, _STORES_AT_A_TIME), memory_from(os.environ)),
+        force_snapshot=options.force_snapshot,
         handover=Handover.from_json(handover) if handover else None,
     )
 

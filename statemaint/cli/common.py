@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from statemaint.cli.endings import drop_output, line_of
+from statemaint.cli.examples import epilog
 from statemaint.cli.messages import log
 from statemaint.cli.settings import Settings, in_force, settings
 from statemaint.cli.targets import explained, queries_option
@@ -27,6 +28,7 @@ def add_common(verb: click.Command) -> click.Command:
         verb.callback = _with_common(work)
         takes_uri = any(one.name == "uri" for one in verb.params)
         verb.params += [*([queries_option()] if takes_uri else []), *_options()]
+        verb.epilog = epilog(verb.name) if verb.name else None
     return verb
 
 

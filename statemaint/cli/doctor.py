@@ -24,6 +24,7 @@ from statemaint.storage import Storage, open_storage
 from statemaint.workers import Workers
 
 _SHOWN = 3
+_LABEL = 10
 
 
 @click.command("doctor")
@@ -61,10 +62,9 @@ def _print(found: Diagnosis) -> None:
     """Prints the diagnosis, with its verdict in its colour."""
     first, *others = lines(found)
     style = BAD if not found.restarts else WARNING if found.counts else GOOD
-    label, verdict = first[:10], first[10:]
-    tables.print_line(Text.assemble(label, (verdict, style)), wrap=False)
+    tables.print_labelled(first[:_LABEL], first[_LABEL:], style)
     for line in others:
-        tables.print_line(line, wrap=False)
+        tables.print_labelled(line[:_LABEL], line[_LABEL:])
 
 
 def doctor_json(found: Diagnosis) -> dict[str, Any]:

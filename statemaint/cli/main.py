@@ -10,10 +10,12 @@ from click.exceptions import NoArgsIsHelpError
 from statemaint import __version__
 from statemaint.cli import endings
 from statemaint.cli.common import add_common
+from statemaint.cli.messages import STDOUT
 from statemaint.errors import ConfigError
 
 VERBS = (
     "apply",
+    "completion",
     "diff",
     "digest",
     "doctor",
@@ -73,11 +75,17 @@ def program() -> None:
 
 
 def main() -> None:
-    """Runs the program; any error becomes one line on stderr and an exit code."""
+    """Runs the program `statemaint`."""
+    run(program, "statemaint")
+
+
+def run(command: click.Command, name: str) -> None:
+    """Runs a program; any error becomes one line on stderr and an exit code."""
+    STDOUT.begun = False
     for stream in (sys.stdout, sys.stderr):
         endings.print_anything(stream)
     try:
-        program(standalone_mode=False, prog_name="statemaint")
+        command(standalone_mode=False, prog_name=name)
         sys.stdout.flush()
     except NoArgsIsHelpError as error:
         error.show()

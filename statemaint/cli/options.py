@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from statemaint.cli.settings import in_force, settings
-from statemaint.cli.targets import Target
+from statemaint.cli.targets import CheckpointName
 from statemaint.errors import ConfigError
 from statemaint.machine import keep_freed_memory
 from statemaint.model.policy import PRESETS, duration, seconds
@@ -57,7 +57,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 def uri(command: Command) -> Command:
     """Adds the checkpoint's address, for which a query's name may be given."""
-    return click.argument("uri", metavar="URI", type=Target())(command)
+    return click.argument("uri", metavar="URI", type=CheckpointName())(command)
 
 
 def as_json(command: Command) -> Command:
@@ -138,6 +138,22 @@ def policy_flags(command: Command) -> Command:
 
     found: Command = with_policy
     for option in reversed(_policy_options()):
+        found = option(found)
+    return found
+
+
+def policy_changes(command: Command) -> Command:
+    """Adds the policy's flags without a preset; passes the verb those that were given, by name."""
+
+    @wraps(command)
+    def with_changes(*, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
+        names = [name for name in _FLAGS if name in rest]
+        given = {name: rest.pop(name) for name in names} | {"rebase": rebase, "verify": verify}
+        named = {name: value for name, value in given.items() if value is not None}
+        command(policy=named, **rest)
+
+    found: Command = with_changes
+    for option in reversed(_policy_options()[1:]):
         found = option(found)
     return found
 

@@ -7,6 +7,7 @@ so. Elsewhere nothing is wrapped or left out, so that `grep` finds what belongs 
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -104,6 +105,15 @@ def print_line(text: Cell, *, wrap: bool = True) -> None:
     """Prints a line of text, which is wrapped at a terminal's width by default."""
     line = text if isinstance(text, Text) else Text(text)
     new_console().print(line, soft_wrap=not wrap)
+
+
+def print_labelled(label: str, text: str, style: str = "") -> None:
+    """Prints a line that begins with a label; on a terminal its further lines are indented."""
+    console = new_console()
+    lines = textwrap.wrap(text, max(20, console.width - len(label))) or [""]
+    for number, line in enumerate(lines):
+        before = label if not number else " " * len(label)
+        console.print(Text.assemble(before, (line, style)), soft_wrap=True)
 
 
 def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:

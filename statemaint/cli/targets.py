@@ -36,7 +36,7 @@ class Address(str):
         return found
 
 
-class Target(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """A checkpoint's address, or the name of a query in the queries file."""
 
     name = "uri"

@@ -150,6 +150,16 @@ def trashed_runs(storage: Storage) -> Mapping[str, float]:
     return since
 
 
+def bytes_in_trash(storage: Storage) -> int:
+    """Returns the size of all files in the trash, without the manifests.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    listed = (one for one in storage.list(FOLDER) if one.path.split("/")[3:4] != [MANIFEST])
+    return sum(entry.size for entry in listed)
+
+
 def expired(storage: Storage, now: float) -> tuple[str, ...]:
     """Returns the paths in the trash that have expired, a manifest after its files.
 

@@ -4,7 +4,7 @@ These are use cases: each combines `planning`, `execute` and `report`. Use cases
 belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
-from statemaint.execute import Holder, Restored
+from statemaint.execute import Holder, Restored, bytes_in_trash
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.run import (
@@ -26,6 +26,7 @@ __all__ = [
     "Undone",
     "apply",
     "begin_run",
+    "bytes_in_trash",
     "check_free",
     "end_run",
     "list_runs",

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
     Maintained,
@@ -19,6 +18,7 @@ from statemaint.airflow.tasks import (
 )
 from statemaint.execute import Holder
 from statemaint.maintain import apply, parse_plan
+from statemaint.maintain.bundles import Bundle
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
 from statemaint.storage.s3.errors import S3Error

@@ -2,21 +2,18 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.program import run as run_program
 from tests.unit.cli.test_show import AGGREGATION, unpacked
 
 
 def run(verb: str, root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "statemaint", verb, str(root), *args]
-    return subprocess.run(
-        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL
-    )
+    return run_program(verb, str(root), *args)
 
 
 def printed(verb: str, root: Path, *args: str) -> Any:
@@ -141,11 +138,11 @@ def test_stats_without_a_log_say_what_they_do_not_know(tmp_path: Path) -> None:
     ("verb", "args"),
     [("diff", "--partition 1 --limit 3"), ("stats", "--since 4 --top 2")],
 )
-def test_the_readme_shows_what_is_printed(tmp_path: Path, verb: str, args: str) -> None:
+def test_the_document_shows_what_is_printed(tmp_path: Path, verb: str, args: str) -> None:
     done = run(verb, unpacked("pandas-state", tmp_path), *args.split())
     printed = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-    readme = (ROOT / "README.md").read_text()
-    assert f"$ statemaint {verb} /data/checkpoints/visits {args}\n{printed}\n```" in readme
+    document = (ROOT / "docs/state.md").read_text()
+    assert f"$ statemaint {verb} /data/checkpoints/visits {args}\n{printed}\n```" in document
 
 
 @pytest.mark.parametrize("verb", ["diff", "stats"])

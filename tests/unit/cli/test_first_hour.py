@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -13,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from statemaint.cli.examples import EXAMPLES
+from statemaint.cli.main import VERBS as NAMES
+from statemaint.cli.reference import reference
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
+from tests.support.paths import ROOT
+from tests.support.terminal import at_terminal
 from tests.unit.cli.test_program import TIGHT, run, run_json
-from tests.unit.cli.test_show import unpacked
-
-PROGRAM = [sys.executable, "-m", "statemaint"]
+from tests.unit.cli.test_show import AGGREGATION, unpacked
 
 
 @pytest.fixture
@@ -42,27 +44,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "team_1/query_5/state/0/1/21.delta").write_bytes(b"LZ4Block")
     (root / "_trash").mkdir()
     return root
-
-
-def at_terminal(*args: str, columns: int = 80, **environment: str) -> str:
-    """Returns what the program prints on a terminal of some width."""
-    master, slave = pty.openpty()
-    names = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
-    with subprocess.Popen(
-        [*PROGRAM, *args], stdin=slave, stdout=slave, stderr=subprocess.PIPE, env=names
-    ):
-        os.close(slave)
-        found = b""
-        while True:
-            try:
-                more = os.read(master, 65536)
-            except OSError:  # Linux: the other end is closed
-                break
-            if not more:
-                break
-            found += more
-    os.close(master)
-    return found.decode().replace("\r\n", "\n")
 
 
 def test_a_table_keeps_to_a_terminal_of_80_columns(many: Path) -> None:
@@ -358,3 +339,43 @@ def test_a_terminal_without_umlauts_is_no_fault(tmp_path: Path) -> None:
 def test_a_verb_that_was_probably_meant(checkpoint: Path) -> None:
     assert "Did you mean 'doctor'?" in run("docter", str(checkpoint)).stderr
     assert "Did you mean '--json'?" in run("scan", str(checkpoint), "--jsn").stderr
+
+
+@pytest.fixture(scope="module")
+def queried(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a checkpoint of a real query, its queries file and a plan."""
+    place = tmp_path_factory.mktemp("queried")
+    root = place / "hourly_revenue"
+    root.mkdir()
+    unpacked(AGGREGATION, root)
+    (place / "statemaint_queries.yaml").write_text(QUERIES.format(root=root))
+    planned = run("plan", str(root), "--json", "--output", str(place / "plan.json"))
+    assert planned.returncode == 0
+    return place
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "command",
+    [command for verb in NAMES for _, command in EXAMPLES[verb] if "RUN" not in command],
+)
+def test_every_example_of_the_help_works(queried: Path, tmp_path: Path, command: str) -> None:
+    place = tmp_path / "place"
+    shutil.copytree(queried, place)
+    file = place / "statemaint_queries.yaml"
+    file.write_text(QUERIES.format(root=place / "hourly_revenue"))
+    plan = place / "plan.json"
+    plan.write_text(plan.read_text().replace(str(queried), str(place)))
+    words = command.replace("/data/checkpoints", str(place)).replace(
+        "--to-batch 20", "--to-batch 8"
+    )
+    words = re.sub(r"--(version|from|to) \d+", lambda found: f"--{found[1]} 9", words)
+    words = words.replace("--from 9 --to 9", "--from 8 --to 9")
+    done = shell(
+        f"cd {place} && {words}", PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_is_made_from_the_program() -> None:
+    assert (ROOT / "docs/cli.md").read_text() == reference(), "run `make generated`"

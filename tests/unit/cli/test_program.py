@@ -20,10 +20,11 @@ from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
+from tests.support.program import run as run_here
 
 VERBS = [
-    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "repair", "rollback",
-    "digest", "show", "diff", "stats", "queries",
+    "completion", "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor",
+    "repair", "rollback", "digest", "show", "diff", "stats", "queries",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
@@ -33,6 +34,8 @@ AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.ge
 
 
 def run(*args: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    if not prefix:
+        return run_here(*args)
     return subprocess.run(
         [*prefix, sys.executable, "-m", "statemaint", *args],
         capture_output=True,
@@ -514,7 +517,8 @@ def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
 def test_every_verb_explains_itself(verb: str) -> None:
     done = run(verb, "--help")
     assert done.returncode == 0
-    assert "--json" in done.stdout
+    assert "--json" in done.stdout or verb == "completion"
+    assert "Examples:" in done.stdout
 
 
 def test_every_verb_is_in_the_file_of_its_name() -> None:

@@ -13,6 +13,7 @@ import pytest
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes
+from tests.support.program import run as run_program
 from tests.support.unsafe_rows import row as unsafe_row
 
 AGGREGATION = "aggregation2"
@@ -28,10 +29,7 @@ def unpacked(kind: str, root: Path) -> Path:
 
 
 def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "statemaint", "show", str(root), *args]
-    return subprocess.run(
-        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL
-    )
+    return run_program("show", str(root), *args)
 
 
 def shown(root: Path, *args: str) -> Any:
