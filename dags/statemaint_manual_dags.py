@@ -1,4 +1,4 @@
-"""Airflow finds the DAGs for manual work here: statemaint_verify, _repair and _rollback.
+"""Airflow finds the DAGs for manual work here: statemaint_verify, _repair, _rollback, _undo.
 
 They work on any query of the queries file, which is found as statemaint_dags.py finds it. Who may
 trigger one of them may do so for all queries: leave this file out, or restrict it in Airflow.

@@ -70,8 +70,8 @@ ALERTS = (
         "StatemaintHalted", _HALTED, CRITICAL,
         f"{_QUERY}: {{{{ $value }}}} stores are halted",
         "Damage was found. Nothing is written or deleted in these stores until it is repaired, and "
-        f"a restart of the query may fail; its other stores are maintained. Findings: {_CODES}. Run "
-        "statemaint doctor on the checkpoint.",
+        "a restart of the query may fail; its other stores are maintained. Findings: "
+        f"{_CODES}. Run statemaint doctor on the checkpoint.",
     ),
     Alert(
         "StatemaintPlanFailed", f"{_PLAN}\nunless on (query) {_HALTED}", CRITICAL,

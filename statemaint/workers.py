@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Condition, Event
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from statemaint.errors import ConfigError
 from statemaint.machine import available_memory, resident_memory
@@ -180,6 +181,45 @@ class Job(Generic[_T]):
     size: int = 0
 
 
+class Observer(Protocol):
+    """Someone who is told how far some work is; threads may call it side by side."""
+
+    def begin(self, jobs: int, size: int) -> None:
+        """Is told that some work begins: the number of its jobs, and the bytes that they read."""
+        ...
+
+    def done(self, size: int) -> None:
+        """Is told that a job has ended: the bytes that it has read."""
+        ...
+
+
+_OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def watched(by: Observer) -> Iterator[None]:
+    """Has the jobs that begin in the block, in the caller's thread, told of to a observer."""
+    before = _OBSERVER.set(by)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(before)
+
+
+def _told_of(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
+    """Returns jobs that tell the observer, if there is one, when they end."""
+    observer = _OBSERVER.get()
+    if observer is None:
+        return jobs
+    observer.begin(len(jobs), sum(job.size for job in jobs))
+    return [replace(job, start=partial(_telling, job, observer)) for job in jobs]
+
+
+def _telling(job: Job[_T], observer: Observer) -> Iterator[_T]:
+    yield from job.start()
+    observer.done(job.size)
+
+
 def nothing() -> None:
     """Stops nothing."""
 
@@ -203,6 +243,7 @@ def as_they_come(
         budget: the memory that the running jobs share; unlimited by default.
         stop: called before running jobs are waited for; it may end them within an item.
     """
+    jobs = _told_of(jobs)
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
         for job in jobs:
             yield from job.start()

@@ -36,6 +36,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 _TOGETHER = (
     "systems/spark",
     "systems/airflow",
+    "systems/browser",
     "systems/hadoop",
     "systems",
     "benchmarks",
@@ -73,6 +74,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     """Names functions by their names, and bytes and long texts by how they begin."""
     if isinstance(val, bytes):
         return f"{len(val)} bytes {val[:8].hex()}".strip()
+    if isinstance(val, set | frozenset):  # in an order that every process has
+        return ", ".join(sorted(map(str, val))) or "nothing"
     if isinstance(val, str):
         return f"{val[:40].strip()}..." if len(val) > 60 or "\n" in val else None
     name: str | None = getattr(val, "__qualname__", None)

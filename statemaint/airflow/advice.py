@@ -46,6 +46,7 @@ def _step(finding: Json, checkpoint: str) -> Json:
 def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | None) -> str:
     """Returns the note of a dry run."""
     lines = [f"DRY RUN, nothing was changed. {_counted(counts, would=True)}"]
+    lines += [f"DRY RUN: {one}" for one in _scope(counts)]
     if file:
         lines.append(f"DRY RUN: the whole plan is in {file}")
     return _cut([*lines, *_broken(findings)])
@@ -53,14 +54,21 @@ def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | No
 
 def note(extra: Mapping[str, Any]) -> str:
     """Returns the note of a run from its report."""
-    lines = [_counted(extra, would=False)]
+    lines = _scope(extra)
     if extra["failure"]:
-        lines = [f"Nothing was maintained: {extra['failure']}"]
+        lines.append(f"Nothing was maintained: {extra['failure']}")
+    else:
+        lines.append(_counted(extra, would=False))
     if extra["without_report"]:
         lines.append(f"{extra['without_report']} tasks gave no report; their logs say why.")
     lines += _broken(extra["broken"])
     lines += [f"Next: `{one['command']}`, {one['runbook']}" for one in extra["todo"]]
     return _cut(lines)
+
+
+def _scope(extra: Mapping[str, Any]) -> list[str]:
+    scope = extra.get("scope")
+    return [f"Only {scope}, as the form said."] if scope else []
 
 
 def _counted(counts: Mapping[str, Any], *, would: bool) -> str:

@@ -32,6 +32,12 @@ def form(policy: Policy) -> dict[str, Param]:
             "Number of versions below the target that stay loadable.",
             policy.min_batches_to_retain,
         ),
+        "operators": _numbers(
+            "Operators", "Only these stateful operators, such as `[0]`. Empty: all."
+        ),
+        "partitions": _numbers(
+            "Partitions", "Only these partitions of them, such as `[0, 3]`. Empty: all."
+        ),
     }
 
 
@@ -42,6 +48,16 @@ def _count(title: str, text: str, default: int) -> Param:
         minimum=1,
         title=title,
         description_md=f"{text} Empty: {default}, as the queries file says.",
+    )
+
+
+def _numbers(title: str, text: str) -> Param:
+    return Param(
+        [],
+        type="array",
+        items={"type": "integer", "minimum": 0},
+        title=title,
+        description_md=text,
     )
 
 
@@ -70,5 +86,5 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 `plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
 partition with work (or for some of them, beyond `max_tasks`), `report` adds up. A damaged partition
 fails its own task, with the reason in its log; the others go on. Trigger with a configuration for a
-forced snapshot, or for a dry run, which ends with `plan`.
+forced snapshot, for some partitions only, or for a dry run, which ends with `plan`.
 """

@@ -7,7 +7,7 @@ import attrs
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
-from statemaint.airflow.names import PAGE_ROUTE
+from statemaint.airflow.names import page_address
 
 # The setting with the dashboard's address, `[statemaint] dashboard_url`.
 _SECTION, _OPTION = "statemaint", "dashboard_url"
@@ -21,7 +21,7 @@ class FleetLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Returns the page's address in this Airflow."""
         del operator, ti_key
-        return f"{conf.get('api', 'base_url', fallback='').rstrip('/')}/plugin/{PAGE_ROUTE}"
+        return page_address(conf.get("api", "base_url", fallback=""))
 
 
 @attrs.define

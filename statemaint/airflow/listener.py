@@ -27,9 +27,14 @@ class Listener:
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """Makes the pool when a program with access to the database starts, unless it exists."""
+        """Makes the pool when a program with access to the database starts, unless it exists.
+
+        Imports what DAG files need, too: such a program forks a process for each task, or for each
+        DAG file, and each of them would take most of a second for these imports.
+        """
         if type(component).__name__ == "Job":
             _or_log(_make_pool)
+            _or_log(_import_tasks)
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
@@ -59,6 +64,12 @@ def _make_pool() -> None:
             name=POOL, slots=SLOTS, description=_ABOUT, include_deferred=False
         )
         _log.info("made the pool %s with %d slots", POOL, SLOTS)
+
+
+def _import_tasks() -> None:
+    from statemaint.airflow import factory  # noqa: PLC0415 -- where processes are forked from
+
+    del factory
 
 
 def _put_note(dag_run: Any) -> None:

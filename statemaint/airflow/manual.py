@@ -1,6 +1,6 @@
-"""DAGs for manual work on any query of the file: verify, and repair and rollback with an approval.
+"""DAGs for manual work on any query: verify, and repair, rollback and undo with an approval.
 
-A repair or rollback is planned and shown first. What is approved is carried out exactly as it was
+Each of these three is planned and shown first. What is approved is carried out exactly as it was
 shown, or not at all: the plan's fingerprint must still be that of the checkpoint.
 """
 
@@ -16,11 +16,11 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from statemaint.airflow.broken import START
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.endings import fail
-from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, VERIFY_DAG
-from statemaint.airflow.recoveries import apply_shown, plan_shown, verified
+from statemaint.airflow.names import POOL, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG, VERIFY_DAG
+from statemaint.airflow.recoveries import Shown, apply_shown, plan_shown, undo_shown, verified
 from statemaint.airflow.settings import Failure
 from statemaint.errors import StatemaintError
-from statemaint.plan import RecoveryPlan
+from statemaint.maintain import plan_undo
 from statemaint.queries import Query, read_queries
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.storage import Storage
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _SHOWN = "shown"
 
 Queries = Mapping[str, Query]
-Planner = Callable[[Storage, Mapping[str, Any]], RecoveryPlan]
+Planner = Callable[[Storage, Mapping[str, Any]], Shown]
 
 
 def manual_dags(path: str | Path) -> dict[str, DAG]:
@@ -41,7 +41,7 @@ def manual_dags(path: str | Path) -> dict[str, DAG]:
     queries = read_queries(path).file.queries
     if not queries:
         return {}
-    made = (_verify_dag(queries), _repair_dag(queries), _rollback_dag(queries))
+    made = (dag(queries) for dag in (_verify_dag, _repair_dag, _rollback_dag, _undo_dag))
     return {dag.dag_id: dag for dag in made}
 
 
@@ -85,7 +85,7 @@ def _verify_dag(queries: Queries) -> DAG:
 def _repair_dag(queries: Queries) -> DAG:
     params = {"query": _choice(queries)}
     with _dag(REPAIR_DAG, "Repairs what the log can prove, after an approval", params) as dag:
-        _recovery(queries, params, lambda storage, _: plan_repair(storage))
+        _recovery(queries, params, lambda storage, _: plan_shown(plan_repair(storage)))
     return dag
 
 
@@ -99,18 +99,40 @@ def _rollback_dag(queries: Queries) -> DAG:
     params = {"query": _choice(queries), "batch": batch}
     about = "Takes a query back to a batch, after an approval"
     with _dag(ROLLBACK_DAG, about, params) as dag:
-        _recovery(queries, params, lambda storage, form: plan_rollback(storage, form["batch"]))
+
+        def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
+            return plan_shown(plan_rollback(storage, form["batch"]))
+
+        _recovery(queries, params, planner)
+    return dag
+
+
+def _undo_dag(queries: Queries) -> DAG:
+    run = Param(
+        type="string",
+        minLength=1,
+        title="Run",
+        description_md="The run whose files come back, as `statemaint runs` lists it.",
+    )
+    params = {"query": _choice(queries), "run": run}
+    about = "Brings back the files that a run moved to the trash, after an approval"
+    with _dag(UNDO_DAG, about, params) as dag:
+
+        def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
+            return undo_shown(plan_undo(storage, form["run"].strip()))
+
+        _recovery(queries, params, planner)
     return dag
 
 
 def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -> None:
-    """Adds the tasks of a repair or rollback to the current DAG."""
+    """Adds the tasks of a repair, rollback or undo to the current DAG."""
 
     @task(task_id="plan", pool=POOL, doc_md="Plans, and shows each step with its reason.")
     def plan() -> dict[str, Any]:
         chosen = _form(params)
         with _Failing():
-            shown = plan_shown(planner(_storage(queries, chosen), chosen))
+            shown = planner(_storage(queries, chosen), chosen)
         _log.info(shown.log)
         get_current_context()["ti"].xcom_push(_SHOWN, shown.text)
         if shown.document is None:

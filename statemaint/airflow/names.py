@@ -11,10 +11,11 @@ AIRFLOW_VARIABLE = "statemaint_queries"
 # The DAG that shows what is wrong with the queries file as a whole.
 FILE_DAG = "statemaint_queries_file"
 # The DAGs for manual work on any query.
-VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG = (
+VERIFY_DAG, REPAIR_DAG, ROLLBACK_DAG, UNDO_DAG = (
     "statemaint_verify",
     "statemaint_repair",
     "statemaint_rollback",
+    "statemaint_undo",
 )
 # The pool of all tasks whose query names no other: the default in the queries file.
 POOL = "statemaint"
@@ -26,6 +27,11 @@ _PREFIX = "statemaint__"
 _MOST = 250
 # A run's name in the ledger becomes a file's, which has at most 255 bytes.
 _MOST_OF_A_RUN = 180
+
+
+def page_address(airflow: str) -> str:
+    """Returns the address of the page with all queries in an Airflow, by that one's address."""
+    return f"{airflow.rstrip('/')}/plugin/{PAGE_ROUTE}"
 
 
 def dag_id(query: str) -> str:

@@ -158,7 +158,8 @@ class MaintainCheckpointOperator(CheckpointOperator):
         done = maintain_query(settings, options, holder, run=name)
         if done.report is None:
             wait(str(done.held), self.wait_for_lease)
-        context["ti"].xcom_push(NOTE, done.report["note"])
+        for key, one in {NOTE: done.report["note"], **done.shown}.items():
+            context["ti"].xcom_push(key, one)
         return self.tell(context, done.report, done.failure)
 
 

@@ -16,7 +16,7 @@ _PAGES = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + P
 
 
 class StatemaintPlugin(AirflowPlugin):
-    """The pages of `statemaint.airflow.page`, and their places in the UI."""
+    """The pages of `statemaint.airflow.pages`, and their places in the UI."""
 
     name = "statemaint"
     external_views = [  # noqa: RUF012 -- as Airflow wants it
@@ -42,7 +42,7 @@ class StatemaintPlugin(AirflowPlugin):
         Every Airflow process loads the plugins, down to each task. Only the API server reads this
         property, and only there is the import of its web framework worth a second.
         """
-        from statemaint.airflow.page import app  # noqa: PLC0415 -- see above
+        from statemaint.airflow.pages.app import app  # noqa: PLC0415 -- see above
 
         return [{"app": app(), "url_prefix": PREFIX, "name": "statemaint"}]
 

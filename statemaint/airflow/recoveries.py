@@ -1,18 +1,21 @@
 """The work of the DAGs for manual work, without Airflow: verify, show a plan, carry it out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from statemaint.airflow import advice, texts
 from statemaint.airflow.settings import Failure
 from statemaint.audit import verify
 from statemaint.errors import Superseded
+from statemaint.maintain import Undone, parse_undo, undo
 from statemaint.model.findings import damaged
-from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
-from statemaint.recover import apply_recovery, parse_recovery
+from statemaint.plan import RecoveryPlan, Remove, UndoPlan, WriteSnapshot
+from statemaint.recover import RecoveryReport, apply_recovery, parse_recovery
 from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import Storage
 
 _MONTH = 30 * 24 * 3600.0
@@ -20,6 +23,8 @@ _MONTH = 30 * 24 * 3600.0
 _MOST_SHOWN = 50
 # What `parse_recovery` needs of a plan; its actions are made again, and must be the same.
 _KEPT = ("verb", "checkpoint", "batch", "fingerprint")
+# The same for `parse_undo`.
+_KEPT_OF_UNDO = ("verb", "checkpoint", "run", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,37 @@ def plan_shown(plan: RecoveryPlan) -> Shown:
     lines = list(_lines(plan))
     document = {**recovery_json(plan), "trash_for": _MONTH}
     kept = {name: document[name] for name in (*_KEPT, "trash_for")}
+    head = (
+        f"**{plan.verb.value} of `{plan.root}`**: {len(plan.actions)} steps. Removed files "
+        "are kept in the trash for thirty days."
+    )
+    return _shown(head, lines, kept if plan.actions else None, _remaining(plan))
+
+
+def undo_shown(plan: UndoPlan) -> Shown:
+    """Returns how the plan of an undo is shown, and what is needed to carry out exactly this."""
+    lines = [
+        *(f"bring back `{one.path}` ({texts.size(one.entry.size)})" for one in plan.coming),
+        *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
+    ]
+    document = undo_plan_json(plan)
+    kept = {name: document[name] for name in _KEPT_OF_UNDO} | {"left": len(plan.left)}
+    head = (
+        f"**undo of run `{plan.run}` of `{plan.root}`**: {len(plan.coming)} files "
+        f"({texts.size(plan.bytes)}) come back, {len(plan.left)} stay in the trash. The next "
+        "maintenance deletes them again unless its policy keeps more."
+    )
+    return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
+
+
+def _shown(
+    head: str, lines: Sequence[str], document: dict[str, Any] | None, failure: Failure | None
+) -> Shown:
     more = len(lines) - _MOST_SHOWN
     listed = [f"- {one}" for one in lines[:_MOST_SHOWN]]
     listed += [f"- and {more} more; the log of `plan` has all"] if more > 0 else []
-    head = f"**{plan.verb.value} of `{plan.root}`**: {len(plan.actions)} steps"
-    text = "\n".join([f"{head}. Removed files are kept in the trash for thirty days.", "", *listed])
-    some = kept if plan.actions else None
-    return Shown(some, text, "\n".join([text, *lines[_MOST_SHOWN:]]), _remaining(plan))
+    text = "\n".join([head, "", *listed])
+    return Shown(document, text, "\n".join([text, *lines[_MOST_SHOWN:]]), failure)
 
 
 def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
@@ -94,18 +123,48 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
 
     Raises:
         Superseded: when the plan would be another one by now, or the query has another checkpoint.
-        StatemaintError: as `repair` and `rollback` do.
+        StatemaintError: as `repair`, `rollback` and `undo` do.
     """
-    asked = parse_recovery("the plan", json.dumps(document).encode())
+    content = json.dumps(document).encode()
+    if again := parse_undo("the plan", content):
+        if again.checkpoint != storage.root:
+            raise _of_another(storage)
+        done = undo(storage, again.run, expected=again.fingerprint)
+        return _undone(done, most_left=document["left"])
+    asked = parse_recovery("the plan", content)
     if asked is None or asked.checkpoint != storage.root:
-        raise Superseded(storage.root, "the plan that was shown is of another checkpoint")
-    done = apply_recovery(storage, asked)
+        raise _of_another(storage)
+    return _recovered(storage, apply_recovery(storage, asked))
+
+
+def _of_another(storage: Storage) -> Superseded:
+    return Superseded(storage.root, "the plan that was shown is of another checkpoint")
+
+
+def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
     found = recovered_json(done.run, done.plan, done.removed, done.written)
     log = (
         f"moved {len(done.removed)} files to the trash, wrote {len(done.written)} snapshots; "
         f"`statemaint undo {storage.root} {done.run}` brings the files back"
     )
     return Applied(found, log, _remaining(done.plan))
+
+
+def _undone(done: Undone, *, most_left: int) -> Applied:
+    """Returns what an undo did; it has failed where more stays in the trash than was shown."""
+    log = f"brought back {done.files} files ({texts.size(done.bytes)}) of run {done.run}"
+    found = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
+    left = dict(islice(done.left.items(), texts.MOST_FINDINGS))
+    failure = _staying(done.left) if len(done.left) > most_left else None
+    return Applied({**found, "left": left}, log, failure)
+
+
+def _staying(left: Mapping[str, str]) -> Failure | None:
+    if not left:
+        return None
+    path, why = next(iter(left.items()))
+    more = f"; and {len(left) - 1} more" if len(left) > 1 else ""
+    return Failure(f"UNDO_INCOMPLETE: {path} stays in the trash: {why}{more}")
 
 
 def _lines(plan: RecoveryPlan) -> Iterator[str]:

@@ -14,13 +14,15 @@ from airflow.sdk.exceptions import (
 
 from statemaint.airflow import tasks
 from statemaint.airflow.advice import is_damaged
-from statemaint.airflow.bundles import Bundle
+from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets, wait
+from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
-from statemaint.airflow.settings import Options, QuerySettings, unknown_options
+from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.maintain import Holder
+from statemaint.maintain.bundles import Bundle
 from statemaint.queries.checks import absolute_address
 
 # The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
@@ -56,7 +58,7 @@ class RunTasks:
 
 def run_tasks(settings: QuerySettings, terms: Terms) -> RunTasks:
     """Adds the tasks to the current DAG or task group."""
-    planned = plan_task(settings, terms)()
+    planned = plan_task(settings, terms)(about=about(settings))
     mapped = maintain_task(settings, terms).expand(bundle=planned)
     # A teardown runs whatever the outcome of the units, and never decides a run's state: the
     # run fails when a unit fails, although the report, its last task, succeeds.
@@ -71,7 +73,8 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
     """Returns the task `plan`."""
 
     @task(task_id="plan", doc_md="Fixes the target version; finds the partitions with work.")
-    def plan() -> list[dict[str, Any]]:
+    def plan(about: dict[str, Any]) -> list[dict[str, Any]]:
+        del about  # only for the pages, which read it from the DAG as Airflow stores it
         context = get_current_context()
         push = context["ti"].xcom_push
         if terms.options is None and (unknown := unknown_options(context["dag_run"].conf)):
@@ -82,8 +85,8 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
         planned = tasks.plan_query(where, options, _holder(terms), run=run, costs=costs)
         if planned.held:
             _wait(planned.held, where, terms)
-        if planned.note:
-            push(NOTE, planned.note)
+        for key, one in planned.xcoms.items():
+            push(key, one)
         push(_DECIDED, tasks.decided_json(planned.decided))
         if planned.failure:
             push(_FAILURE, planned.failure.reason)
@@ -155,18 +158,24 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         ti, plan = context["ti"], _sibling("plan")
         planned = [Bundle.from_json(one) for one in ti.xcom_pull(task_ids=plan) or ()]
         summaries = _present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))
-        decided = ti.xcom_pull(task_ids=plan, key=_DECIDED)
+        passed_on = ti.xcom_pull(task_ids=plan, key=_DECIDED)
+        decided = Decided(**passed_on) if passed_on else None
+        failure = ti.xcom_pull(task_ids=plan, key=_FAILURE)
+        where = _located(settings, terms)
         found = tasks.finish(
-            _located(settings, terms),
+            where,
             planned,
             summaries,
-            decided=tasks.Decided(**decided) if decided else None,
-            failure=ti.xcom_pull(task_ids=plan, key=_FAILURE),
+            decided=decided,
+            failure=failure,
             run=_run(terms),
             errors=_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_ERROR)),
         )
         ti.xcom_push(NOTE, found["note"])
-        if planned:
+        figures = figures_of_run(where, planned, summaries, decided=decided, failure=failure)
+        for key, one in figures.items():
+            ti.xcom_push(key, one)
+        if planned and not found["scope"]:
             ti.xcom_push(_COSTS, tasks.run_costs(planned, summaries))
         told = {event: found["maintained"], damage: is_damaged(found["broken"])}
         update_assets(context, told, found)

@@ -1,13 +1,14 @@
 """One query and one run, as the tasks see them; without Airflow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
+from statemaint.plan import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +38,56 @@ class QuerySettings:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
+def about(settings: QuerySettings) -> dict[str, Any]:
+    """Returns the query as its DAG describes it to the pages; nothing in it is a secret."""
+    return {
+        "query": settings.query,
+        "checkpoint": settings.checkpoint,
+        "connection": settings.connection,
+        "policy": asdict(settings.policy),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one run, from its form; `None` keeps the value of the file's policy."""
+    """The options of one run, from its form.
+
+    `None` keeps the value of the file's policy; no operators or partitions means all.
+    """
 
     dry_run: bool = False
     force_snapshot: bool = False
     min_deltas_for_snapshot: int | None = None
     min_batches_to_retain: int | None = None
+    operators: tuple[int, ...] = ()
+    partitions: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
         """Returns the options in a run's params."""
-        return cls(**{name: params[name] for name in cls.__slots__})
+        given = {name: params[name] for name in cls.__slots__}
+        lists = {name: tuple(given[name] or ()) for name in ("operators", "partitions")}
+        return cls(**{**given, **lists})
+
+    @property
+    def partial(self) -> bool:
+        """Returns whether the run is restricted to some operators or partitions."""
+        return bool(self.operators or self.partitions)
+
+    @property
+    def scope(self) -> str:
+        """Returns the restriction in words; empty where there is none."""
+        named = (("operator", self.operators), ("partition", self.partitions))
+        parts = [f"{name} {', '.join(map(str, sorted(one)))}" for name, one in named if one]
+        return " and ".join(parts)
+
+    def request(self) -> Request:
+        """Returns the scope of this run's plan."""
+        return Request(
+            force_snapshot=self.force_snapshot,
+            operators=frozenset(self.operators),
+            partitions=frozenset(self.partitions),
+        )
 
     def change(self, policy: Policy) -> Policy:
         """Returns the policy of this run."""

@@ -6,57 +6,38 @@ has passed on the results.
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from statemaint.airflow import advice, texts
-from statemaint.airflow.bundles import Bundle, Costs, bundles, costs_of, weights
 from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.decided import Decided, decided_of
+from statemaint.airflow.figures import units_of
+from statemaint.airflow.for_pages import figures_of_run
+from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import code_of, publish, publish_held, run_ended
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.maintain import Holder, begin_run, check_free, end_run, maintain, reserve
+from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
+from statemaint.maintain.bundles import Bundle, Costs, bundles, costs_of, task_count, weights
+from statemaint.maintain.parts import maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding, FindingCode, damaged
 from statemaint.model.ids import run_folder
-from statemaint.plan import Plan, Request
+from statemaint.plan import Plan
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Halted, Report, summarize
+from statemaint.report import Report
 from statemaint.report.facts import facts_of
 from statemaint.report.query_state import lag
 from statemaint.report.to_json import plan_json
-from statemaint.scan import Handover, Recorder
+from statemaint.scan import Handover
 from statemaint.storage import Storage
-from statemaint.workers import Workers, memory_from
 
 _log = logging.getLogger(__name__)
-# Of one task: the other tasks of a run make requests as well.
-_STORES_AT_A_TIME = 4
 # Why a plan failed that could not say it: it was killed, or timed out.
 _UNPLANNED = "the plan gave no result"
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What `report` has to know of the plan.
-
-    Attributes:
-        committed: the newest committed batch.
-        target: the version that all partitions are snapshotted at; `None` when there is none.
-        lag: versions between the newest snapshot and the target, at worst, of the partitions
-            without a task.
-        findings: those of the checkpoint and of the partitions without a task.
-        facts: the facts of the partitions without a task, for the metrics.
-    """
-
-    committed: int | None = None
-    target: int | None = None
-    lag: int | None = None
-    findings: tuple[Mapping[str, Any], ...] = ()
-    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +51,21 @@ class Planned:
         decided: what `report` has to know.
         handover: what the tasks need not read again, as text.
         note: what a dry run found, in a few lines.
+        shown: the XComs of a dry run for the pages, by their keys.
     """
 
     bundles: tuple[Bundle, ...] = ()
     failure: Failure | None = None
     held: str | None = None
-    decided: Decided = Decided()
+    decided: Decided = field(default_factory=Decided)
     handover: str | None = None
     note: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def xcoms(self) -> dict[str, Any]:
+        """Returns what the task passes on for the UI, by the keys."""
+        return {**({NOTE: self.note} if self.note else {}), **self.shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,45 +126,49 @@ def _planned(
     holder: Holder | None,
     costs: Costs,
 ) -> Planned:
-    recorder = Recorder(storage)
-    checkpoint, plan = _plan(recorder, settings, options)
+    prepared = prepare(storage, options.change(settings.policy), options.request())
+    plan, idle = prepared.plan, prepared.idle
     _log.info(texts.plan_line(plan, settings.query))
     _tell(plan.all_findings)
-    idle = _unmapped(storage, plan)
     facts = facts_of(idle, every_unit=settings.metrics.every_unit, task=False)
-    decided = Decided(
-        committed=plan.committed,
-        target=plan.target,
-        lag=lag((one.after for one in idle.stores), plan.target),
-        findings=tuple(texts.findings_json(idle.findings)),
+    behind = lag((one.after for one in idle.stores), plan.target)
+    decided = decided_of(
+        plan,
+        idle.findings,
+        behind,
+        scope=options.scope,
         facts=facts.to_json() if plan.target is not None else None,
     )
     if plan.halted:
         return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
-    if plan.target is None or not plan.units:
+    if plan.target is None or not prepared.has_work:
         return Planned(decided=decided)
     if holder:
         reserve(storage, holder)
-    units, most = weights(plan, costs), settings.max_tasks
+    units = weights(plan, costs)
+    most = task_count(units, costs, settings.max_tasks)
     found = bundles(units, target=plan.target, most=most, holder=holder)
-    return Planned(found, decided=decided, handover=recorder.handover(checkpoint).to_json())
+    return Planned(found, decided=decided, handover=prepared.handover.to_json())
 
 
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
     """Shows the plan of a dry run: in the log, as a file and as a note."""
-    checkpoint, plan = _plan(storage, settings, options)
+    policy, request = options.change(settings.policy), options.request()
+    checkpoint, plan = plan_checkpoint(storage, policy, request=request)
     _log.info("DRY RUN: %s", texts.plan_line(plan, settings.query))
     _tell(plan.all_findings, before="DRY RUN: ")
     for line in texts.dry_run_lines(plan):
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
-    counts = {**texts.planned_counts(plan), "target": plan.target}
+    counts = {**texts.planned_counts(plan), "target": plan.target, "scope": options.scope}
     note = advice.dry_note(counts, texts.findings_json(plan.all_findings), file)
     _log.info(note)
     failure = None
     if damaged(plan.all_findings):
         failure = Failure(f"DRY RUN: {texts.reasons(plan.all_findings)}")
-    return Planned(failure=failure, note=note)
+    decided = decided_of(plan, plan.all_findings)
+    shown = figures_of_run(settings, (), (), decided=decided, dry_run=True)
+    return Planned(failure=failure, note=note, shown=shown)
 
 
 def _write_plan(
@@ -219,6 +211,7 @@ def maintain_bundle(
         "failed": failure is not None,
         "lag": lag((one.after for one in report.stores), bundle.target),
         "facts": facts_of(report, every_unit=settings.metrics.every_unit).to_json(),
+        "units": [list(one) for one in units_of(report.stores)],
     }
     _log.info("%s\n%s", settings.query, texts.table([summary]))
     return Maintained(summary, failure)
@@ -248,11 +241,12 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
         run: the run's name in the ledger.
         errors: the code of each task's error that left no summary.
     """
-    told = {one["label"] for one in summaries}
+    told, scope = {one["label"] for one in summaries}, decided.scope if decided else ""
     silent = [bundle.label for bundle in planned if bundle.label not in told]
     failed = [one["label"] for one in summaries if one["failed"]]
     if planned and planned[0].holder:
-        sound = not silent and not any(one["halted"] for one in summaries)
+        # A run that sees only a part of a checkpoint leaves the trash alone.
+        sound = not (silent or scope) and not any(one["halted"] for one in summaries)
         _end_run(settings, planned[0].holder, sound=sound)
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     for label in silent:
@@ -260,7 +254,8 @@ def finish(  # noqa: PLR0913 -- what each task has handed on
     seen = _seen(decided or Decided(), summaries)
     why = failure or (None if decided else _UNPLANNED)
     ended = run_ended(run, len(planned), summaries, seen, failure=why, errors=errors)
-    publish(settings, ended)
+    if not scope:  # the figures of a part are not the query's
+        publish(settings, ended)
     report = _report(settings, planned, summaries, decided or Decided())
     success = bool(decided) and not (failure or silent or failed)
     report |= {"failure": failure, "without_report": len(silent), "success": success}
@@ -287,7 +282,9 @@ def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]])
 
 def decided_json(decided: Decided) -> dict[str, Any]:
     """Returns what `report` has to know of the plan, as it is passed through XCom."""
-    return asdict(decided)
+    # Lists: Airflow stores a tuple with the name of its class.
+    lists = {"units": [list(one) for one in decided.units], "counts": list(decided.counts)}
+    return {**asdict(decided), **lists}
 
 
 def _report(
@@ -302,6 +299,7 @@ def _report(
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
+        "scope": decided.scope,
         "target": planned[0].target if planned else decided.target,
         "snapshots": sums["snapshots"],
         "files": sums["files"],
@@ -330,42 +328,15 @@ def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
         _log.warning("the lease ends by itself: %s", error)
 
 
-def _plan(storage: Storage, settings: QuerySettings, options: Options) -> tuple[Checkpoint, Plan]:
-    request = Request(force_snapshot=options.force_snapshot)
-    return plan_checkpoint(storage, options.change(settings.policy), request=request)
-
-
-def _unmapped(storage: Storage, plan: Plan) -> Report:
-    """Returns the report of the partitions without a task: all, where the logs are damaged."""
-    mapped = set() if plan.halted else set(plan.units)
-    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
-    outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
-    stores = tuple(
-        summarize(one, happened, plan.target) for one, happened in zip(idle, outcomes, strict=True)
-    )
-    started = storage.now()
-    return Report(
-        run="", plan=replace(plan, stores=idle), stores=stores, started=started, seconds=0.0
-    )
-
-
 def _maintain(
     settings: QuerySettings, bundle: Bundle, options: Options, run: str, handover: str | None
 ) -> Report:
-    request = Request(
-        target=bundle.target,
-        force_snapshot=options.force_snapshot,
-        operators=frozenset({bundle.operator}),
-        partitions=frozenset(bundle.partitions),
-    )
-    storage = _storage(settings)
-    return maintain(
-        storage,
+    return maintain_part(
+        _storage(settings),
         options.change(settings.policy),
-        request=request,
+        bundle,
         run=run,
-        holder=bundle.holder,
-        workers=Workers(min(storage.parallel, _STORES_AT_A_TIME), memory_from(os.environ)),
+        force_snapshot=options.force_snapshot,
         handover=Handover.from_json(handover) if handover else None,
     )
 

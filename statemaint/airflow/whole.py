@@ -1,10 +1,11 @@
 """A whole run in one task: plan, maintenance of all partitions, report; the work is `tasks`'."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemaint.airflow import tasks
+from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.maintain import Holder
 
@@ -17,11 +18,13 @@ class WholeRun:
         report: the run's report; `None` where the task must wait.
         failure: why the task must fail.
         held: why the task must wait: another run holds the lease.
+        shown: the XComs for the pages, by their keys.
     """
 
     report: dict[str, Any] | None = None
     failure: Failure | None = None
     held: str | None = None
+    shown: Mapping[str, Any] = field(default_factory=dict)
 
 
 def maintain_query(
@@ -41,22 +44,22 @@ def maintain_query(
     if options.dry_run:
         report = {"query": settings.query, "checkpoint": settings.checkpoint, "dry_run": True}
         nothing = {"maintained": False, "broken": [], "success": planned.failure is None}
-        return WholeRun({**report, **nothing, "note": planned.note}, planned.failure)
+        told = {**report, **nothing, "note": planned.note}
+        return WholeRun(told, planned.failure, shown=planned.shown)
     done = [
         tasks.maintain_bundle(settings, one, options, run=run, handover=planned.handover)
         for one in planned.bundles
     ]
-    report = tasks.finish(
-        settings,
-        planned.bundles,
-        [one.summary for one in done if one.summary],
-        decided=planned.decided,
-        failure=planned.failure.reason if planned.failure else None,
-        run=run,
-        errors=[one.error for one in done if one.error],
-    )
+    summaries = [one.summary for one in done if one.summary]
+    found: dict[str, Any] = {
+        "decided": planned.decided,
+        "failure": planned.failure.reason if planned.failure else None,
+    }
+    errors = [one.error for one in done if one.error]
+    report = tasks.finish(settings, planned.bundles, summaries, **found, run=run, errors=errors)
+    shown = figures_of_run(settings, planned.bundles, summaries, **found)
     failures = [one.failure for one in done if one.failure]
-    return WholeRun(report, planned.failure or _together(failures))
+    return WholeRun(report, planned.failure or _together(failures), shown=shown)
 
 
 def _together(failures: Sequence[Failure]) -> Failure | None:

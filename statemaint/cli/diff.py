@@ -10,8 +10,16 @@ from typing import Any
 import click
 
 from statemaint.cli import rows, tables
-from statemaint.cli.options import NUMBER, as_json, family_flags, key_flag, uri, workers_flag
-from statemaint.cli.output import Json, json_with_rows, print_pieces
+from statemaint.cli.options import (
+    NUMBER,
+    as_json_or_lines,
+    family_flags,
+    key_flag,
+    uri,
+    workers_flag,
+)
+from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.settings import settings
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
@@ -28,7 +36,7 @@ from statemaint.workers import Workers
 @key_flag
 @click.option("--limit", type=NUMBER, help="Maximum number of rows; the counts always cover all.")
 @workers_flag
-@as_json
+@as_json_or_lines
 def diff_verb(  # noqa: PLR0913 -- each is a choice of its own
     uri: str,
     *,
@@ -52,7 +60,7 @@ def diff_verb(  # noqa: PLR0913 -- each is a choice of its own
     requested = diff_state(uri, (older, newer), **where)
     compare = partial(requested.compare, selected, limit, workers=workers)
     if as_json:
-        _print_json(compare)
+        _print_json(uri, compare)
     else:
         _print_table(compare, f"between versions {requested.older} and {requested.newer}")
 
@@ -61,10 +69,11 @@ _Compare = Callable[..., StateDiff]
 """Compares; takes what receives each row (`DiffSelection.compare`)."""
 
 
-def _print_json(compare: _Compare) -> None:
+def _print_json(uri: str, compare: _Compare) -> None:
     found = Spool()
     diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
-    print_pieces(json_with_rows(diff_json(diff), map(json.loads, found)))
+    printed = as_lines if settings().json_lines else json_with_rows
+    print_pieces(printed(headed(diff_json(diff), uri), map(json.loads, found)))
 
 
 def diff_json(diff: StateDiff) -> Json:
@@ -97,7 +106,8 @@ def _print_table(compare: _Compare, when: str) -> None:
     diff = compare(into=lambda row: shown.add(row, _columns(row)))
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
     counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in diff.stores)
-    columns = ("store", "added", "changed", "removed", "rewritten")
+    measures = ("added", "changed", "removed", "rewritten")
+    columns = (tables.Column("store"), *[tables.number(one) for one in measures])
     tables.print_table(columns, chain(counts, (("total", *_counted(diff.total)),)))
     shown.print()
 

@@ -6,8 +6,11 @@ import click
 
 from statemaint.audit import digest_stores
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, uri, workers_flag
+from statemaint.cli.options import as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, print_result
+from statemaint.cli.progress import work_done
+from statemaint.cli.tables import Column, number
+from statemaint.cli.words import counted
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
 from statemaint.report.to_json import id_json
@@ -19,16 +22,22 @@ from statemaint.workers import Workers
 @uri
 @click.option("--version", "version", type=click.IntRange(min=1), help="Default: the newest.")
 @workers_flag
-@as_json
+@as_json_or_lines
 def digest_verb(uri: str, *, version: int | None, workers: Workers, as_json: bool) -> None:
     """Print the row count and an order-independent digest of each store at a version.
 
     Digests are keyed with the query's id: compare them between copies of one checkpoint, not
     between queries.
     """
-    at, digests = digest_stores(open_storage(uri), version=version, workers=workers)
+    storage = open_storage(uri)
+    with work_done("reading"):
+        at, digests = digest_stores(storage, version=version, workers=workers)
     print_result(
-        lambda: digest_json(at, digests), as_json=as_json, table=lambda: _print_table(at, digests)
+        lambda: digest_json(at, digests),
+        as_json=as_json,
+        table=lambda: _print_table(at, digests),
+        checkpoint=storage.root,
+        lines="stores",
     )
 
 
@@ -39,5 +48,10 @@ def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) ->
 
 
 def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
-    rows = ((str(store), str(version), str(one.rows), one.digest) for store, one in digests)
-    tables.print_table(("store", "version", "rows", "digest"), rows)
+    found = [*digests]
+    rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in found]
+    total = sum(one.rows for _, one in found)
+    tables.print_line(
+        f"version {version}: {counted(total, 'row')} in {counted(len(found), 'store')}"
+    )
+    tables.print_table((Column("store"), number("rows"), Column("digest")), rows)

@@ -7,18 +7,24 @@ from typing import Any
 
 import click
 from rich.filesize import decimal
+from rich.text import Text
 
 from statemaint.audit import Diagnosis, doctor
+from statemaint.cli import tables
+from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json, uri, workers_flag
 from statemaint.cli.output import print_result
+from statemaint.cli.progress import work_done
+from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
-from statemaint.storage import open_storage
+from statemaint.storage import Storage, open_storage
 from statemaint.workers import Workers
 
 _SHOWN = 3
+_LABEL = 10
 
 
 @click.command("doctor")
@@ -31,6 +37,7 @@ _SHOWN = 3
 )
 @workers_flag
 @as_json
+@of_many(lambda: FLEET)
 def doctor_verb(
     uri: str, *, deep: bool, slots: int | None, workers: Workers, as_json: bool
 ) -> None:
@@ -40,10 +47,24 @@ def doctor_verb(
     `verify`.
     """
     slots = slots or os.cpu_count() or 1
-    found = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
-    text = "\n".join(lines(found))
-    print_result(lambda: doctor_json(found), as_json=as_json, table=lambda: click.echo(text))
+    with work_done("checking"):
+        found = doctor(open_storage(uri), deep=deep, slots=slots, workers=workers)
+    print_result(
+        lambda: doctor_json(found),
+        as_json=as_json,
+        table=lambda: _print(found),
+        checkpoint=found.checkpoint.root,
+    )
     sys.exit(CheckpointError.exit_code if found.counts else 0)
+
+
+def _print(found: Diagnosis) -> None:
+    """Prints the diagnosis, with its verdict in its colour."""
+    first, *others = lines(found)
+    style = BAD if not found.restarts else WARNING if found.counts else GOOD
+    tables.print_labelled(first[:_LABEL], first[_LABEL:], style)
+    for line in others:
+        tables.print_labelled(line[:_LABEL], line[_LABEL:])
 
 
 def doctor_json(found: Diagnosis) -> dict[str, Any]:
@@ -59,7 +80,7 @@ def doctor_json(found: Diagnosis) -> dict[str, Any]:
         "restart_estimate": _estimate_json(found),
         "looked_at": "rows" if found.deep else "files",
         "unseen": list(found.unseen),
-        "damage": {code.value: number for code, number in sorted(found.counts.items())},
+        "damage": {code.value: count for code, count in sorted(found.counts.items())},
         "next": list(found.next),
         "findings": findings_json(found.findings),
     }
@@ -180,3 +201,46 @@ def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
     """Yields the first finding of each kind of damage, up to a limit."""
     kinds = {one.code: one for one in reversed(findings) if one.damage}
     yield from sorted(kinds.values())[:_SHOWN]
+
+
+def _row(
+    storage: Storage, *, deep: bool, slots: int | None, workers: Workers
+) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """Returns what a fleet's row says of one checkpoint."""
+    found = doctor(storage, deep=deep, slots=slots or os.cpu_count() or 1, workers=workers)
+    row = {
+        "restarts": found.restarts,
+        "restarts_since": found.restarts_since,
+        "last_committed_batch": found.checkpoint.committed,
+        "loadable_batches": len(found.loadable),
+        "longest_chain": len(found.chain.deltas) if found.chain else None,
+        "bytes": found.total,
+        "damage": {code.value: count for code, count in sorted(found.counts.items())},
+        "next": list(found.next),
+    }
+    return row, found.findings
+
+
+def _fleet_cells(row: dict[str, Any]) -> Iterable[str | Text]:
+    since = row["restarts_since"]
+    yes = Text(f"with {since}" if since else "yes", WARNING if row["damage"] else GOOD)
+    yield yes if row["restarts"] else Text("NO", BAD)
+    yield tables.known(row["last_committed_batch"])
+    yield f"{row['loadable_batches']:,}"
+    yield tables.known(row["longest_chain"])
+    yield "?" if row["bytes"] is None else decimal(row["bytes"])
+
+
+FLEET: Fleet = Fleet(
+    columns=(
+        Column("restarts"),
+        number("batch", 2),
+        number("loadable", 3),
+        number("chain"),
+        number("bytes", 1),
+    ),
+    read=_row,
+    cells=_fleet_cells,
+    order=lambda row: (row["restarts"], not row["damage"], -(row["longest_chain"] or 0)),
+    totals=lambda rows: f"{sum(1 for one in rows if not one['restarts'])} would not restart",
+)

@@ -1,17 +1,21 @@
 """The program `statemaint`. Results go to stdout, everything else to stderr."""
 
-import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from statemaint import __version__
-from statemaint.errors import ConfigError, StatemaintError
+from statemaint.cli import endings
+from statemaint.cli.common import add_common
+from statemaint.cli.messages import STDOUT
+from statemaint.errors import ConfigError
 
 VERBS = (
     "apply",
+    "completion",
     "diff",
     "digest",
     "doctor",
@@ -45,7 +49,16 @@ class _Verbs(click.Group):
             return None
         module = import_module(f"statemaint.cli.{cmd_name}")
         verb: click.Command = getattr(module, f"{cmd_name}_verb")
-        return verb
+        return add_common(verb)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the verb, or names the one that was probably meant."""
+        name = args[0]
+        if name not in VERBS and (near := get_close_matches(name, VERBS, n=1)):
+            ctx.fail(f"No such command {name!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -57,42 +70,26 @@ def program() -> None:
     that Hadoop supports (hdfs://, abfss://, gs://, ...).
 
     Exit codes: 0 done or healthy, 1 internal error, 2 usage or configuration error, 3 findings
-    (damage, halted stores), 4 lease held by another run, 5 storage unreachable or access denied,
-    6 superseded: the query moved on, plan again.
+    (damage, halted stores), 4 lease held by another run, 5 storage unreachable, access denied or
+    output not written, 6 superseded: the query moved on, plan again, 130 interrupted.
     """
 
 
 def main() -> None:
-    """Runs the program; any error becomes one line on stderr and an exit code."""
+    """Runs the program `statemaint`."""
+    run(program, "statemaint")
+
+
+def run(command: click.Command, name: str) -> None:
+    """Runs a program; any error becomes one line on stderr and an exit code."""
+    STDOUT.begun = False
+    for stream in (sys.stdout, sys.stderr):
+        endings.print_anything(stream)
     try:
-        program(standalone_mode=False, prog_name="statemaint")
+        command(standalone_mode=False, prog_name=name)
+        sys.stdout.flush()
     except NoArgsIsHelpError as error:
         error.show()
         sys.exit(ConfigError.exit_code)
-    except click.ClickException as error:
-        click.echo(f"statemaint: {ConfigError.code}: {_usage(error)}", err=True)
-        sys.exit(ConfigError.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; run again to go on", err=True)
-        sys.exit(1)
-    except StatemaintError as error:
-        click.echo(f"statemaint: {error.code}: {_one_line(error)}", err=True)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader closed our output; without this, the flush at exit reports the error again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except Exception as error:  # noqa: BLE001 -- the shell's last line of defence
-        click.echo(f"statemaint: FAULT: {type(error).__name__}: {_one_line(error)}", err=True)
-        sys.exit(1)
-
-
-def _usage(error: click.ClickException) -> str:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    command = context.command_path if context else "statemaint"
-    message = " ".join(error.format_message().split()).rstrip(".")
-    return f"{message}; see '{command} --help'"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the shell's last line of defence
+        endings.end_with_error(error)

@@ -1,23 +1,24 @@
 """`maintain`: one run of maintenance, and its report."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 import click
-from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import Progress
+from rich.text import Text
 
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, policy_flags, scope_flags, uri, workers_flag
 from statemaint.cli.output import print_findings, print_result
-from statemaint.cli.plan import print_plan
+from statemaint.cli.plan import floor_of_log, print_plan
+from statemaint.cli.progress import actions_done
+from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
+from statemaint.cli.words import counted, files_of, lasting
 from statemaint.maintain import maintain
-from statemaint.model.policy import Policy
-from statemaint.plan import Plan, Request
-from statemaint.report import Outcome, Report, StoreReport
+from statemaint.model.policy import Policy, duration
+from statemaint.plan import Delete, Request
+from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
 from statemaint.workers import Workers
@@ -35,25 +36,11 @@ def maintain_verb(
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
     storage = open_storage(uri)
-    with progress_bar() as advance:
+    with actions_done() as advance:
         report = maintain(
             storage, policy, request=request, dry_run=dry_run, workers=workers, on_outcome=advance
         )
     end_with_report(report, as_json=as_json)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[Outcome, Plan], None]]:
-    """Yields a function that advances a bar on stderr by an outcome; no bar without a terminal."""
-    console, hidden = Console(stderr=True), not sys.stderr.isatty()
-    with Progress(console=console, transient=True, disable=hidden) as progress:
-
-        def advance(outcome: Outcome, plan: Plan) -> None:
-            if not progress.tasks:
-                progress.add_task("maintaining", total=len(plan.actions))
-            progress.update(progress.tasks[0].id, advance=1, description=str(outcome.store))
-
-        yield advance
 
 
 def end_with_report(report: Report, *, as_json: bool) -> NoReturn:
@@ -73,25 +60,80 @@ def _print_table(report: Report) -> None:
 
 
 def _print_run(report: Report) -> None:
-    columns = ("store", "outcome", "chain", "files", "bytes", "reclaimable", "digest")
-    tables.print_table(columns, map(_report_cells, report.stores))
-    tables.print_line(
-        f"{report.snapshots_written} snapshots written ({decimal(report.bytes_written)}), "
-        f"{report.files_deleted.total()} files deleted ({decimal(report.bytes_deleted)}) "
-        f"in {report.seconds:.1f} s"
-    )
-    requests = ", ".join(f"{verb} {count}" for verb, count in sorted(report.requests.items()))
+    for line in _summary(report):
+        tables.print_line(line)
+    stores = sorted(report.stores, key=_most_first)
+    tables.print_first(_COLUMNS, [_report_cells(one) for one in stores], "store")
+    requests = ", ".join(f"{verb} {count:,}" for verb, count in sorted(report.requests.items()))
     tables.print_line(f"storage requests: {requests}")
 
 
-def _report_cells(store: StoreReport) -> tuple[str, ...]:
+_COLUMNS = (
+    Column("store"),
+    Column("outcome"),
+    number("chain"),
+    number("files", 2),
+    number("bytes"),
+    number("reclaimable", 3),
+    Column("digest", spare=4),
+)
+_OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcome.HALTED: BAD}
+
+
+def _summary(report: Report) -> Iterator[str | Text]:
+    deleted = report.files_deleted.total()
+    trash = report.plan.policy.trash_for
+    goes = "moved to the trash" if trash and deleted else "deleted"
+    yield (
+        f"{counted(report.snapshots_written, 'snapshot')} written "
+        f"({decimal(report.bytes_written)}), "
+        f"{files_of(deleted, report.bytes_deleted)} {goes}, "
+        f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
+    )
+    if trash and deleted:
+        yield (
+            f"they stay there for {duration(trash)}: "
+            f"statemaint undo {report.plan.root} {report.run}"
+        )
+    if not deleted and (why := _why_nothing_goes(report)):
+        yield f"nothing was deleted: {why}"
+    halted = sum(1 for one in report.stores if one.state is StoreOutcome.HALTED)
+    if halted:
+        yield Text(f"{counted(halted, 'store')} halted, see the findings", BAD)
+
+
+def _why_nothing_goes(report: Report) -> str:
+    """Returns why a run deleted nothing, where it is one thing and not damage."""
+    plan = report.plan
+    if any(isinstance(one, Delete) for one in plan.actions) or plan.floor is None:
+        return ""
+    if not plan.policy.verify:
+        return "with --no-verify nothing ever is"
+    if plan.findings or any(one.halted for one in plan.stores):
+        return "see the findings"
+    if floor_of_log(plan):
+        return (
+            f"the commit log still has the batch of version {plan.floor}, and each version that "
+            "it has stays loadable; it shrinks as Spark drops its oldest batches "
+            "(spark.sql.streaming.minBatchesToRetain)"
+        )
+    return "no file is left that no retained version needs, or it is too young (see `plan`)"
+
+
+def _most_first(store: StoreReport) -> tuple[object, ...]:
+    rank = (StoreOutcome.HALTED, StoreOutcome.SKIPPED, StoreOutcome.DONE).index(store.state)
+    gone = len(store.before.files) - len(store.after.files)
+    return rank, -gone, store.before.id
+
+
+def _report_cells(store: StoreReport) -> tuple[str | Text, ...]:
     lengths = [chain_length(one, store.target) for one in (store.before, store.after)]
     chain, files = _change(lengths), _change([len(store.before.files), len(store.after.files)])
     sizes = [sum(file.entry.size for file in one.files) for one in (store.before, store.after)]
     proof = store.attestation
     return (
-        str(store.before.id),
-        store.state.value,
+        tables.short(store.before.id),
+        Text(store.state.value, _OUTCOMES[store.state]),
         chain,
         files,
         _change([decimal(size) for size in sizes]),

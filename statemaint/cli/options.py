@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import click
 
+from statemaint.cli.settings import in_force, settings
+from statemaint.cli.targets import CheckpointName
 from statemaint.errors import ConfigError
 from statemaint.machine import keep_freed_memory
 from statemaint.model.policy import PRESETS, duration, seconds
@@ -53,13 +56,26 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 
 def uri(command: Command) -> Command:
-    """Adds the checkpoint's address."""
-    return click.argument("uri", metavar="URI")(command)
+    """Adds the checkpoint's address, for which a query's name may be given."""
+    return click.argument("uri", metavar="URI", type=CheckpointName())(command)
 
 
 def as_json(command: Command) -> Command:
     """Adds `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+    shown = "Print one JSON document, also for an error."
+    return click.option("--json", "as_json", is_flag=True, help=shown)(command)
+
+
+def as_json_or_lines(command: Command) -> Command:
+    """Adds `--json` and `--json-lines`, and passes the verb one `as_json`."""
+
+    @wraps(command)
+    def with_json(*, as_json: bool, json_lines: bool, **rest: Any) -> None:
+        with in_force(replace(settings(), json_lines=json_lines)):
+            command(as_json=as_json or json_lines, **rest)
+
+    shown = "Print JSON as lines: the document without its list, then each element of the list."
+    return as_json(click.option("--json-lines", is_flag=True, help=shown)(with_json))
 
 
 class Memory(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -111,14 +127,33 @@ def policy_flags(command: Command) -> Command:
     """Adds the policy's flags and passes the verb one `policy`."""
 
     @wraps(command)
-    def with_policy(*, preset: str, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
+    def with_policy(
+        *, preset: str | None, rebase: bool | None, verify: bool | None, **rest: Any
+    ) -> None:
         names = [name for name in _FLAGS if name in rest]
         given = {name: rest.pop(name) for name in names}
-        policy = PRESETS[preset].override(rebase=rebase, verify=verify, **given)
-        command(policy=policy, **rest)
+        named = getattr(rest.get("uri"), "policy", None)
+        base = PRESETS[preset or "safe"] if preset or named is None else named
+        command(policy=base.override(rebase=rebase, verify=verify, **given), **rest)
 
     found: Command = with_policy
     for option in reversed(_policy_options()):
+        found = option(found)
+    return found
+
+
+def policy_changes(command: Command) -> Command:
+    """Adds the policy's flags without a preset; passes the verb those that were given, by name."""
+
+    @wraps(command)
+    def with_changes(*, rebase: bool | None, verify: bool | None, **rest: Any) -> None:
+        names = [name for name in _FLAGS if name in rest]
+        given = {name: rest.pop(name) for name in names} | {"rebase": rebase, "verify": verify}
+        named = {name: value for name, value in given.items() if value is not None}
+        command(policy=named, **rest)
+
+    found: Command = with_changes
+    for option in reversed(_policy_options()[1:]):
         found = option(found)
     return found
 
@@ -139,9 +174,8 @@ def _policy_options() -> list[Callable[[Command], Command]]:
         click.option(
             "--preset",
             type=click.Choice(sorted(PRESETS)),
-            default="safe",
-            show_default=True,
-            help="The policy to start from; the flags below change it.",
+            help="The policy to start from; the flags below change it.  "
+            "[default: safe; for a query's name, its policy in the queries file]",
         ),
         _count(
             "min_deltas_for_snapshot",

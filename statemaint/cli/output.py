@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 import click
 
+from statemaint.cli.messages import STDOUT, tell
+from statemaint.cli.settings import FORMAT, settings
 from statemaint.errors import CheckpointError, Superseded
 from statemaint.model.findings import Finding, FindingCode, damaged
 
@@ -22,12 +24,45 @@ _INDENT = "  "
 _IN_LIST = "\n    "
 
 
-def print_result(document: Callable[[], Json], *, as_json: bool, table: Callable[[], None]) -> None:
-    """Prints a result, as one JSON document or as a table."""
-    if as_json:
-        click.echo(json.dumps(document(), indent=2))
-    else:
+def print_result(
+    document: Callable[[], Json],
+    *,
+    as_json: bool,
+    table: Callable[[], None],
+    checkpoint: str | None = None,
+    lines: str = "",
+) -> None:
+    """Prints a result, as JSON or as a table.
+
+    Args:
+        document: makes the JSON.
+        as_json: whether to print that.
+        table: prints the table.
+        checkpoint: the root of the checkpoint, where the document does not have it.
+        lines: the field with the list that `--json-lines` prints, an element a line.
+    """
+    if not as_json:
         table()
+        return
+    found = headed(document(), checkpoint)
+    if settings().json_lines:
+        rows = found.pop(lines)
+        print_pieces(as_lines(found, rows))
+    else:
+        click.echo(json.dumps(found, indent=2))
+
+
+def headed(document: Json, checkpoint: str | None) -> Json:
+    """Returns a document that begins with its format and, if given, its checkpoint."""
+    where = {"checkpoint": checkpoint} if checkpoint is not None else {}
+    return {"format": FORMAT, **where, **document}
+
+
+def as_lines(document: Json, rows: Iterable[Json]) -> Iterator[str]:
+    """Yields a document without its list in one line, then each element of that in one line."""
+    yield json.dumps(document) + "\n"
+    for row in rows:
+        yield json.dumps(row) + "\n"
 
 
 def print_pieces(pieces: Iterable[str]) -> None:
@@ -39,6 +74,7 @@ def print_pieces(pieces: Iterable[str]) -> None:
         size += len(piece)
         if size >= most:
             click.echo("".join(held), nl=False)
+            STDOUT.begun = True
             held, size, most = [], 0, _CHUNK
     click.echo("".join(held), nl=False)
 
@@ -86,7 +122,7 @@ def print_lines(lines: Sequence[str], *, most: int = MOST_LINES) -> None:
     if more := len(lines) - len(shown):
         shown[-1] += f" (and {more} more; --json lists them)"
     for line in shown:
-        click.echo(line, err=True)
+        tell(line)
 
 
 def end_with(findings: tuple[Finding, ...]) -> NoReturn:

@@ -5,10 +5,13 @@ from collections.abc import Iterable
 
 import click
 from rich.filesize import decimal
+from rich.text import Text
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, policy_flags, scope_flags, uri
+from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
 from statemaint.cli.output import end_with, print_result
+from statemaint.cli.tables import BAD, Column, number
+from statemaint.cli.words import counted, files_of
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot
 from statemaint.planning import plan_checkpoint
@@ -20,37 +23,76 @@ from statemaint.storage import open_storage
 @uri
 @policy_flags
 @scope_flags
-@as_json
+@as_json_or_lines
 def plan_verb(uri: str, *, policy: Policy, request: Request, as_json: bool) -> None:
     """Show which files a run would write, keep and delete, and why; writes nothing."""
     checkpoint, plan = plan_checkpoint(open_storage(uri), policy, request=request)
     print_result(
-        lambda: plan_json(checkpoint, plan), as_json=as_json, table=lambda: print_plan(plan)
+        lambda: plan_json(checkpoint, plan),
+        as_json=as_json,
+        table=lambda: print_plan(plan),
+        lines="actions",
     )
     end_with(plan.all_findings)
 
 
 def print_plan(plan: Plan) -> None:
-    """Prints a plan: the actions in each store, then the reasons for keeping files."""
+    """Prints a plan: its totals, the reasons for each kind of file, and the actions by store."""
     tables.print_line(f"checkpoint  {plan.root}", wrap=False)
     tables.print_line(f"committed   {tables.committed(plan.committed, plan.target)}")
     if plan.floor is not None:
-        tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable")
-    columns = ("store", "chain", "write", "attest", "delete", "reclaims")
-    tables.print_table(columns, (_plan_cells(one, plan.target) for one in plan.stores))
+        why = f" ({_FLOOR_OF_LOG})" if floor_of_log(plan) else ""
+        tables.print_line(f"floor       version {plan.floor}: it and all above stay loadable{why}")
+    tables.print_line(f"would       {_totals(plan)}")
     for reason, count in _counts(plan).items():
-        tables.print_line(f"{count:>8} {'file' if count == 1 else 'files'} {reason}")
+        tables.print_line(f"{count:>8,} {'file' if count == 1 else 'files'} {reason}")
+    stores = sorted(plan.stores, key=_most_first)
+    tables.print_first(_COLUMNS, [_plan_cells(one, plan.target) for one in stores], "store")
 
 
-def _plan_cells(store: StorePlan, target: int | None) -> tuple[str, ...]:
+_FLOOR_OF_LOG = "the commit log goes back to it, further than min_batches_to_retain"
+_COLUMNS = (
+    Column("store"),
+    number("chain"),
+    Column("write"),
+    Column("attest", spare=3),
+    number("delete"),
+    number("reclaims", spare=1),
+)
+
+
+def floor_of_log(plan: Plan) -> bool:
+    """Returns whether the floor is the commit log's, because it is lower than the policy's (S3)."""
+    if plan.target is None or plan.floor is None:
+        return False
+    return plan.floor < plan.target - plan.policy.min_batches_to_retain
+
+
+def _totals(plan: Plan) -> str:
+    written = sum(1 for one in plan.actions if isinstance(one, WriteSnapshot))
+    deleted = [one for one in plan.actions if isinstance(one, Delete)]
+    attested = len(plan.actions) - written - len(deleted)
+    files = files_of(len(deleted), sum(one.entry.size for one in deleted))
+    halted = sum(1 for one in plan.stores if one.halted)
+    parts = [f"write {counted(written, 'snapshot')}"]
+    parts += [f"prove {counted(attested, 'snapshot')}"] if attested else []
+    parts += [f"delete {files}, in {counted(len(plan.stores), 'store')}"]
+    return ", ".join(parts) + (f"; {counted(halted, 'store')} halted" if halted else "")
+
+
+def _most_first(store: StorePlan) -> tuple[object, ...]:
+    return not store.halted, -len(store.actions), store.store.id
+
+
+def _plan_cells(store: StorePlan, target: int | None) -> tuple[str | Text, ...]:
     length = chain_length(store.store, target)
     written = [one for one in store.actions if isinstance(one, WriteSnapshot)]
     deleted = [one for one in store.actions if isinstance(one, Delete)]
     attested = [one for one in store.actions if not isinstance(one, WriteSnapshot | Delete)]
     return (
-        str(store.store.id),
-        "broken" if length is None else str(length),
-        "halted" if store.halted else _named(written),
+        tables.short(store.store.id),
+        Text("broken", BAD) if length is None else str(length),
+        Text("halted", BAD) if store.halted else _named(written),
         _named(attested),
         str(len(deleted)),
         decimal(sum(one.entry.size for one in deleted)),

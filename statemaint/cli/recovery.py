@@ -2,13 +2,17 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import click
 from rich.filesize import decimal
 
-from statemaint.cli.output import print_lines
+from statemaint.cli.messages import note
+from statemaint.cli.output import MOST_LINES, headed, print_lines
+from statemaint.cli.settings import settings
+from statemaint.cli.words import counted, files_of
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import damaged
 from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
@@ -19,11 +23,12 @@ from statemaint.report.recovery_json import recovered_json, recovery_json
 def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
     """Prints a plan that was not carried out, then exits."""
     if as_json:
-        click.echo(json.dumps({**recovery_json(plan), "trash_for": trash_for}, indent=2))
+        document = {**recovery_json(plan), "trash_for": trash_for}
+        click.echo(json.dumps(headed(document, None), indent=2))
     else:
         click.echo("\n".join(_lines(plan)))
         if plan.actions:
-            click.echo("nothing was written; give --apply to do it", err=True)
+            note("nothing was written; give --apply to do it")
     _end_with(plan)
 
 
@@ -31,7 +36,7 @@ def end_with_result(done: RecoveryReport, *, as_json: bool) -> NoReturn:
     """Prints the result of a recovery, then exits."""
     if as_json:
         document = recovered_json(done.run, done.plan, done.removed, done.written)
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(headed(document, None), indent=2))
     else:
         click.echo("\n".join(_result_lines(done) if done.run else _lines(done.plan)))
     _end_with(done.plan)
@@ -45,8 +50,8 @@ def _end_with(plan: RecoveryPlan) -> NoReturn:
 
 def _result_lines(done: RecoveryReport) -> Iterator[str]:
     size = decimal(sum(one.entry.size for one in done.removed))
-    yield f"moved     {len(done.removed)} files ({size}) to the trash of run {done.run}"
-    yield f"written   {len(done.written)} snapshots, each read back and equal"
+    yield f"moved     {counted(len(done.removed), 'file')} ({size}) to the trash of run {done.run}"
+    yield f"written   {counted(len(done.written), 'snapshot')}, each read back and equal"
     yield f"undo      statemaint undo {done.plan.root} {done.run}"
 
 
@@ -54,9 +59,61 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
     if not plan.actions:
         yield f"{plan.verb}: nothing to do"
         return
-    yield from (_step_line(step) for step in plan.actions)
-    yield from (_proof_line(step, step.proof) for step in plan.repairs if step.proof)
-    yield f"checked   {plan.versions_checked} versions of stores, read without what goes"
+    yield from _summary(plan)
+    steps = [_step_line(step) for step in plan.actions]
+    yield from _first(steps, "step")
+    yield from _first(
+        [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
+    )
+    versions = counted(plan.versions_checked, "version")
+    yield f"checked   {versions} of stores, read without what goes"
+
+
+def _summary(plan: RecoveryPlan) -> Iterator[str]:
+    """Yields what goes and what is written, all together."""
+    goes = [step for step in plan.actions if isinstance(step, Remove)]
+    writes = len(plan.actions) - len(goes)
+    if plan.verb == "rollback":
+        yield f"rollback  the query goes on behind batch {plan.batch}{_batches(goes)}"
+    if goes:
+        yield f"goes      {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
+        kinds = Counter(_kind(one.path) for one in goes)
+        yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
+    if writes:
+        yield f"written   {counted(writes, 'snapshot')}"
+
+
+def _batches(goes: Sequence[Remove]) -> str:
+    found = sorted(
+        int(one.path.rpartition("/")[2])
+        for one in goes
+        if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
+    )
+    if not found:
+        return ""
+    return f"; {counted(len(found), 'batch', 'batches')} ({found[0]} to {found[-1]}) run again"
+
+
+_KINDS = {"crc": "checksum"}
+_NAMED = {"delta", "snapshot", "changelog", "zip"}
+
+
+def _kind(path: str) -> str:
+    """Returns what kind of file a path names."""
+    folder, _, name = path.rpartition("/")
+    top = folder.partition("/")[0]
+    if top in {"commits", "offsets"}:
+        return top.removesuffix("s")
+    ending = name.rpartition(".")[2]
+    return ending if ending in _NAMED else _KINDS.get(ending, "other file")
+
+
+def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
+    """Yields the first lines, all with `--all`, and how many are left out."""
+    shown = lines if settings().everything else lines[:MOST_LINES]
+    yield from shown
+    if more := len(lines) - len(shown):
+        yield f"and {counted(more, f'more {noun}')}; --all shows them"
 
 
 def _step_line(step: Remove | WriteSnapshot) -> str:

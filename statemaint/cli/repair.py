@@ -4,6 +4,7 @@ import click
 
 from statemaint.cli import recovery
 from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
+from statemaint.cli.progress import work_done
 from statemaint.recover import plan_repair, repair
 from statemaint.storage import open_storage
 from statemaint.workers import Workers
@@ -28,6 +29,9 @@ def repair_verb(
     """
     storage = open_storage(uri)
     if apply:
-        done = repair(storage, trash_for=trash_for, workers=workers)
+        with work_done("repairing"):
+            done = repair(storage, trash_for=trash_for, workers=workers)
         recovery.end_with_result(done, as_json=as_json)
-    recovery.end_with_plan(plan_repair(storage, workers=workers), trash_for, as_json=as_json)
+    with work_done("planning"):
+        plan = plan_repair(storage, workers=workers)
+    recovery.end_with_plan(plan, trash_for, as_json=as_json)

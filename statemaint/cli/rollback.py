@@ -4,6 +4,7 @@ import click
 
 from statemaint.cli import recovery
 from statemaint.cli.options import apply_flag, as_json, trash_flag, uri, workers_flag
+from statemaint.cli.progress import work_done
 from statemaint.recover import plan_rollback, rollback
 from statemaint.storage import open_storage
 from statemaint.workers import Workers
@@ -35,7 +36,9 @@ def rollback_verb(
     """
     storage = open_storage(uri)
     if apply:
-        done = rollback(storage, batch, trash_for=trash_for, workers=workers)
+        with work_done("rolling back"):
+            done = rollback(storage, batch, trash_for=trash_for, workers=workers)
         recovery.end_with_result(done, as_json=as_json)
-    plan = plan_rollback(storage, batch, workers=workers)
+    with work_done("planning"):
+        plan = plan_rollback(storage, batch, workers=workers)
     recovery.end_with_plan(plan, trash_for, as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Any
 
 from statemaint.cli import tables
 from statemaint.cli.spool import Spool
+from statemaint.cli.words import counted
 from statemaint.state import StateRow
 from statemaint.state.diff import ChangedRow
 
@@ -49,11 +50,14 @@ class RowTables:
         self._columns.setdefault(kind, [tables.printable(name) for name in cells])
         self._cells[kind].append(json.dumps([tables.cell(one) for one in cells.values()]))
 
-    def print(self) -> None:
-        """Prints each table under its title."""
+    def print(self, *, more: bool = False) -> None:
+        """Prints each table under its title; `more` is whether there are rows beyond the limit."""
         for kind, cells in sorted(self._cells.items()):
             operator, store, family = kind
             title = " / ".join(one for one in (f"op {operator}", store, family) if one)
-            noun = "row" if cells.lines == 1 else "rows"
-            tables.print_line(f"{title}: {cells.lines} {noun} {self._when}")
+            tables.print_line(f"{title}: {_counted(cells.lines, more=more)} {self._when}")
             tables.print_table(self._columns[kind], map(json.loads, cells))
+
+
+def _counted(lines: int, *, more: bool) -> str:
+    return f"the first {counted(lines, 'row')}" if more else counted(lines, "row")

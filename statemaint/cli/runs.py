@@ -8,15 +8,16 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
-from statemaint.cli.options import as_json, uri
+from statemaint.cli.options import as_json_or_lines, uri
 from statemaint.cli.output import Json, print_result
+from statemaint.cli.tables import Column, number
 from statemaint.maintain import Run, list_runs
 from statemaint.storage import open_storage
 
 
 @click.command("runs")
 @uri
-@as_json
+@as_json_or_lines
 def runs_verb(uri: str, *, as_json: bool) -> None:
     """List the runs that changed a checkpoint, the newest first, and which were undone.
 
@@ -24,8 +25,15 @@ def runs_verb(uri: str, *, as_json: bool) -> None:
     undone (done, or partly if files remain in the trash), or is itself an undo. The lines below
     the table show when each run was undone, and by which run.
     """
-    runs = list_runs(open_storage(uri))
-    print_result(lambda: runs_json(runs), as_json=as_json, table=lambda: _print_table(runs))
+    storage = open_storage(uri)
+    runs = list_runs(storage)
+    print_result(
+        lambda: runs_json(runs),
+        as_json=as_json,
+        table=lambda: _print_table(runs),
+        checkpoint=storage.root,
+        lines="runs",
+    )
 
 
 def runs_json(runs: Iterable[Run]) -> Json:
@@ -35,11 +43,25 @@ def runs_json(runs: Iterable[Run]) -> Json:
 
 def _print_table(runs: Sequence[Run]) -> None:
     """Prints runs, one line each; below them, when each was undone and by which run."""
-    columns = ("run", "started (UTC)", "seconds", "snapshots", "deleted", "bytes", "exit", "undo")
-    tables.print_table(columns, map(_run_cells, runs))
+    if not runs:
+        tables.print_line("no run has changed this checkpoint yet")
+        return
+    tables.print_first(_COLUMNS, [*map(_run_cells, runs)], "run")
     for run in runs:
         for line in _undone_lines(run):
             tables.print_line(line, wrap=False)
+
+
+_COLUMNS = (
+    Column("run"),
+    Column("started (UTC)", spare=2),
+    number("seconds", 4),
+    number("snapshots", 3),
+    number("deleted"),
+    number("bytes", 1),
+    number("exit", 5),
+    Column("undo"),
+)
 
 
 def _undone_lines(run: Run) -> Iterator[str]:

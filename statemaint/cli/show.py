@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from statemaint.cli import rows
-from statemaint.cli.options import as_json, family_flags, key_flag, uri, workers_flag
-from statemaint.cli.output import Json, json_with_rows, print_pieces
+from statemaint.cli import rows, tables
+from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
+from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.settings import settings
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
 from statemaint.state import StateRow, StateSelection, select_state
@@ -28,7 +29,7 @@ from statemaint.workers import Workers
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @workers_flag
-@as_json
+@as_json_or_lines
 def show_verb(
     uri: str,
     *,
@@ -52,13 +53,16 @@ def show_verb(
         found = holding(found, key)
     # Closed here: an interrupt while a row is printed ends the readers, too.
     with closing(found.rows(workers=workers, slowly=limit is not None)) as shown:
-        selected = islice(_with_key(shown, key), limit)
+        matching = _with_key(shown, key)
+        selected = islice(matching, limit)
         if as_csv:
             print_pieces(_csv(found, selected))
         elif as_json:
-            print_pieces(json_with_rows({"version": found.version}, map(row_json, selected)))
+            head = headed({"version": found.version}, uri)
+            printed = as_lines if settings().json_lines else json_with_rows
+            print_pieces(printed(head, map(row_json, selected)))
         else:
-            _print_table(found.version, selected)
+            _print_table(found.version, selected, matching, key)
 
 
 def row_json(row: StateRow) -> Json:
@@ -71,12 +75,21 @@ def _with_key(found: Iterable[StateRow], text: str | None) -> Iterator[StateRow]
     return (row for row in found if text is None or rows.reads(row.key, text))
 
 
-def _print_table(version: int, found: Iterable[StateRow]) -> None:
-    """Prints rows of state, in one table for each kind of row."""
-    shown = rows.RowTables(f"at version {version}")
+def _print_table(
+    version: int, found: Iterable[StateRow], others: Iterator[StateRow], key: str | None
+) -> None:
+    """Prints rows of state, in one table for each kind of row; the others only count."""
+    shown, count = rows.RowTables(f"at version {version}"), 0
     for row in found:
         shown.add(row, _columns(row))
-    shown.print()
+        count += 1
+    more = next(others, None) is not None
+    shown.print(more=more)
+    if more:
+        tables.print_line(f"--limit {count} leaves out the others")
+    elif not count:
+        has = "no rows" if key is None else f"no row has a key column equal to {key!r}"
+        tables.print_line(f"{has} at version {version}")
 
 
 def _columns(row: StateRow) -> dict[str, Any]:

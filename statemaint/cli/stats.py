@@ -7,13 +7,29 @@ import click
 from rich.filesize import decimal
 
 from statemaint.cli import tables
+from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
+from statemaint.cli.progress import work_done
+from statemaint.cli.tables import Column, number
+from statemaint.cli.words import counted
+from statemaint.model.findings import Finding
 from statemaint.report.to_json import id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
+from statemaint.storage import Storage
 
-_MEASURES = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
+_MEASURES = tuple(
+    number(name, spare)
+    for name, spare in (
+        ("rows", 0),
+        ("bytes", 0),
+        ("changes", 3),
+        ("removes", 4),
+        ("rewritten", 5),
+        ("untouched", 2),
+    )
+)
 
 
 @click.command("stats")
@@ -27,14 +43,21 @@ _MEASURES = ("rows", "bytes", "changes", "removes", "rewritten", "untouched")
 @click.option("--top", type=NUMBER, default=5, help="Number of largest keys to list.  [default: 5]")
 @workers_flag
 @as_json
+@of_many(lambda: FLEET)
 def stats_verb(uri: str, *, as_json: bool, **where: Any) -> None:
     """Measure state: rows, bytes, churn, tombstones, skew, large keys, keys that never change.
 
     Rows are counted at the newest committed version, changes in the deltas or changelogs that
     still exist.
     """
-    stats = state_stats(uri, **where)
-    print_result(lambda: stats_json(stats), as_json=as_json, table=lambda: _print_table(stats))
+    with work_done("reading"):
+        stats = state_stats(uri, **where)
+    print_result(
+        lambda: stats_json(stats),
+        as_json=as_json,
+        table=lambda: _print_table(stats),
+        checkpoint=uri,
+    )
 
 
 def stats_json(stats: StateStats) -> Json:
@@ -102,11 +125,14 @@ def _print_table(stats: StateStats) -> None:
     since = tables.known(stats.since)
     tables.print_line(f"version {stats.version}; untouched: since version {since}")
     tables.print_line(f"changes: records of a version, on average over the last {versions}")
-    columns = ("operator", *_MEASURES, "largest partition")
+    columns = (Column("operator"), *_MEASURES, Column("largest partition", spare=1))
     tables.print_table(columns, map(_operator_cells, stats.operators))
-    tables.print_table(("store", *_MEASURES), map(_store_cells, stats.stores))
+    stores = sorted(stats.stores, key=lambda one: (-one.figures.bytes, one.store, one.family or ""))
+    tables.print_first((Column("store"), *_MEASURES), [*map(_store_cells, stores)], "store")
     if largest := [key for one in stats.operators for key in one.largest]:
-        tables.print_table(("largest keys", "bytes", "key"), map(_key_cells, largest))
+        tables.print_table(
+            (Column("largest keys"), number("bytes"), Column("key")), map(_key_cells, largest)
+        )
     for notice in stats.notices:
         tables.print_line(f"{notice.code}: {tables.printable(notice.detail)}", wrap=False)
 
@@ -128,7 +154,7 @@ def _key_cells(one: LargeKey) -> tuple[str, ...]:
 def _measures(figures: Figures) -> tuple[str, ...]:
     each, churn = figures.changes_per_version, figures.churn
     return (
-        str(figures.rows),
+        f"{figures.rows:,}",
         decimal(figures.bytes),
         "?" if each is None else f"{each:.1f}",
         _share(churn.removes_share if churn else None),
@@ -139,3 +165,44 @@ def _measures(figures: Figures) -> tuple[str, ...]:
 
 def _share(share: float | None) -> str:
     return "?" if share is None else f"{share:.1%}"
+
+
+def _row(storage: Storage, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
+    """Returns what a fleet's row says of one checkpoint."""
+    found = state_stats(storage.root, **where)
+    row = {
+        "version": found.version,
+        "rows": sum(one.figures.rows for one in found.operators),
+        "bytes": sum(one.figures.bytes for one in found.operators),
+        "stores": len(found.stores),
+        "notices": sorted({one.code.value for one in found.notices}),
+    }
+    return row, ()
+
+
+def _fleet_cells(row: Json) -> tuple[str, ...]:
+    return (
+        str(row["version"]),
+        f"{row['stores']:,}",
+        f"{row['rows']:,}",
+        decimal(row["bytes"]),
+        " ".join(row["notices"]),
+    )
+
+
+FLEET: Fleet = Fleet(
+    columns=(
+        number("version", 3),
+        number("stores", 2),
+        number("rows"),
+        number("bytes"),
+        Column("notices", spare=1),
+    ),
+    read=_row,
+    cells=_fleet_cells,
+    order=lambda row: -row["bytes"],
+    totals=lambda rows: (
+        f"{counted(sum(one['rows'] for one in rows), 'row')}, "
+        f"{decimal(sum(one['bytes'] for one in rows))}"
+    ),
+)

@@ -1,7 +1,15 @@
-"""Tables: laid out by Rich where they are small, as plain columns where they are large."""
+"""Tables and lines on stdout: laid out by Rich where small, as plain columns where large.
+
+On a terminal a table keeps to its width: columns that matter least are left out, and a line says
+so. Elsewhere nothing is wrapped or left out, so that `grep` finds what belongs together.
+"""
 
 import json
+import os
+import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -11,9 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from statemaint.cli.settings import settings
+from statemaint.cli.words import counted
 from statemaint.model.ids import StoreId
 
-_WIDTH = 110
 # Rich takes a millisecond for a row of ten cells.
 _MOST_RICH = 200
 # A table of more rows is printed in chunks; a later chunk may have wider columns.
@@ -21,60 +30,156 @@ _CHUNK = 5000
 # A wider cell moves the rest of its line to the right.
 _WIDEST = 60
 _GAP = "  "
+# Lines elsewhere than on a terminal end where they end.
+_ENDLESS = 100_000
+MOST_ROWS = 20
+"""The rows of a table that `--all` makes longer."""
+BAD, GOOD, WARNING = "bold red", "green", "yellow"
 
-Row = Sequence[str]
+Cell = str | Text
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its heading.
+        right: whether its cells are numbers, which end at its right edge.
+        spare: how little it matters: on a narrow terminal the highest goes first, 0 never.
+    """
+
+    name: str
+    right: bool = False
+    spare: int = 0
+
+
+def number(name: str, spare: int = 0) -> Column:
+    """Returns a column of numbers."""
+    return Column(name, right=True, spare=spare)
+
+
+class _Console(Console):
+    """A console that leaves it to the program what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises the error that Rich would exit on."""
+        raise BrokenPipeError
 
 
 def new_console() -> Console:
-    """Returns a console on stdout, of a fixed width if stdout is not a terminal."""
-    console = Console(highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
+    """Returns a console on stdout, in the colours that were asked for."""
+    asked, terminal = settings().color, sys.stdout.isatty()
+    colored = asked == "always" or (terminal and asked == "auto" and not os.environ.get("NO_COLOR"))
+    return _Console(
+        highlight=False,
+        width=None if terminal else _ENDLESS,
+        force_terminal=True if colored and not terminal else None,
+        color_system=("auto" if terminal else "standard") if colored else None,
+    )
 
 
-def print_table(columns: Row, rows: Iterable[Row]) -> None:
+def print_table(columns: Sequence[Column | str], rows: Iterable[Row]) -> None:
     """Prints a table without borders, of cells of plain text; a large one in chunks as it comes."""
+    heads = [one if isinstance(one, Column) else Column(one) for one in columns]
     left = iter(rows)
     first = [*islice(left, _MOST_RICH + 1)]
-    if len(first) > _MOST_RICH:
-        _print_plain(columns, chain(first, left))
+    if len(first) > _MOST_RICH or not new_console().is_terminal:
+        _print_plain(heads, chain(first, left))
     else:
-        new_console().print(_laid_out(columns, first))
+        _print_rich(heads, first)
 
 
-def print_line(text: str, *, wrap: bool = True) -> None:
-    """Prints a line of plain text, which is wrapped at the console's width by default."""
-    new_console().print(Text(text), soft_wrap=not wrap)
+def print_first(
+    columns: Sequence[Column | str], rows: Sequence[Row], noun: str, *, most: int = MOST_ROWS
+) -> None:
+    """Prints a table's first rows, all with `--all`, and how many are left out."""
+    shown = rows if settings().everything else rows[:most]
+    print_table(columns, shown)
+    if (more := len(rows) - len(shown)) > 0:
+        print_line(f"and {counted(more, f'more {noun}')}; --all shows them")
 
 
-def _laid_out(columns: Row, rows: Iterable[Row]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+def print_line(text: Cell, *, wrap: bool = True) -> None:
+    """Prints a line of text, which is wrapped at a terminal's width by default."""
+    line = text if isinstance(text, Text) else Text(text)
+    new_console().print(line, soft_wrap=not wrap)
+
+
+def print_labelled(label: str, text: str, style: str = "") -> None:
+    """Prints a line that begins with a label; on a terminal its further lines are indented."""
+    console = new_console()
+    lines = textwrap.wrap(text, max(20, console.width - len(label))) or [""]
+    for number, line in enumerate(lines):
+        before = label if not number else " " * len(label)
+        console.print(Text.assemble(before, (line, style)), soft_wrap=True)
+
+
+def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    console = new_console()
+    kept = _that_fit(columns, rows, console.width)
+    console.print(
+        _laid_out([columns[one] for one in kept], [[row[one] for one in kept] for row in rows])
+    )
+    if lost := [one.name for number, one in enumerate(columns) if number not in kept]:
+        console.print(Text(f"(left out here for want of width: {', '.join(lost)})", style="dim"))
+
+
+def _that_fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """Returns the numbers of the columns to print, without the least important ones."""
+    sizes = [
+        max(map(_length, (one.name, *(row[at] for row in rows)))) for at, one in enumerate(columns)
+    ]
+    kept = [*range(len(columns))]
+    while sum(sizes[one] + len(_GAP) for one in kept) - len(_GAP) > width:
+        spare = max(kept, key=lambda one: (columns[one].spare, one))
+        if not columns[spare].spare:
+            break
+        kept.remove(spare)
+    return kept
+
+
+def _laid_out(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, padding=(0, 1), collapse_padding=False
+    )
     for column in columns:
-        table.add_column(Text(column), overflow="fold")
+        table.add_column(
+            Text(column.name), justify="right" if column.right else "left", overflow="fold"
+        )
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(one if isinstance(one, Text) else Text(one) for one in row))
     return table
 
 
-def _print_plain(columns: Row, rows: Iterator[Row]) -> None:
-    widths = [cell_len(column) for column in columns]
-    head: tuple[Row, ...] = (columns,)
-    while chunk := [*islice(rows, _CHUNK)]:
-        widths = [*map(_widest, widths, zip(*chunk, strict=True))]
-        click.echo("\n".join(_line(row, widths) for row in (*head, *chunk)))
+def _print_plain(columns: Sequence[Column], rows: Iterator[Row]) -> None:
+    widths = [cell_len(column.name) for column in columns]
+    right = [column.right for column in columns]
+    head: tuple[Row, ...] = ([column.name for column in columns],)
+    while (chunk := [*islice(rows, _CHUNK)]) or head:
+        widths = [*map(_widest, widths, zip(*chunk, strict=True))] if chunk else widths
+        click.echo("\n".join(_line(row, widths, right) for row in (*head, *chunk)))
         head = ()
 
 
-def _widest(width: int, cells: Iterable[str]) -> int:
+def _widest(width: int, cells: Iterable[Cell]) -> int:
     return max(width, min(_WIDEST, max(map(_length, cells))))
 
 
-def _length(cell: str) -> int:
-    return len(cell) if cell.isascii() else cell_len(cell)
+def _length(cell: Cell) -> int:
+    text = str(cell)
+    return len(text) if text.isascii() else cell_len(text)
 
 
-def _line(row: Row, widths: Iterable[int]) -> str:
-    padded = (cell + " " * (width - _length(cell)) for cell, width in zip(row, widths, strict=True))
-    return _GAP.join(padded).rstrip()
+def _line(row: Row, widths: Iterable[int], right: Iterable[bool]) -> str:
+    cells = zip(row, widths, right, strict=True)
+    return _GAP.join(_padded(*one) for one in cells).rstrip()
+
+
+def _padded(cell: Cell, width: int, right: bool) -> str:  # noqa: FBT001 -- a cell of three
+    space = " " * (width - _length(cell))
+    return space + str(cell) if right else str(cell) + space
 
 
 def committed(batch: int | None, version: int | None) -> str:
@@ -82,14 +187,19 @@ def committed(batch: int | None, version: int | None) -> str:
     return "no batch yet" if batch is None else f"batch {batch}, so the target version is {version}"
 
 
+def short(store: StoreId) -> str:
+    """Returns a store as its folder below `state`: operator, partition, and its name if any."""
+    return store.directory.partition("/")[2]
+
+
 def place(store: StoreId, family: str | None) -> str:
     """Returns a store, and its column family if it has one, as a table cell."""
-    return f"{store} / {printable(family)}" if family else str(store)
+    return f"{short(store)} {printable(family)}" if family else short(store)
 
 
-def known(number: int | None) -> str:
+def known(found: int | None) -> str:
     """Returns a number as a table cell; `?` where it is unknown."""
-    return "?" if number is None else str(number)
+    return "?" if found is None else str(found)
 
 
 def cell(value: Any) -> str:

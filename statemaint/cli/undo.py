@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from itertools import islice
+from typing import NoReturn
 
 import click
 from rich.filesize import decimal
@@ -11,15 +12,18 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
 from statemaint.cli.output import MOST_LINES, Json, print_result
 from statemaint.errors import CheckpointError
-from statemaint.maintain import Undone, undo
+from statemaint.maintain import Undone, plan_undo, undo
+from statemaint.plan import PutBack, UndoPlan
+from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import open_storage
 
 
 @click.command("undo")
 @uri
 @click.argument("run", metavar="RUN")
+@click.option("--dry-run", is_flag=True, help="Show what would come back; write nothing.")
 @as_json
-def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
+def undo_verb(uri: str, run: str, *, dry_run: bool, as_json: bool) -> None:
     """Restore the files that a run moved to the trash, as far as they still fit.
 
     RUN is an id listed by `statemaint runs`. A run of `maintain` can be undone only if it ran with
@@ -28,11 +32,46 @@ def undo_verb(uri: str, run: str, *, as_json: bool) -> None:
     code is 3. The undo of a rollback restores all of its files, and is refused (exit code 2) once
     the query has moved on. The next `maintain` deletes the same files again unless its policy
     retains more.
+
+    With --dry-run --json the plan is printed as a document that `statemaint apply` carries out.
     """
-    undone = undo(open_storage(uri), run)
-    print_result(lambda: undo_json(undone), as_json=as_json, table=lambda: _print_table(undone))
+    storage = open_storage(uri)
+    if dry_run:
+        _end_with_plan(plan_undo(storage, run), as_json=as_json)
+    end_with_undone(undo(storage, run), storage.root, as_json=as_json)
+
+
+def end_with_undone(undone: Undone, checkpoint: str, *, as_json: bool) -> NoReturn:
+    """Prints the result of an undo of a run of a checkpoint, then exits."""
+    print_result(
+        lambda: undo_json(undone),
+        as_json=as_json,
+        table=lambda: _print_table(undone),
+        checkpoint=checkpoint,
+    )
     _print_reasons(undone.left)
     sys.exit(CheckpointError.exit_code if undone.left else 0)
+
+
+def _end_with_plan(plan: UndoPlan, *, as_json: bool) -> NoReturn:
+    print_result(lambda: undo_plan_json(plan), as_json=as_json, table=lambda: _print_plan(plan))
+    _print_reasons(plan.left)
+    sys.exit(CheckpointError.exit_code if plan.left else 0)
+
+
+def _print_plan(plan: UndoPlan) -> None:
+    tables.print_line(f"dry run, nothing was done: {plan.root}", wrap=False)
+    tables.print_line(
+        f"{len(plan.coming)} of {len(plan.files)} files of run {plan.run} would come back "
+        f"({decimal(plan.bytes)})"
+    )
+    files = sorted(plan.files, key=lambda one: one.comes_back)  # what stays comes first
+    rows = [(one.path, decimal(one.entry.size), _fate(one)) for one in files]
+    tables.print_first(("file", "bytes", ""), rows, "file")
+
+
+def _fate(one: PutBack) -> str:
+    return "comes back" if one.comes_back else "stays in the trash"
 
 
 def undo_json(undone: Undone) -> Json:

@@ -1,14 +1,22 @@
 """`verify`: checks every file that a retained version needs."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import click
+from rich.text import Text
 
 from statemaint.audit import Verification, verify
 from statemaint.cli import tables
-from statemaint.cli.options import Share, as_json, uri, workers_flag
+from statemaint.cli.fleet import Fleet, of_many
+from statemaint.cli.options import Share, as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, end_with, print_result
+from statemaint.cli.progress import work_done
+from statemaint.cli.tables import BAD, GOOD, Column, number
+from statemaint.cli.words import counted
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
-from statemaint.storage import open_storage
+from statemaint.storage import Storage, open_storage
 from statemaint.workers import Workers
 
 
@@ -26,7 +34,8 @@ from statemaint.workers import Workers
     help="Check only the N-th of T shares of the partitions; T runs cover all of them.",
 )
 @workers_flag
-@as_json
+@as_json_or_lines
+@of_many(lambda: FLEET)
 def verify_verb(
     uri: str,
     *,
@@ -40,11 +49,14 @@ def verify_verb(
     Reads only the beginning and the end of each file, and trusts snapshots that an attestation
     covers. A change inside a file is found by --deep only.
     """
-    found = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
+    with work_done("verifying"):
+        found = verify(open_storage(uri), deep=deep, sample=sample, workers=workers)
     print_result(
         lambda: verify_json(found.versions_checked, found.findings),
         as_json=as_json,
         table=lambda: _print_table(found),
+        checkpoint=found.checkpoint.root,
+        lines="findings",
     )
     end_with(found.findings)
 
@@ -61,5 +73,33 @@ def verify_json(checked: int, findings: tuple[Finding, ...]) -> Json:
 def _print_table(found: Verification) -> None:
     """Prints a verification in one line; its findings follow on stderr."""
     stores = len(found.checkpoint.stores)
-    word = "healthy" if found.healthy else "DAMAGED"
-    tables.print_line(f"{word}: {found.versions_checked} versions of {stores} stores checked")
+    word = ("healthy", GOOD) if found.healthy else ("DAMAGED", BAD)
+    checked = counted(found.versions_checked, "version")
+    where = f"in {counted(stores, 'store')}, counted in each"
+    tables.print_line(Text.assemble(word, f": {checked} checked {where}"))
+
+
+def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
+    """Returns what a fleet's row says of one checkpoint."""
+    found = verify(storage, **options)
+    row = {
+        "healthy": found.healthy,
+        "versions_checked": found.versions_checked,
+        "stores": len(found.checkpoint.stores),
+    }
+    return row, found.findings
+
+
+def _cells(row: Json) -> Iterable[str | Text]:
+    yield Text("yes", GOOD) if row["healthy"] else Text("NO", BAD)
+    yield f"{row['stores']:,}"
+    yield f"{row['versions_checked']:,}"
+
+
+FLEET: Fleet = Fleet(
+    columns=(Column("healthy"), number("stores", 1), number("versions", 2)),
+    read=_row,
+    cells=_cells,
+    order=lambda row: row["healthy"],
+    totals=lambda rows: counted(sum(one["stores"] for one in rows), "store"),
+)

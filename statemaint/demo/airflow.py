@@ -1,9 +1,9 @@
 """A real Airflow on this machine, for the tests and for `make up`: SQLite and LocalExecutor.
 
-Its parts (API server, scheduler, DAG processor) each lead their own process session, so that they
-can outlive the program that started them (`start`, later `stop(home)`) or end with all their tasks
-(`with airflow(setup) as running:`). All its files are in its home folder, which holds at most one
-Airflow: starting a second one there ends the first.
+Its parts (API server, scheduler, DAG processor, if wanted a triggerer) each lead their own process
+session, so that they can outlive the program that started them (`start`, later `stop(home)`) or end
+with all their tasks (`with airflow(setup) as running:`). All its files are in its home folder,
+which holds at most one Airflow: starting a second one there ends the first.
 """
 
 import contextlib
@@ -54,6 +54,7 @@ class Setup:
         queries: the queries file, for STATEMAINT_QUERIES.
         gateway: a Pushgateway's address, for STATEMAINT_PUSHGATEWAY.
         users: roles by user name: admin, op, user, viewer; an empty role has no rights.
+        triggerer: whether a triggerer runs as well, which deferred tasks need.
         environ: more variables, which override all that are set here.
     """
 
@@ -63,6 +64,7 @@ class Setup:
     queries: Path
     gateway: str | None = None
     users: Mapping[str, str] = field(default_factory=lambda: {"admin": "admin", "viewer": "viewer"})
+    triggerer: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,7 +118,7 @@ def start(
     _migrate(setup.home, environ)
     parts = {}
     try:
-        for part, arguments in _parts(url).items():
+        for part, arguments in _parts(url, triggerer=setup.triggerer).items():
             progress(f"starting the {part}")
             log = setup.home / f"{part}.log"
             parts[part] = processes.spawn(_command(part, *arguments), log=log, environ=environ)
@@ -134,13 +136,15 @@ def stop(home: Path) -> None:
     processes.stop_noted(home / _NOTE, seconds=_STOP_SECONDS)
 
 
-def _parts(url: str) -> dict[str, list[str]]:
+def _parts(url: str, *, triggerer: bool) -> dict[str, list[str]]:
     port = url.rpartition(":")[2]
+    # Task logs are read from the disk; serving them would take one more, fixed port.
+    waiting = {"triggerer": ["--skip-serve-logs"]} if triggerer else {}
     return {
         "api-server": ["--port", port],
-        # Task logs are read from the disk; serving them would take one more, fixed port.
         "scheduler": ["--skip-serve-logs"],
         "dag-processor": [],
+        **waiting,
     }
 
 

@@ -11,6 +11,8 @@ from statemaint.demo.airflow import Setup
 PROJECT = Path(__file__).parents[2]
 QUERY = "hourly_revenue"
 POLICY = {"min_deltas_for_snapshot": 5, "min_batches_to_retain": 8, "grace": "0s"}
+# Where `make up` has its Airflow; on another port where this one is taken.
+AIRFLOW_PORT = 8080
 DASHBOARD = PROJECT / "helm/statemaint/files/dashboard.json"
 ALERTS = PROJECT / "helm/statemaint/files/alerts.yaml"
 

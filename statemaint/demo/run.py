@@ -3,18 +3,18 @@
 Each step prints its measurements. Whatever happens, no started process is left running.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from statemaint.airflow.names import dag_id
+from statemaint.airflow.names import VERIFY_DAG, dag_id, page_address
 from statemaint.demo import show
 from statemaint.demo.airflow import Airflow, airflow
 from statemaint.demo.airflow_client import TaskInstance
 from statemaint.demo.board import board_queries, silent_queries
 from statemaint.demo.pipeline import run_hours
-from statemaint.demo.places import ALERTS, DASHBOARD, POLICY, QUERY, Places
+from statemaint.demo.places import AIRFLOW_PORT, ALERTS, DASHBOARD, POLICY, QUERY, Places
 from statemaint.demo.prometheus import MissingPart, prometheus, pushgateway
 from statemaint.demo.proof import (
     SEED,
@@ -29,7 +29,7 @@ from statemaint.demo.steps import Advance, Steps
 from statemaint.errors import StatemaintError
 
 HOURS = 13
-STEPS = 7
+STEPS = 8
 
 
 class DemoFailedError(StatemaintError):
@@ -105,18 +105,29 @@ def _gateway(places: Places, steps: Steps) -> Iterator[str | None]:
 
 
 def _maintain(server: Airflow, steps: Steps) -> None:
-    client, dag = server.client(), dag_id(QUERY)
-    with steps.step("trigger the DAG through Airflow's API, and wait for it"):
-        client.wait_for_dag(dag)
-        client.unpause(dag)
-        run = client.trigger(dag)
-        state = client.wait_for_run(dag, run)
+    with steps.step("trigger the query's DAG through Airflow's API, and wait for it"):
+        run, instances = _succeed(server, dag_id(QUERY))
+    steps.show("", f"DAG {dag_id(QUERY)}, run {run}: success", show.tasks(instances))
+    _must_be_mapped(instances)
+    with steps.step("verify every file, by the DAG for manual work"):
+        run, _ = _succeed(server, VERIFY_DAG, {"query": QUERY, "deep": True})
+    steps.show("", f"DAG {VERIFY_DAG}, run {run}: success")
+
+
+def _succeed(
+    server: Airflow, dag: str, form: Mapping[str, object] | None = None
+) -> tuple[str, list[TaskInstance]]:
+    """Runs a DAG once, and returns the run and its tasks."""
+    client = server.client()
+    client.wait_for_dag(dag)
+    client.unpause(dag)
+    run = client.trigger(dag, form)
+    state = client.wait_for_run(dag, run)
     instances = client.task_instances(dag, run)
-    steps.show("", f"DAG {dag}, run {run}: {state}", show.tasks(instances))
     if state != "success":
         logs = [client.log(dag, run, one) for one in instances if one.state == "failed"]
-        raise DemoFailedError("\n".join(["the DAG's run failed", *logs]))
-    _must_be_mapped(instances)
+        raise DemoFailedError("\n".join([f"the run of {dag} failed", *logs]))
+    return run, instances
 
 
 def _must_be_mapped(instances: list[TaskInstance]) -> None:
@@ -177,4 +188,6 @@ def _next(steps: Steps) -> None:
         "  .venv/bin/statemaint scan .run/demo/twin/checkpoint     the one that nobody maintains",
         f"  .venv/bin/statemaint plan .run/demo/twin/checkpoint {policy}",
         "  docs/safety.md                            why it is safe to let it delete",
+        "The page with all queries, in Airflow's navigation, while `make up` runs:",
+        f"  {page_address(f'http://127.0.0.1:{AIRFLOW_PORT}')}",
     )

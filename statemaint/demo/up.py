@@ -1,15 +1,15 @@
 """Starts the demo's servers and leaves them running for exploration; ends them."""
 
-from statemaint.airflow.names import dag_id
+from statemaint.airflow.names import dag_id, page_address
 from statemaint.demo import airflow as airflow_server
-from statemaint.demo.places import ALERTS, QUERY, Places
+from statemaint.demo.places import AIRFLOW_PORT, ALERTS, QUERY, Places
 from statemaint.demo.processes import free_port
 from statemaint.demo.prometheus import MissingPart, start_prometheus, start_pushgateway, stop_all
 from statemaint.demo.run import HOURS, neglect
 from statemaint.demo.steps import Steps
 
 # The usual ports; a server gets another port if its usual one is taken.
-AIRFLOW_PORT, GATEWAY_PORT, PROMETHEUS_PORT = 8080, 9091, 9090
+GATEWAY_PORT, PROMETHEUS_PORT = 9091, 9090
 STEPS = 3
 
 
@@ -43,7 +43,8 @@ def _start(places: Places, steps: Steps) -> None:
     steps.show(
         "",
         f"Airflow     {server.url}/dags/{dag_id(QUERY)}   log in as {users}",
-        f"            Trigger maintains {HOURS} neglected hours; the tab State shows them",
+        f"            Trigger maintains {HOURS} neglected hours",
+        f"            {page_address(server.url)}   all queries, and their partitions",
         *monitoring,
         f"Checkpoint  {places.checkpoint}",
         "make down   ends them all",

@@ -5,6 +5,7 @@ runs in `maintain.history`. One other package writes to a checkpoint: `provider`
 query.
 """
 
+from statemaint.execute.attempts import UnitClaim, forget_units
 from statemaint.execute.claims import Claim, Holder, newest
 from statemaint.execute.commits import must_stand, newest_commit
 from statemaint.execute.compaction import RememberedRuns
@@ -14,8 +15,9 @@ from statemaint.execute.lease import Fence, Lease, end_earlier, leased
 from statemaint.execute.ledger import Ledger
 from statemaint.execute.neighbours import Neighbours
 from statemaint.execute.recovery import recover
+from statemaint.execute.restore import Restored, must_be_in_trash, plan_restore, restore
 from statemaint.execute.stores import execute
-from statemaint.execute.trash import Restored, must_be_in_trash, restore, trashed_runs
+from statemaint.execute.trash import bytes_in_trash, trashed_runs
 from statemaint.execute.trash import empty as empty_trash
 from statemaint.execute.trash import expired as expired_trash
 
@@ -28,17 +30,21 @@ __all__ = [
     "Neighbours",
     "RememberedRuns",
     "Restored",
+    "UnitClaim",
+    "bytes_in_trash",
     "compact_ledger",
     "empty_trash",
     "end_earlier",
     "execute",
     "expired_trash",
+    "forget_units",
     "leased",
     "ledger_is_due",
     "must_be_in_trash",
     "must_stand",
     "newest",
     "newest_commit",
+    "plan_restore",
     "recover",
     "restore",
     "trashed_runs",

@@ -292,7 +292,7 @@ class _Fit:
             for part in parts_of(self._storage, self._found.files[path].path, path):
                 users.setdefault(part, []).append(path)
         for path, file in self._files.items():
-            mine = users.get(path, [])
+            mine = users.get(path)
             if isinstance(file, SstFile) and mine and all(one in stay for one in mine):
                 yield path, f"only {mine[0]} refers to it, which stays"
 

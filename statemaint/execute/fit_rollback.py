@@ -54,8 +54,8 @@ class _Rollback:
     @classmethod
     def of(cls, storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> "_Rollback":
         state = {entry.path: entry for entry in storage.list("state")}
-        operators = {int(path.split("/")[1]) for path in state if path.split("/")[1].isdecimal()}
-        logs = {entry.path: entry for entry in log_entries(storage, operators)}
+        # The entries of the operators' metadata are among those of `state/`.
+        logs = {entry.path: entry for entry in log_entries(storage, ())}
         same = Same(storage, found, deeds)
         return cls(storage, found, deeds, ended, same, state | logs)
 

@@ -225,9 +225,9 @@ def contents(storage: Storage, run: str) -> Contents:
         StorageError: when the storage fails.
     """
     manifests, files = [], {}
-    folder = f"{folder_of(run)}/"
-    for entry in storage.list(folder.rstrip("/")):
-        path = entry.path.removeprefix(folder)
+    folder = folder_of(run)
+    for entry in storage.list(folder):
+        path = entry.path.removeprefix(f"{folder}/")
         if path.startswith(f"{MANIFEST}/"):
             manifests.append(entry)
         else:

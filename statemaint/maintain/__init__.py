@@ -4,7 +4,7 @@ These are use cases: each combines `planning`, `execute` and `report`. Use cases
 belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
-from statemaint.execute import Holder, Restored
+from statemaint.execute import Holder, Restored, bytes_in_trash
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.run import (
@@ -15,22 +15,26 @@ from statemaint.maintain.run import (
     new_run_id,
     reserve,
 )
-from statemaint.maintain.undo import Undone, undo
+from statemaint.maintain.undo import UndoFile, Undone, parse_undo, plan_undo, undo
 
 __all__ = [
     "Holder",
     "PlanFile",
     "Restored",
     "Run",
+    "UndoFile",
     "Undone",
     "apply",
     "begin_run",
+    "bytes_in_trash",
     "check_free",
     "end_run",
     "list_runs",
     "maintain",
     "new_run_id",
     "parse_plan",
+    "parse_undo",
+    "plan_undo",
     "reserve",
     "undo",
 ]

@@ -248,17 +248,19 @@ def _run_of(entry: Entry) -> str:
     return entry.path.removeprefix(f"{FOLDER}/").partition("/")[0]
 
 
-def list_runs(storage: Storage) -> tuple[Run, ...]:
+def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
     """Returns the runs that changed a checkpoint, the newest first.
 
     Args:
         storage: where the checkpoint lives.
+        most: as many of the newest runs are read; all by default. Of an older run in the trash
+            only that it is there is known then, so that these are left out.
 
     Raises:
         NotACheckpointError: when there is neither a run nor a checkpoint.
         StorageError: when anything could not be listed or read.
     """
-    notes = _notes(storage)
+    notes = _notes(storage, most)
     trashed, undone = trashed_runs(storage), _undone(notes)
     found = [
         _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
@@ -267,19 +269,19 @@ def list_runs(storage: Storage) -> tuple[Run, ...]:
     found += [
         _cut_short(run, since, undone.get(run, ()))
         for run, since in trashed.items()
-        if run not in notes
+        if run not in notes and most is None
     ]
     if not found:
         must_be_checkpoint(storage)
     return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
 
 
-def _notes(storage: Storage) -> dict[str, list[_Note]]:
+def _notes(storage: Storage, most: int | None) -> dict[str, list[_Note]]:
     """Returns the notes of each run; those that are none of ours are left out."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
 
     notes, reader = defaultdict(list), TypeAdapter(_Note)
-    for entry in storage.list(FOLDER):
+    for entry in _newest(storage.list(FOLDER), most):
         try:
             note = reader.validate_json(storage.read(entry.path))
         except (ValidationError, NotFoundError, CodecError):
@@ -287,6 +289,16 @@ def _notes(storage: Storage) -> dict[str, list[_Note]]:
         if 0 <= note.started <= LATEST and 0 <= note.ended <= LATEST:
             notes[_run_of(entry)].append(note)
     return notes
+
+
+def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
+    """Returns the notes of the newest runs."""
+    listed = list(entries)
+    times: dict[str, float] = {}
+    for entry in listed:
+        times[_run_of(entry)] = max(entry.modified or 0.0, times.get(_run_of(entry), 0.0))
+    newest = sorted(times, key=lambda run: (times[run], run), reverse=True)[:most]
+    return [entry for entry in listed if _run_of(entry) in set(newest)]
 
 
 def _undone(notes: Mapping[str, Iterable[_Note]]) -> dict[str, tuple[Undoing, ...]]:

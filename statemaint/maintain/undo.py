@@ -1,10 +1,12 @@
-"""Brings back the files that a run deleted (S17)."""
+"""Brings back the files that a run deleted (S17), at once or as a plan that was reviewed (S14)."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from statemaint.errors import ConfigError, Superseded
 from statemaint.execute import (
     Holder,
     Ledger,
@@ -13,12 +15,15 @@ from statemaint.execute import (
     must_be_in_trash,
     must_stand,
     newest_commit,
+    plan_restore,
     restore,
 )
 from statemaint.maintain.history import has_ended, note_undo
 from statemaint.maintain.run import new_run_id
+from statemaint.plan import UndoPlan
+from statemaint.report.undo_json import VERB, undo_fingerprint
 from statemaint.scan import must_be_checkpoint
-from statemaint.storage import Storage
+from statemaint.storage import ReadOnly, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,59 @@ class Undone:
     undo: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class UndoFile:
+    """The fields that `apply` needs of the document of `undo --dry-run --json`."""
+
+    checkpoint: str
+    run: str
+    fingerprint: str
+
+
+def parse_undo(name: str, content: bytes) -> UndoFile | None:
+    """Returns the content of the file of an undo; `None` for any other file.
+
+    Raises:
+        ConfigError: when it is such a file, and lacks something.
+    """
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("verb") != VERB:
+        return None
+    fields = [found.get(field) for field in UndoFile.__slots__]
+    if not all(isinstance(one, str) for one in fields):
+        raise ConfigError(
+            f"{name}: not the plan of an undo; give what `statemaint undo --dry-run --json` printed"
+        )
+    return UndoFile(*map(str, fields))
+
+
+def plan_undo(storage: Storage, run: str) -> UndoPlan:
+    """Returns the files that an undo would bring back, and why the others stay; writes nothing.
+
+    Args:
+        storage: where the checkpoint lives.
+        run: the id of the run, as `statemaint runs` lists it.
+
+    Raises:
+        NotACheckpointError: when there is none.
+        ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
+            has continued since.
+        StorageError: when the storage fails.
+    """
+    reading = ReadOnly(storage)
+    must_be_checkpoint(reading)
+    return plan_restore(reading, run, ended=has_ended(reading, run))
+
+
 def undo(
-    storage: Storage, run: str, *, on_restored: Callable[[Restored], None] = lambda _: None
+    storage: Storage,
+    run: str,
+    *,
+    expected: str | None = None,
+    on_restored: Callable[[Restored], None] = lambda _: None,
 ) -> Undone:
     """Puts back, byte for byte, the files that a run moved to the trash and that still fit.
 
@@ -57,6 +113,7 @@ def undo(
     Args:
         storage: where the checkpoint lives.
         run: the id of the run, as `statemaint runs` lists it.
+        expected: the fingerprint of the plan that was reviewed; `None` for any.
         on_restored: called with each file when it is done, for progress.
 
     Raises:
@@ -64,12 +121,15 @@ def undo(
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has continued since.
         LeaseHeldError: when another run maintains the checkpoint.
-        Superseded: when the query was rewound before the first file came back, or has removed the
-            file beside which one was to be put.
+        Superseded: when the plan is another one by now, the query was rewound before the first file
+            came back, or it has removed the file beside which one was to be put.
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
     must_be_in_trash(storage, run)  # before anything is written for it
+    check = partial(_must_be, expected)
+    if expected is not None:
+        check(plan_undo(storage, run))
     mine, started = new_run_id(storage.now()), storage.now()
     found: list[Restored] = []
     with leased(storage, Holder(mine)) as lease:
@@ -84,7 +144,7 @@ def undo(
             must_stand(storage, commit)
 
         ended = has_ended(storage, run)
-        for one in restore(storage, run, ended=ended, note=begin, before=lease.check):
+        for one in restore(storage, run, ended=ended, check=check, note=begin, before=lease.check):
             found.append(one)
             on_restored(one)
         if not found or any(one.in_place for one in found):
@@ -92,3 +152,10 @@ def undo(
     back = [one for one in found if one.in_place]
     left = {one.path: one.reason for one in found if not one.in_place}
     return Undone(run, len(back), sum(one.bytes for one in back), left, mine)
+
+
+def _must_be(expected: str | None, plan: UndoPlan) -> None:
+    if expected is not None and undo_fingerprint(plan) != expected:
+        raise Superseded(
+            plan.root, f"what comes back of run {plan.run}, or why not, has changed since the plan"
+        )

@@ -49,6 +49,7 @@ from statemaint.plan.recovery.repair_steps import (
     witness,
 )
 from statemaint.plan.recovery.rollback import newest_to_go_back_to, rolled_back
+from statemaint.plan.restoring import PutBack, UndoPlan
 from statemaint.plan.staleness import Suspect, judge, was_replaced
 from statemaint.plan.store import RELY_ON_BASE
 from statemaint.plan.uploads import observed
@@ -65,6 +66,7 @@ __all__ = [
     "Kept",
     "Plan",
     "Proof",
+    "PutBack",
     "RecoveryPlan",
     "RecoveryVerb",
     "Remove",
@@ -74,6 +76,7 @@ __all__ = [
     "SnapshotReason",
     "StorePlan",
     "Suspect",
+    "UndoPlan",
     "WriteSnapshot",
     "batches_through",
     "blocks_batch",

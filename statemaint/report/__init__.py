@@ -10,6 +10,7 @@ from statemaint.report.outcome import (
     SnapshotWritten,
     StoreOutcome,
     StoreReport,
+    exit_code_of,
 )
 from statemaint.report.store_report import summarize
 
@@ -23,5 +24,6 @@ __all__ = [
     "SnapshotWritten",
     "StoreOutcome",
     "StoreReport",
+    "exit_code_of",
     "summarize",
 ]

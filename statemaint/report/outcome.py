@@ -135,6 +135,18 @@ class StoreReport:
         return max(fitting, key=lambda one: one.version, default=None)
 
 
+def exit_code_of(findings: tuple[Finding, ...]) -> int:
+    """Returns the exit code that findings require: the first of 1, 5, 3, 6, 0 that applies."""
+    codes = {finding.code for finding in findings}
+    if FindingCode.FAULT in codes:
+        return 1
+    if FindingCode.STORAGE_FAILED in codes:
+        return 5
+    if damaged(findings):
+        return 3
+    return 6 if FindingCode.SUPERSEDED in codes else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report of one run.
@@ -188,14 +200,7 @@ class Report:
     @property
     def exit_code(self) -> int:
         """Returns the program's exit code: the first of 1, 5, 3, 6, 0 that applies."""
-        codes = {finding.code for finding in self.findings}
-        if FindingCode.FAULT in codes:
-            return 1
-        if FindingCode.STORAGE_FAILED in codes:
-            return 5
-        if damaged(self.findings):
-            return 3
-        return 6 if FindingCode.SUPERSEDED in codes else 0
+        return exit_code_of(self.findings)
 
     def _outcomes(self, kind: type[_Kind]) -> list[_Kind]:
         return [one for store in self.stores for one in store.outcomes if isinstance(one, kind)]

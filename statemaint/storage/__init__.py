@@ -10,6 +10,7 @@ from statemaint.storage.access import deprived
 from statemaint.storage.address import has_secret
 from statemaint.storage.ahead import MOST_AHEAD, Ahead
 from statemaint.storage.base import Storage, read_small
+from statemaint.storage.below import checkpoint_around, checkpoints_below, folders_in, is_file
 from statemaint.storage.local.storage import LocalStorage
 from statemaint.storage.memory import MemoryStorage
 from statemaint.storage.open import open_storage
@@ -33,8 +34,12 @@ __all__ = [
     "Stoppable",
     "Storage",
     "Without",
+    "checkpoint_around",
+    "checkpoints_below",
     "deprived",
+    "folders_in",
     "has_secret",
+    "is_file",
     "open_storage",
     "overlaps",
     "place_of",

@@ -12,7 +12,7 @@ from rich.console import Console
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.changelog import decode
-from tests.benchmarks import dags, far, floor, ours, rocks, side_by_side, tables
+from tests.benchmarks import airflow_run, dags, far, floor, ours, rocks, side_by_side, tables
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import AGGREGATION, FAR, ROCKS
 from tests.benchmarks.inputs import copy_of, store_folder
@@ -142,3 +142,12 @@ def test_parsing_is_measured_on_the_queries_that_are_asked_for(tmp_path: Path) -
     made, imported, built = dags.parse(tmp_path, 3)
     assert made == 3
     assert min(imported, built) > 0
+
+
+def test_the_command_line_maintains_the_copy_that_airflow_does_not_see(tmp_path: Path) -> None:
+    airflow_run.fill(tmp_path, 3, 2, 1)
+    cost = airflow_run.command_line(tmp_path / "copy")
+    assert 0 < cost.tasks
+    assert len([*(tmp_path / "copy/state").rglob(f"{airflow_run.VERSIONS}.snapshot")]) == 3
+    assert not [*(tmp_path / "wide/state").rglob("*.snapshot")]
+    assert len([*(tmp_path / "small_0/state/0").iterdir()]) == 4

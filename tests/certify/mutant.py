@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tests.certify.schedule import run
@@ -57,16 +58,24 @@ class Caught:
     loss: str
 
 
-def hunt(mutant: Mutant, most: int = MOST, **switches: Any) -> Caught | None:
+def hunt(
+    mutant: Mutant, most: int = MOST, *, first: int | None = None, **switches: Any
+) -> Caught | None:
     """Runs schedules against a mutant until one catches it; `None` when none does.
 
     A schedule that finds something without the mutant as well catches nothing. All of them are
     played with one worker, so that each can be played again.
 
+    Args:
+        mutant: the broken maintainer.
+        most: the number of schedules.
+        first: a schedule to begin with: the one that caught it the last time.
+        switches: as `run` takes them.
+
     Raises:
         TypeError: when the mutant does not fit the code that it breaks.
     """
-    for seed in range(most):
+    for seed in chain(() if first is None else (first,), range(most)):
         with mutant.alive():
             loss = run(seed, among=mutant.among, switches=switches, alone=True).loss
         if loss and loss.startswith("a fault of ours"):

@@ -22,7 +22,7 @@ attesting = import_module("statemaint.scan.attestations")
 deciding = import_module("statemaint.plan.store")
 judging = import_module("statemaint.plan.staleness")
 rewinding = import_module("statemaint.plan.rewinds")
-restoring = import_module("statemaint.execute.trash")
+restoring = import_module("statemaint.execute.restore")
 writing = import_module("statemaint.plan.snapshots")
 
 _replaced = _Comparison.replaced

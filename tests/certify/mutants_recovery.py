@@ -5,13 +5,14 @@ from typing import Any
 
 from statemaint.audit.rebuild import _Rebuild
 from statemaint.execute.manifest import Contents
-from statemaint.execute.trash import Trash, _Undo
+from statemaint.execute.restore import _Undo
+from statemaint.execute.trash import Trash
 from statemaint.plan import Remove
 from statemaint.plan.recovery.rollback import rolled_back
 from tests.certify.mutant import IDS, Mutant
 
 # Their packages have functions of the same names.
-restoring = import_module("statemaint.execute.trash")
+restoring = import_module("statemaint.execute.restore")
 going_back = import_module("statemaint.recover.rollback")
 repairing = import_module("statemaint.recover.repair")
 verifying = import_module("statemaint.audit.verify")
@@ -50,6 +51,10 @@ def _overwrites(self: Any, entry: Any, path: str) -> None:
     self._storage.delete(entry.path)
 
 
+def _free(*_: Any) -> frozenset[str]:
+    return frozenset()
+
+
 _newest_first = Contents.newest_first
 
 
@@ -73,7 +78,8 @@ RECOVERY_MUTANTS = (
     Mutant("undo in any world", "S17", "undoes a rollback although the query has gone on",
            ((restoring, "must_fit", _nothing),)),
     Mutant("undo overwrites", "S17", "puts a file back over another one",
-           ((_Undo, "_move_back", _overwrites), (restoring, "must_fit", _nothing))),
+           ((_Undo, "_move_back", _overwrites), (restoring, "_places", _free),
+            (restoring, "must_fit", _nothing))),
     Mutant("undo in any order", "S17", "puts snapshots back before the log that they are of",
            ((Contents, "newest_first", _oldest_first),)),
     Mutant("rollback cuts logs first", "S7", "leaves state above the log where it is killed",

@@ -46,7 +46,7 @@ def test_every_reason_is_explained(reason: str) -> None:
 
 
 @pytest.mark.parametrize("code", list(NoticeCode))
-@pytest.mark.parametrize("document", ["README.md", "docs/json.md"])
+@pytest.mark.parametrize("document", ["docs/state.md", "docs/json.md"])
 def test_every_notice_is_explained(code: NoticeCode, document: str) -> None:
     assert f"`{code}`" in (ROOT / document).read_text()
 

@@ -12,7 +12,6 @@ from statemaint.model.files import (
     Delta,
     Snapshot,
     SstFile,
-    StateFile,
     spark_checksums,
 )
 from statemaint.model.findings import Finding, FindingCode
@@ -223,7 +222,7 @@ def witness(store: Store, side: ChecksumFile) -> tuple[Snapshot, Chain] | None:
     """
     versions = store.versions
     above = [number for number in versions.snapshots if number >= side.version]
-    if not above or not any(file.entry.path == side.owner for file in _counting(store)):
+    if not above:
         return None
     snapshot = versions.snapshots[min(above)]
     if side.owner != snapshot.entry.path and snapshot.entry.path in _ours(store):
@@ -237,9 +236,3 @@ def _ours(store: Store) -> frozenset[str]:
     proofs = (*store.attestations, *(one.proof for one in store.outdated))
     marked = store.rocks.ours if store.rocks else frozenset()
     return marked | {one.path for one in proofs if one.ours}
-
-
-def _counting(store: Store) -> Iterator[StateFile]:
-    versions = store.versions
-    yield from versions.deltas.values()
-    yield from versions.snapshots.values()

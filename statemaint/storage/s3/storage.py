@@ -79,11 +79,18 @@ class S3Storage:
                 elif named_as_file(path.rstrip("/").rpartition("/")[2]):
                     yield Entry(path, 0, None)  # an empty object that stands for a directory
 
-    def _pages(self, prefix: str, where: str) -> Iterator[dict[str, Any]]:
+    def folders(self) -> Iterator[str]:
+        """Yields the names of the folders directly below the root, and lists nothing in them."""
+        within = self._bucket.key("")
+        for page in self._pages(within, self.root, Delimiter="/"):
+            for found in page.get("CommonPrefixes", []):
+                yield found["Prefix"].removeprefix(within).rstrip("/")
+
+    def _pages(self, prefix: str, where: str, **asked: str) -> Iterator[dict[str, Any]]:
         more: dict[str, str] = {}
         while True:
-            page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **more)
-            files = len(page.get("Contents", []))
+            page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **asked, **more)
+            files = len(page.get("Contents", [])) + len(page.get("CommonPrefixes", []))
             if "IsTruncated" not in page or page.get("KeyCount", files) != files:
                 raise StorageError(where, "the server's listing is not whole")
             yield page

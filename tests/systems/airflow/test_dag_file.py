@@ -121,7 +121,7 @@ def test_tasks_are_retried_as_the_file_says(example: dict[str, Any]) -> None:
     assert {task["retries"] for task in hourly["tasks"].values()} == {3}
 
 
-def test_the_form_has_two_switches_and_two_numbers_that_may_stay_empty(
+def test_the_form_has_two_switches_two_numbers_and_two_lists_that_may_stay_empty(
     example: dict[str, Any],
 ) -> None:
     params = _both(example)[1]["params"]
@@ -132,7 +132,10 @@ def test_the_form_has_two_switches_and_two_numbers_that_may_stay_empty(
         "force_snapshot": (False, "boolean"),
         "min_deltas_for_snapshot": (None, ["null", "integer"]),
         "min_batches_to_retain": (None, ["null", "integer"]),
+        "operators": ([], "array"),
+        "partitions": ([], "array"),
     }
+    assert schemas["partitions"]["items"] == {"type": "integer", "minimum": 0}
     assert schemas["min_deltas_for_snapshot"]["minimum"] == 1
     assert all(schema["title"] and schema["description_md"] for schema in schemas.values())
     assert (
@@ -319,11 +322,12 @@ def test_manual_work_has_a_dag_for_each_verb_with_the_queries_to_choose_from(
     found = describe(tmp_path, queries=EXAMPLE, file=DAGS / "statemaint_manual_dags.py")
     assert (found["errors"], found["warnings"]) == ({}, {})
     dags = found["dags"]
-    assert sorted(dags) == ["statemaint_repair", "statemaint_rollback", "statemaint_verify"]
+    verbs = ("repair", "rollback", "undo", "verify")
+    assert sorted(dags) == [f"statemaint_{verb}" for verb in verbs]
     for dag in dags.values():
         choice = dag["params"]["query"]["schema"]["enum"]
         assert (choice, dag["schedule"]) == (["click_join", "hourly_revenue"], None)
-    downstream = {
-        name: one["downstream"] for name, one in dags["statemaint_repair"]["tasks"].items()
-    }
-    assert downstream == {"plan": ["apply", "approve"], "approve": ["apply"], "apply": []}
+    for verb in ("repair", "rollback", "undo"):
+        tasks = dags[f"statemaint_{verb}"]["tasks"].items()
+        downstream = {name: one["downstream"] for name, one in tasks}
+        assert downstream == {"plan": ["apply", "approve"], "approve": ["apply"], "apply": []}

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,20 @@ from urllib.parse import quote
 
 import pytest
 
+from statemaint.audit import verify
 from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client
+from statemaint.maintain import maintain
+from statemaint.model.policy import Policy
+from statemaint.storage import LocalStorage
 from tests.support.paths import ROOT
 from tests.systems.airflow.conftest import Ended
 from tests.systems.airflow.support import FLOOR, PLUGINS, TARGET, damaged, neglected, snapshots
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
-OWN, MANUAL = "tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py"
+FILES = ("tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py",
+         "dags/statemaint_dags.py")  # fmt: skip
 DAGS = ("group", "damaged", "skipped", "gate", "mending_gate", "operators", "dag")
 BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
 PARTITIONS = dict.fromkeys((f"op 0 / part {number}" for number in range(4)), "success")
@@ -30,7 +35,7 @@ PARTITIONS = dict.fromkeys((f"op 0 / part {number}" for number in range(4)), "su
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("own")
-    for name in ("single", "one", "two", "dagged"):
+    for name in ("single", "one", "two", "dagged", "awaited", "rolled", "undone"):
         neglected(made / name)
     for name in ("damaged", "torn"):
         damaged(made / name)
@@ -43,16 +48,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[Airflow]:
     queries = folder / "queries.yaml"
-    queries.write_text(f"queries: {{repaired: {{checkpoint: {folder}/repaired}}}}")
+    names = ("repaired", "rolled", "undone")
+    entries = ", ".join(f"{name}: {{checkpoint: {folder}/{name}}}" for name in names)
+    followed = f"followed: {{checkpoint: {folder}/followed, after: hourly_clicks}}"
+    policy = "defaults: {min_batches_to_retain: 5, grace: 0s}"
+    queries.write_text(f"{policy}\nqueries: {{{entries}, {followed}}}")
     dags = folder / "dags"
     dags.mkdir()
-    for file in (OWN, MANUAL):
+    for file in FILES:
         shutil.copy(ROOT / file, dags)
     setup = Setup(
         home=folder / "home",
         dags=dags,
         plugins=PLUGINS,
         queries=queries,
+        triggerer=True,
         environ={
             "PYTHONPATH": f"{installed(folder / 'wheel')}:{ROOT}",
             "STATEMAINT_TEST_FOLDER": str(folder),
@@ -215,16 +225,120 @@ def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, fold
     form = {"query": "repaired"}
     assert manual(admin, "verify", form).state == "failed"
     bad = folder / f"repaired/state/0/1/{TARGET}.snapshot"
-    rejected = manual(admin, "repair", form, answer="Reject")
+    shows = f"- remove `state/0/1/{TARGET}.snapshot` (bad_snapshot"
+    rejected = manual(admin, "repair", form, answer="Reject", shows=shows)
     assert (rejected.states["apply"], bad.read_bytes()) == ("skipped", b"torn")
-    done = manual(admin, "repair", form, answer="Approve")
+    done = manual(admin, "repair", form, answer="Approve", shows=shows)
     assert (done.state, done.states["apply"]) == ("success", "success")
     assert len(xcom(done, "apply")["removed"]) == 1
     assert manual(admin, "verify", {**form, "deep": True}).state == "success"
 
 
-def manual(admin: Client, name: str, form: Mapping[str, Any], answer: str | None = None) -> Ended:
-    """Runs one of the DAGs for manual work, and answers what it asks."""
+def test_a_rollback_and_its_undo_are_shown_and_carried_out_after_approvals(
+    admin: Client, folder: Path
+) -> None:
+    checkpoint, form = folder / "rolled", {"query": "rolled"}
+    before = contents(checkpoint)
+    gone = manual(
+        admin, "rollback", {**form, "batch": 20}, answer="Approve",
+        shows="- remove `commits/24` (rolled_back",
+    )  # fmt: skip
+    assert (gone.state, gone.states["apply"]) == ("success", "success")
+    assert not (checkpoint / "commits/21").exists()
+    run = xcom(gone, "apply")["run"]
+    shows = "- bring back `commits/24` ("
+    rejected = manual(admin, "undo", {**form, "run": run}, answer="Reject", shows=shows)
+    assert rejected.states["apply"] == "skipped"
+    assert not (checkpoint / "commits/24").exists()
+    back = manual(admin, "undo", {**form, "run": run}, answer="Approve", shows=shows)
+    assert (back.state, back.states["apply"]) == ("success", "success")
+    assert xcom(back, "apply")["left"] == {}
+    assert contents(checkpoint) == before
+
+
+def test_an_undo_that_is_another_one_when_it_is_approved_is_not_done(
+    admin: Client, folder: Path
+) -> None:
+    checkpoint = folder / "undone"
+    policy = Policy(min_batches_to_retain=5, grace=0.0, trash_for=3600.0)
+    run = maintain(LocalStorage(checkpoint), policy).run
+    changed = checkpoint / "state/0/0/3.delta"
+    refused = manual(
+        admin, "undo", {"query": "undone", "run": run}, answer="Approve",
+        shows="- bring back `state/0/0/16.delta` (",
+        meanwhile=lambda: changed.write_bytes(b"written again"),
+    )  # fmt: skip
+    assert (refused.state, refused.states["apply"]) == ("failed", "failed")
+    assert "SUPERSEDED: " in refused.log("apply")
+    assert not (checkpoint / "state/0/1/1.delta").exists()
+
+
+def test_maintenance_follows_the_asset_of_the_querys_own_dag(admin: Client, folder: Path) -> None:
+    dag = "statemaint__followed"
+    for name in ("own_query", dag):
+        admin.wait_for_dag(name)
+        admin.unpause(name)
+    assert ended(admin, "query", admin.trigger("own_query")).state == "success"
+    deadline = time.monotonic() + 60
+    while not (found := admin.get(f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert found[0]["run_type"] == "asset_triggered"
+    assert admin.wait_for_run(dag, found[0]["dag_run_id"]) == "success"
+    assert snapshots(folder / "followed") == BOTH_IN_ALL
+
+
+def test_a_sensor_waits_in_the_triggerer_until_the_chains_are_short(
+    admin: Client, folder: Path
+) -> None:
+    admin.wait_for_dag("own_waiting")
+    admin.unpause("own_waiting")
+    run = admin.trigger("own_waiting")
+    waiting, deadline = Ended(admin, "own_waiting", run, "running"), time.monotonic() + 90
+    while waiting.states.get("wait") != "deferred":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    maintain(LocalStorage(folder / "awaited"), Policy(min_batches_to_retain=5, grace=0.0))
+    assert admin.wait_for_run("own_waiting", run) == "success"
+    assert xcom(waiting, "wait")["chain"] == 0
+
+
+def test_a_group_behind_a_pyspark_task_maintains_and_the_query_goes_on(
+    admin: Client, folder: Path
+) -> None:
+    """Between two runs of a real query, which continues from what maintenance left."""
+    admin.wait_for_dag("own_spark")
+    admin.unpause("own_spark")
+    for committed in (3, 7):
+        run = ended(admin, "spark", admin.trigger("own_spark"))
+        assert run.state == "success", run.states
+        batches = [int(one.name) for one in (folder / "hourly/checkpoint/commits").iterdir()
+                   if one.name.isdecimal()]  # fmt: skip
+        assert max(batches) == committed
+        (event,) = [one for one in updated(run).items() if one[0] == "statemaint://hourly"]
+        assert (event[1]["target"], event[1]["broken"]) == (committed + 1, [])
+    assert verify(LocalStorage(folder / "hourly/checkpoint"), deep=True).healthy
+
+
+def contents(checkpoint: Path) -> dict[str, bytes]:
+    """Returns the query's own files."""
+    return {
+        str(one.relative_to(checkpoint)): one.read_bytes()
+        for one in checkpoint.rglob("*")
+        if one.is_file() and "_statemaint" not in one.parts
+    }
+
+
+def manual(
+    admin: Client,
+    name: str,
+    form: Mapping[str, Any],
+    answer: str | None = None,
+    *,
+    shows: str = "",
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Ended:
+    """Runs one of the DAGs for manual work, and answers what it asks once `meanwhile` is over."""
     dag = f"statemaint_{name}"
     admin.wait_for_dag(dag)
     admin.unpause(dag)
@@ -236,9 +350,10 @@ def manual(admin: Client, name: str, form: Mapping[str, Any], answer: str | None
         # is answered before the scheduler has heard that its process has ended.
         asked, seen = Ended(admin, dag, run, "running"), 0
         while seen < 5:
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, asked.states
             seen += asked.states.get("approve") == "awaiting_input"
             time.sleep(0.2)
-        assert f"- remove `state/0/1/{TARGET}.snapshot` (bad_snapshot" in admin.get(path)["body"]
+        assert shows in admin.get(path)["body"]
+        meanwhile()
         admin.patch(path, {"chosen_options": [answer], "params_input": {}})
     return Ended(admin, dag, run, admin.wait_for_run(dag, run))

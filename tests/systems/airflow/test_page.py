@@ -1,6 +1,7 @@
 """The pages inside a real Airflow, behind its own authorisation."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -13,10 +14,12 @@ from tests.systems.airflow.support import TARGET
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 STATE = "/statemaint/dags/statemaint__dry"
-PAGES = ["/statemaint/queries", STATE, f"{STATE}/state"]
+OF_DAG = [STATE, f"{STATE}?live=true", f"{STATE}/runs", f"{STATE}/state", f"{STATE}/partitions/0/1"]
+STATIC = ["/statemaint/static/pages.css", "/statemaint/static/pages.js"]
+PAGES = ["/statemaint/queries", *STATIC, *OF_DAG]
 _ROUTES = """
 import json
-from statemaint.airflow.page import app
+from statemaint.airflow.pages.app import app
 print("\\n" + json.dumps([[route.path, sorted(route.methods)] for route in app().routes]))
 """
 
@@ -32,8 +35,11 @@ def test_the_app_has_these_routes_and_no_other(tmp_path_factory: pytest.TempPath
     )
     assert json.loads(done.stdout.splitlines()[-1]) == [
         ["/queries", ["GET"]],
+        ["/static/{name}", ["GET"]],
         ["/dags/{dag_id}", ["GET"]],
+        ["/dags/{dag_id}/runs", ["GET"]],
         ["/dags/{dag_id}/state", ["GET"]],
+        ["/dags/{dag_id}/partitions/{operator}/{partition}", ["GET"]],
     ]
 
 
@@ -53,7 +59,7 @@ def test_a_browser_is_known_by_its_cookie(scene: Scene) -> None:
     assert scene.airflow.client("viewer").page(STATE, cookie=True).status == 200
 
 
-@pytest.mark.parametrize("path", [STATE, f"{STATE}/state", "/statemaint/dags/statemaint__none"])
+@pytest.mark.parametrize("path", [*OF_DAG, "/statemaint/dags/statemaint__none"])
 def test_who_may_read_no_dag_may_read_no_state(scene: Scene, path: str) -> None:
     assert scene.airflow.client("nobody").page(path).status == 403
 
@@ -73,7 +79,7 @@ def test_the_list_shows_readable_dags_only(scene: Scene) -> None:
     assert "statemaint__dry" in whole
     assert "statemaint__good" in hers
     assert "statemaint__dry" not in hers
-    assert "There is none." in nothing
+    assert "There is none:" in nothing
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
@@ -81,14 +87,61 @@ def test_the_app_does_not_describe_itself(scene: Scene, path: str) -> None:
     assert scene.admin.page(f"/statemaint/{path}").status == 404
 
 
-def test_the_page_is_live_and_loads_nothing(scene: Scene) -> None:
+def test_a_page_loads_only_its_own_style_and_script(scene: Scene) -> None:
     answer = scene.admin.page(STATE)
-    assert "State of dry" in answer.body
-    assert "op 0 / part 3" in answer.body
     headers = {name.lower(): value for name, value in answer.headers.items()}
-    assert headers["content-security-policy"].startswith("default-src 'none'")
-    assert "frame-ancestors 'self'" in headers["content-security-policy"]
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'self'" in policy
     assert headers["cache-control"] == "no-store"
+    assert re.findall(r'(?:src|rel="stylesheet" href)="([^"]*)"', answer.body) == STATIC
+
+
+def test_a_query_that_never_ran_says_so_until_it_is_scanned(scene: Scene) -> None:
+    assert "No run has looked at it yet." in scene.admin.page(STATE).body
+    looked = scene.admin.page(f"{STATE}?live=true").body
+    assert "Every partition loads at version 25." in looked
+    assert "Scanned just now." in looked
+    assert f'href="{STATE}/partitions/0/3?query=dry"' in looked
+
+
+def test_a_partition_shows_the_fate_of_each_file(scene: Scene) -> None:
+    body = scene.admin.page(f"{STATE}/partitions/0/3").body
+    assert "Kept because" in body
+    assert "Is written because" in body
+    assert [f"{number}.delta" in body for number in (1, TARGET)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"{STATE}/partitions/0/99", 409),
+        (f"{STATE}/partitions/0/-1", 422),
+        (f"{STATE}/partitions/0/x", 422),
+        (f"{STATE}/partitions/0/99999999999", 422),
+        (f"{STATE}/partitions/..%2f..%2fetc/1", 404),
+        (f"{STATE}?query=another", 404),
+        (f"{STATE}?query={'x' * 300}", 422),
+        (f"{STATE}?live=%3Cscript%3E", 422),
+        (f"{STATE}/runs?query=good", 404),
+        ("/statemaint/static/app.py", 404),
+        ("/statemaint/static/..%2fapp.py", 404),
+    ],
+)
+def test_nothing_in_an_address_is_trusted(scene: Scene, path: str, status: int) -> None:
+    answer = scene.admin.page(path)
+    assert answer.status == status
+    assert "<script>" not in answer.body
+    assert "Traceback" not in answer.body
+
+
+def test_a_viewer_has_no_button_to_press(scene: Scene) -> None:
+    enabled = r'<button type="button" class="act"(?![^>]* disabled)'
+    assert len(re.findall(enabled, scene.admin.page(STATE).body)) == 4
+    page = scene.airflow.client("viewer").page(STATE).body
+    assert re.findall(enabled, page) == []
+    assert "You have no right to run the DAG statemaint__dry." in page
 
 
 def test_the_json_is_that_of_scan(scene: Scene) -> None:
@@ -98,7 +151,7 @@ def test_the_json_is_that_of_scan(scene: Scene) -> None:
 
 
 def test_a_checkpoint_out_of_reach_is_one_escaped_line(scene: Scene) -> None:
-    answer = scene.admin.page("/statemaint/dags/statemaint__gone")
+    answer = scene.admin.page("/statemaint/dags/statemaint__gone?live=true")
     assert answer.status == 409
     assert "NOT_A_CHECKPOINT" in answer.body
     assert "/&lt;gone&gt;: not a streaming checkpoint" in answer.body

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from statemaint.airflow.bundles import Bundle
 from statemaint.airflow.publish import run_ended
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.tasks import (
@@ -22,6 +21,7 @@ from statemaint.airflow.tasks import (
 )
 from statemaint.execute import Holder
 from statemaint.maintain import apply, parse_plan
+from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.record import PATH, read_record
 from statemaint.model.policy import Policy
 from statemaint.report.record import Cause
@@ -642,3 +642,53 @@ def test_summaries_stay_small_enough_for_xcom(tmp_path: Path) -> None:
     assert done.summary is not None
     assert done.summary["finding_count"] == 501
     assert len(json.dumps(done.summary)) < 5000
+
+
+def test_a_run_of_some_partitions_leaves_the_others_and_keeps_the_floor_of_all(
+    tmp_path: Path,
+) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    where, some = settings(checkpoint), Options(operators=(0,), partitions=(1, 3))
+    planned = plan_query(where, some)
+    assert parts(planned) == [(1,), (3,)]
+    done = [maintained(where, one, some) for one in planned.bundles]
+    report = finish(where, planned.bundles, [one.summary for one in done if one.summary],
+                    decided=planned.decided)  # fmt: skip
+    assert report["scope"] == "operator 0 and partition 1, 3"
+    assert report["note"].startswith("Only operator 0 and partition 1, 3, as the form said.\n\n4 ")
+    assert snapshots(checkpoint) == {1: [FLOOR, TARGET], 3: [FLOOR, TARGET]}
+    assert parts(plan_query(where, Options())) == [(0,), (2,)]
+
+
+@pytest.mark.parametrize("options", [Options(partitions=(1,)), Options()])
+def test_a_run_of_some_partitions_leaves_the_trash_and_the_querys_metrics_alone(
+    tmp_path: Path, options: Options
+) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    at_once = POLICY.override(trash_for=0.001)
+    with takings() as pushed:
+        where = settings(checkpoint, gateway=pushed.url, policy=at_once)
+        planned = plan_query(where, options, Holder("run"))
+        done = [maintained(where, one, options) for one in planned.bundles]
+        summaries = [one.summary for one in done if one.summary]
+        finish(where, planned.bundles, summaries, decided=planned.decided)
+        assert (pushed.query("hourly") == "") is options.partial
+    trash = checkpoint / "_statemaint/trash"
+    assert any(trash.rglob("*.delta")) is options.partial
+
+
+def test_a_partition_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    failure = plan_query(settings(neglected(tmp_path / "c")), Options(partitions=(9,))).failure
+    assert failure is not None
+    assert failure.reason.startswith("CONFIG: ")
+    assert "no store matches the operators [], partitions [9]" in failure.reason
+
+
+def test_a_form_says_which_part(tmp_path: Path) -> None:
+    params = {"dry_run": True, "force_snapshot": False, "min_deltas_for_snapshot": None,
+              "min_batches_to_retain": None, "operators": None, "partitions": [3, 1]}  # fmt: skip
+    options = Options.of(params)
+    assert (options.partial, options.partitions, options.operators) == (True, (3, 1), ())
+    planned = plan_query(settings(neglected(tmp_path / "c")), options)
+    assert planned.note is not None
+    assert "DRY RUN: Only partition 1, 3, as the form said." in planned.note

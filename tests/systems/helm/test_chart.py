@@ -1,6 +1,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.systems.helm.support import CHART, SCENARIOS, Manifest, one, render, 
 pytestmark = pytest.mark.helm
 
 # Custom kinds have no schema in kubernetes-validate; tests of their own look at them below.
-CUSTOM = {"PrometheusRule", "ServiceMonitor"}
+CUSTOM = {"PrometheusRule", "ServiceMonitor", "PodMonitor"}
 ALERTS = (CHART / "files" / "alerts.yaml").read_text()
 EVERYTHING = "pushgateway-values"
 
@@ -58,7 +59,8 @@ def test_a_misspelt_field_would_be_noticed() -> None:
 
 def test_the_scenarios_make_every_kind_there_is() -> None:
     kinds = {each["kind"] for name in SCENARIOS for each in render(scenario(name))}
-    assert kinds == {"ConfigMap", "Deployment", "Service", *CUSTOM}
+    ours = {"ConfigMap", "CronJob", "Deployment", "NetworkPolicy", "Service", "ServiceAccount"}
+    assert kinds == ours | CUSTOM
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -114,7 +116,13 @@ def test_the_chart_has_the_version_of_the_package() -> None:
         {"queries": {"queries": {"a": {"checkpoint": "/a", "cron": "@hourly"}}}},
         {"queries": {"queries": {"a": {"checkpoint": "/a", "policy": {"grce": "1h"}}}}},
         {"queries": {"default": {"grace": "1h"}, "queries": {}}},
-        {"pushgateway": {"url": "pushgateway:9091"}},
+        {"exporter": {"enable": True}},
+        {"exporter": {"serviceAccount": {"role": "arn:aws:iam::123456789012:role/x"}}},
+        {"cronJobs": {"schedule": "@hourly"}},
+        {"storage": {"secret": "x"}},
+        {"image": {"repo": "x"}},
+        {"networkPolicy": {"ingress": []}},
+        {"airflow": {"enabled": "yes"}},
     ],
     ids=str,
 )
@@ -165,7 +173,15 @@ def test_the_queries_file_is_one_that_statemaint_reads(name: str | None, tmp_pat
     manifest = one(render(scenario(name) if name else {}), "ConfigMap", "-queries")
     file = tmp_path / "queries.yaml"
     file.write_text(manifest["data"]["queries.yaml"])
-    assert valid_queries(file).queries.keys() == yaml.safe_load(file.read_text())["queries"].keys()
+    entries = yaml.safe_load(file.read_text())["queries"]
+    read = valid_queries(file).queries
+    assert {one for one in entries if "{" not in one} <= read.keys()
+    assert bool(read) == bool(entries)
+    done = subprocess.run(
+        [sys.executable, "-m", "statemaint", "queries", file, "validate"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -351,9 +367,18 @@ def test_the_longest_release_name_makes_names_that_kubernetes_takes() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_notes_tell_what_to_do_next(name: str) -> None:
-    notes = texts(scenario(name))["statemaint/templates/NOTES.txt"]
+    values = scenario(name)
+    notes = texts(values)["statemaint/templates/NOTES.txt"]
     assert "hourly_revenue" in notes
-    assert "airflow-values.yaml" in notes
+    airflow = values.get("airflow", {}).get("enabled", True)
+    jobs = [each for each in render(values) if each["kind"] == "CronJob"]
+    assert ("--values airflow-values.yaml" in notes) == airflow
+    assert any(f"--from=cronjob/{each['metadata']['name']} " in notes for each in jobs) == bool(
+        jobs
+    )
+    if values.get("exporter", {}).get("enabled"):
+        port = values["exporter"].get("port", 9808)
+        assert f"curl http://localhost:{port}/metrics" in notes
     if name == "existing-pushgateway-values":
         assert "state-maintenance-*" in notes
 

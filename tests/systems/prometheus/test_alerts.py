@@ -12,6 +12,7 @@ from helm.alerts import TARGET as RULES
 from tests.support.paths import ROOT
 from tests.systems.prometheus.support import promtool
 
+# ruff: noqa: E501 -- a case is one line of a table
 pytestmark = pytest.mark.prometheus
 
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()

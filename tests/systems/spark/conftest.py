@@ -6,7 +6,9 @@ makes sessions of its own (`run_hours`) runs in `job_process`, a process with a 
 
 import logging
 import multiprocessing
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -19,6 +21,7 @@ from statemaint.demo.oracle import oracle_session
 from statemaint.demo.pipeline import hourly_job
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 RunOn = Callable[[Path, Iterable[int]], None]
 
 
@@ -31,7 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session of all tests; it reads state well, and never maintains it by itself."""
-    conf = {"spark.sql.streaming.stateStore.maintenanceInterval": "1h"}
+    conf = {
+        "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
+        "spark.executorEnv.PYTHONPATH": str(ROOT),  # for Python workers: this checkout's package
+    }
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     # It says goodbye when the process ends and the stream that it writes to is closed already.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with oracle_session(conf) as session:

@@ -2,8 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from statemaint.airflow.recoveries import apply_shown, plan_shown, verified
-from statemaint.errors import Superseded
+from statemaint.airflow.recoveries import apply_shown, plan_shown, undo_shown, verified
+from statemaint.errors import Superseded, UnreadableError
+from statemaint.maintain import maintain, plan_undo
+from statemaint.model.policy import Policy
 from statemaint.recover import plan_repair, plan_rollback
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
@@ -64,3 +66,68 @@ def test_nothing_to_do_is_no_plan_and_what_stays_broken_fails(tmp_path: Path) ->
     assert shown.document is None
     assert shown.failure is not None
     assert "BROKEN_CHAIN" in shown.failure.reason
+
+
+def maintained(folder: Path) -> tuple[LocalStorage, str]:
+    """Makes a checkpoint of which a run has moved files to the trash, and returns the run."""
+    folder.mkdir()
+    storage = LocalStorage(folder)
+    write_checkpoint(storage, last=LAST, batches=range(16, LAST), partitions=2)
+    policy = Policy(min_batches_to_retain=4, grace=0.0, trash_for=3600.0)
+    return storage, maintain(storage, policy).run
+
+
+def test_an_undo_is_shown_and_carried_out(tmp_path: Path) -> None:
+    storage, run = maintained(tmp_path / "c")
+    shown = undo_shown(plan_undo(storage, run))
+    assert f"**undo of run `{run}` of `{storage.root}`**: 32 files (" in shown.text
+    assert "- bring back `state/0/0/16.delta` (" in shown.text
+    assert (shown.document is not None, shown.failure) == (True, None)
+    done = apply_shown(storage, shown.document or {})
+    assert (done.json["files"], done.json["left"], done.failure) == (32, {}, None)
+    assert (tmp_path / "c/state/0/0/1.delta").exists()
+
+
+def test_an_undo_that_would_be_another_one_by_now_is_refused(tmp_path: Path) -> None:
+    storage, run = maintained(tmp_path / "c")
+    shown = undo_shown(plan_undo(storage, run))
+    (tmp_path / "c/state/0/0/3.delta").write_bytes(b"another")
+    with pytest.raises(Superseded, match="has changed since the plan"):
+        apply_shown(storage, shown.document or {})
+    assert not (tmp_path / "c/state/0/1/1.delta").exists()
+    other, _ = maintained(tmp_path / "other")
+    with pytest.raises(Superseded, match="of another checkpoint"):
+        apply_shown(other, shown.document or {})
+
+
+def test_an_undo_shows_what_stays_and_fails_only_where_nothing_comes_back(tmp_path: Path) -> None:
+    storage, run = maintained(tmp_path / "c")
+    (tmp_path / "c/state/0/0/3.delta").write_bytes(b"another")
+    shown = undo_shown(plan_undo(storage, run))
+    assert "- stays in the trash: `state/0/0/16.delta`: state/0/0/3.delta was written" in shown.log
+    assert shown.document is not None
+    done = apply_shown(storage, shown.document)
+    assert (done.failure, len(done.json["left"])) == (None, 16)
+    nothing = undo_shown(plan_undo(storage, run))
+    assert nothing.document is None
+    assert nothing.failure is not None
+    assert nothing.failure.reason.startswith("UNDO_INCOMPLETE: state/0/0/16.delta stays in the")
+    assert nothing.failure.reason.endswith("; and 15 more")
+
+
+class Refusing(LocalStorage):
+    """A disk on which one file of the trash cannot be given to the query's readers."""
+
+    def move(self, source: str, target: str, *, like: str | None = None) -> None:
+        if target == "state/0/1/2.delta":
+            raise UnreadableError(target, "the query might be unable to read it")
+        super().move(source, target, like=like)
+
+
+def test_an_undo_fails_where_more_stays_than_was_shown(tmp_path: Path) -> None:
+    storage, run = maintained(tmp_path / "c")
+    document = undo_shown(plan_undo(storage, run)).document or {}
+    done = apply_shown(Refusing(tmp_path / "c"), document)
+    assert (done.json["files"], [*done.json["left"]]) == (31, ["state/0/1/2.delta"])
+    assert done.failure is not None
+    assert "state/0/1/2.delta stays in the trash: the query might" in done.failure.reason

@@ -2,21 +2,18 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.program import run as run_program
 from tests.unit.cli.test_show import AGGREGATION, unpacked
 
 
 def run(verb: str, root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "statemaint", verb, str(root), *args]
-    return subprocess.run(
-        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL
-    )
+    return run_program(verb, str(root), *args)
 
 
 def printed(verb: str, root: Path, *args: str) -> Any:
@@ -37,7 +34,7 @@ def test_a_diff_begins_with_its_counts(tmp_path: Path) -> None:
     assert lines(done.stdout) == [
         "from version 10 to version 11",
         "store added changed removed rewritten",
-        "op 0 / part 0 / default 1 0 4 0",
+        "0/0 1 0 4 0",
         "total 1 0 4 0",
         "op 0 / default: 2 rows between versions 10 and 11",
         "partition change key.id before after",
@@ -52,6 +49,8 @@ def test_the_json_of_a_diff(tmp_path: Path) -> None:
     window = {"start": "2026-01-01T11:00:00.000000Z", "end": "2026-01-01T12:00:00.000000Z"}
     counts = {"added": 4, "changed": 1, "removed": 1, "rewritten": 0}
     assert found == {
+        "format": 1,
+        "checkpoint": str(root),
         "from": 11,
         "to": 12,
         "total": counts,
@@ -89,17 +88,19 @@ def test_stats_are_a_table_each(tmp_path: Path) -> None:
         "operator rows bytes changes removes rewritten untouched largest partition",
         "op 0 9 432 bytes 13.8 47.5% 0.0% 0.0% 0: 5 (1.1 x mean)",
         "store rows bytes changes removes rewritten untouched",
-        "op 0 / part 0 / default 5 240 bytes 7.2 47.3% 0.0% 0.0%",
-        "op 0 / part 1 / default 4 192 bytes 6.6 47.7% 0.0% 0.0%",
+        "0/0 5 240 bytes 7.2 47.3% 0.0% 0.0%",
+        "0/1 4 192 bytes 6.6 47.7% 0.0% 0.0%",
         "largest keys bytes key",
-        'op 0 / part 0 / default 48 {"id": "011-5", "at": "2026-01-01T11:30:00.000000Z"}',
+        '0/0 48 {"id": "011-5", "at": "2026-01-01T11:30:00.000000Z"}',
     ]
 
 
 def test_the_json_of_stats(tmp_path: Path) -> None:
     root = unpacked("rocks-expiring", tmp_path)
     found = printed("stats", root, "--top", "2", "--since", "6")
-    assert list(found) == ["version", "since", "operators", "stores", "notices"]
+    assert list(found) == [
+        "format", "checkpoint", "version", "since", "operators", "stores", "notices",
+    ]  # fmt: skip
     assert (found["version"], found["since"]) == (12, 6)
     (operator,) = found["operators"]
     assert list(operator) == [
@@ -130,18 +131,18 @@ def test_stats_without_a_log_say_what_they_do_not_know(tmp_path: Path) -> None:
     root = unpacked("rocks-zips", tmp_path)
     found = printed("stats", root)
     assert (found["since"], found["stores"][0]["churn"], found["notices"]) == (None, None, [])
-    assert "op 0      12    1.2 kB  ?        ?        ?          ?" in run("stats", root).stdout
+    assert "op 0 12 1.2 kB ? ? ? ?" in "\n".join(lines(run("stats", root).stdout))
 
 
 @pytest.mark.parametrize(
     ("verb", "args"),
     [("diff", "--partition 1 --limit 3"), ("stats", "--since 4 --top 2")],
 )
-def test_the_readme_shows_what_is_printed(tmp_path: Path, verb: str, args: str) -> None:
+def test_the_document_shows_what_is_printed(tmp_path: Path, verb: str, args: str) -> None:
     done = run(verb, unpacked("pandas-state", tmp_path), *args.split())
     printed = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-    readme = (ROOT / "README.md").read_text()
-    assert f"$ statemaint {verb} /data/checkpoints/visits {args}\n{printed}\n```" in readme
+    document = (ROOT / "docs/state.md").read_text()
+    assert f"$ statemaint {verb} /data/checkpoints/visits {args}\n{printed}\n```" in document
 
 
 @pytest.mark.parametrize("verb", ["diff", "stats"])
@@ -158,6 +159,11 @@ def test_damage_is_one_line_with_its_code(tmp_path: Path, verb: str, form: tuple
     root = unpacked(AGGREGATION, tmp_path)
     (root / "state/0/1/13.delta").write_bytes(b"LZ4Block")
     done = run(verb, root, *form)
-    assert (done.returncode, done.stdout) == (3, "")
+    assert done.returncode == 3
+    if "--json" in form:
+        error = json.loads(done.stdout)["error"]
+        assert (error["code"], error["path"]) == ("CORRUPT_FILE", "state/0/1/13.delta")
+    else:
+        assert done.stdout == ""
     assert done.stderr.startswith("statemaint: CORRUPT_FILE: state/0/1/13.delta: ")
     assert len(done.stderr.splitlines()) == 1

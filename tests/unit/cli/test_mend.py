@@ -33,7 +33,9 @@ def test_a_repair_is_shown_before_it_is_done(checkpoint: Path) -> None:
     before = tree(checkpoint)
     shown = run("repair", str(checkpoint))
     assert (shown.returncode, tree(checkpoint)) == (0, before)
-    remove, write, proof, checked = shown.stdout.splitlines()
+    goes, kinds, written, remove, write, proof, checked = shown.stdout.splitlines()
+    assert (goes, kinds) == ("goes      1 file (50 bytes) to the trash", "          1 snapshot")
+    assert written == "written   1 snapshot"
     assert remove == "remove    state/0/0/20.snapshot  (bad_snapshot, 50 bytes)"
     assert write == "write     state/0/0/20.snapshot  (version 20 from 20 files)"
     assert proof.startswith(
@@ -48,8 +50,8 @@ def test_and_then_it_is_done(checkpoint: Path) -> None:
     done = run("repair", str(checkpoint), "--apply")
     assert done.returncode == 0
     moved, written, undo = done.stdout.splitlines()
-    assert moved.startswith("moved     1 files (50 bytes) to the trash of run ")
-    assert written == "written   1 snapshots, each read back and equal"
+    assert moved.startswith("moved     1 file (50 bytes) to the trash of run ")
+    assert written == "written   1 snapshot, each read back and equal"
     assert undo.startswith(f"undo      statemaint undo {checkpoint} ")
     assert run("verify", str(checkpoint), "--deep").returncode == 0
     again = run("repair", str(checkpoint), "--apply")
@@ -98,7 +100,13 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     before = tree(broken)
     shown = run("rollback", str(broken), "--to-batch", "21")
     assert (shown.returncode, tree(broken)) == (0, before)
-    assert shown.stdout.splitlines()[0].startswith("remove    state/0/0/25.delta  (rolled_back, ")
+    summary, goes, kinds, first, *_ = shown.stdout.splitlines()
+    assert summary == (
+        "rollback  the query goes on behind batch 21; 3 batches (22 to 24) run again"
+    )
+    assert goes == "goes      10 files (1.1 kB) to the trash"
+    assert kinds == "          5 deltas, 3 commits, 2 offsets"
+    assert first.startswith("remove    state/0/0/25.delta  (rolled_back, ")
     file = tmp_path / "rollback.json"
     file.write_text(run("rollback", str(broken), "--to-batch", "21", "--json").stdout)
     plan = json.loads(file.read_text())

@@ -20,10 +20,11 @@ from statemaint.execute import Holder
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import offsets_bytes, snapshot_bytes, write_checkpoint
+from tests.support.program import run as run_here
 
 VERBS = [
-    "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor", "repair", "rollback",
-    "digest", "show", "diff", "stats", "queries", "exporter",
+    "completion", "scan", "plan", "apply", "maintain", "undo", "runs", "verify", "doctor",
+    "repair", "rollback", "digest", "show", "diff", "stats", "queries", "exporter",
 ]  # fmt: skip
 TIGHT = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "8", "--grace", "0s"]
 
@@ -33,6 +34,8 @@ AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.ge
 
 
 def run(*args: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    if not prefix:
+        return run_here(*args)
     return subprocess.run(
         [*prefix, sys.executable, "-m", "statemaint", *args],
         capture_output=True,
@@ -111,6 +114,7 @@ def test_scan_json_has_the_contracts_fields(checkpoint: Path) -> None:
     found = run_json("scan", str(checkpoint))
     stores = found.pop("stores")
     assert found == {
+        "format": 1,
         "checkpoint": str(checkpoint),
         "query_id": "11111111-2222-3333-4444-555555555555",
         "last_committed_batch": 24,
@@ -130,6 +134,8 @@ def test_scan_json_has_the_contracts_fields(checkpoint: Path) -> None:
 
 def test_verify_counts_the_versions_it_checked(checkpoint: Path) -> None:
     assert run_json("verify", str(checkpoint)) == {
+        "format": 1,
+        "checkpoint": str(checkpoint),
         "healthy": True,
         "versions_checked": 18,
         "findings": [],
@@ -208,7 +214,10 @@ def test_verify_by_default_reads_no_file_whole_that_begins_and_ends_well(checkpo
     file = checkpoint / "state/0/1/20.snapshot"
     file.write_bytes(snapshot_bytes({b"another": b"state"}))
     done = run("verify", str(checkpoint))
-    assert (done.returncode, done.stdout) == (0, "healthy: 18 versions of 2 stores checked\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "healthy: 18 versions checked in 2 stores, counted in each\n",
+    )
     done = run("verify", str(checkpoint), "--deep")
     assert done.returncode == 3
     assert done.stderr.startswith("SNAPSHOT_MISMATCH: state/0/1/20.snapshot")
@@ -261,7 +270,8 @@ def test_what_a_run_deleted_comes_back(checkpoint: Path) -> None:
     done = run_json("undo", uri, listed["run"])
     assert done.pop("undo")
     assert done == {
-        "run": listed["run"], "files": 32, "bytes": size, "left": [], "reasons": {},
+        "format": 1, "checkpoint": uri, "run": listed["run"], "files": 32, "bytes": size,
+        "left": [], "reasons": {},
     }  # fmt: skip
     assert {file: file.read_bytes() for file in state.rglob("*.delta")} == before
     assert run("verify", uri, "--deep").returncode == 0
@@ -276,6 +286,46 @@ def test_what_a_run_deleted_comes_back(checkpoint: Path) -> None:
     assert (second.split()[-2:], one.split()[-1]) == (["is", "one"], "done")
     assert below.startswith(f"{listed['run']} was undone 20")
     assert below.endswith(f" by {undone['run']}: 32 files back")
+
+
+def test_an_undo_is_shown_before_it_is_done_and_done_as_shown(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    uri, before = str(checkpoint), {*(checkpoint / "state").rglob("*.delta")}
+    deleted = str(run_json("maintain", uri, *TIGHT, "--trash-for", "1h")["run"])
+    maintained = tree(checkpoint)
+    shown = run("undo", uri, deleted, "--dry-run")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    head, count, _, first, *_, last = shown.stdout.splitlines()
+    assert head == f"dry run, nothing was done: {uri}"
+    assert first.split() == ["state/0/1/16.delta", "83", "bytes", "comes", "back"]
+    assert count.startswith(f"32 of 32 files of run {deleted} would come back (")
+    assert last == "and 12 more files; --all shows them"
+    file = tmp_path / "undo.json"
+    file.write_text(run("undo", uri, deleted, "--dry-run", "--json").stdout)
+    assert tree(checkpoint) == maintained
+    done = run_json("apply", str(file))
+    assert (done["run"], done["files"], done["left"]) == (deleted, 32, [])
+    assert {*(checkpoint / "state").rglob("*.delta")} == before
+    again = run("apply", str(file))
+    assert (again.returncode, len(again.stderr.splitlines())) == (2, 1)
+
+
+def test_an_undo_that_would_be_another_one_by_now_is_refused(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    deleted = str(run_json("maintain", str(checkpoint), *TIGHT, "--trash-for", "1h")["run"])
+    file = tmp_path / "undo.json"
+    file.write_text(run("undo", str(checkpoint), deleted, "--dry-run", "--json").stdout)
+    (checkpoint / "state/0/0/3.delta").write_bytes(b"another")
+    before = tree(checkpoint)
+    again = run("apply", str(file))
+    assert again.returncode == 6
+    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {checkpoint}: what comes back of run")
+    assert tree(checkpoint) == before
+    file.write_text('{"verb": "undo", "run": "that"}')
+    broken = run("apply", str(file))
+    assert (broken.returncode, "not the plan of an undo" in broken.stderr) == (2, True)
 
 
 def test_undo_tells_what_it_left(checkpoint: Path) -> None:
@@ -408,7 +458,7 @@ def test_bad_usage_is_told_with_exit_code_2(checkpoint: Path, args: list[str], t
     assert done.returncode == 2
     assert text in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
+    assert "--json" in args or done.stdout == ""
     assert tree(checkpoint) == before
 
 
@@ -467,7 +517,8 @@ def test_no_right_to_read_is_exit_code_5(checkpoint: Path, folder: str) -> None:
 def test_every_verb_explains_itself(verb: str) -> None:
     done = run(verb, "--help")
     assert done.returncode == 0
-    assert "--json" in done.stdout
+    assert "--json" in done.stdout or verb == "completion"
+    assert "Examples:" in done.stdout
 
 
 def test_every_verb_is_in_the_file_of_its_name() -> None:

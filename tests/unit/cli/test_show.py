@@ -13,6 +13,7 @@ import pytest
 from statemaint.codec.rows.types import AtomicType, Field, StructType
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import delta_bytes
+from tests.support.program import run as run_program
 from tests.support.unsafe_rows import row as unsafe_row
 
 AGGREGATION = "aggregation2"
@@ -28,10 +29,7 @@ def unpacked(kind: str, root: Path) -> Path:
 
 
 def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "statemaint", "show", str(root), *args]
-    return subprocess.run(
-        command, capture_output=True, check=False, text=True, stdin=subprocess.DEVNULL
-    )
+    return run_program("show", str(root), *args)
 
 
 def shown(root: Path, *args: str) -> Any:
@@ -43,8 +41,9 @@ def shown(root: Path, *args: str) -> Any:
 def test_a_table_has_the_columns_of_key_and_value(tmp_path: Path) -> None:
     done = run(unpacked("dedup-within-watermark", tmp_path), "--partition", "0", "--limit", "2")
     assert (done.returncode, done.stderr) == (0, "")
-    title, head, *lines = done.stdout.splitlines()
-    assert title == "op 0 / default: 2 rows at version 13"
+    title, head, *lines, cut = done.stdout.splitlines()
+    assert title == "op 0 / default: the first 2 rows at version 13"
+    assert cut == "--limit 2 leaves out the others"
     assert head.split() == ["partition", "key.id", "value.expiresAtMicros"]
     assert [line.split() for line in lines] == [
         ["0", "010-4", "1767266640000000"],
@@ -64,8 +63,11 @@ def test_families_have_a_table_each(tmp_path: Path) -> None:
 
 
 def test_json_has_every_row(tmp_path: Path) -> None:
-    found = shown(unpacked("rocks-timed", tmp_path), "--family", "hours", "--partition", "0")
+    root = unpacked("rocks-timed", tmp_path)
+    found = shown(root, "--family", "hours", "--partition", "0")
     assert found == {
+        "format": 1,
+        "checkpoint": str(root),
         "version": 13,
         "rows": [
             {
@@ -159,6 +161,11 @@ def test_damage_is_one_line_with_its_code(tmp_path: Path, form: tuple[str, ...])
     root = unpacked(AGGREGATION, tmp_path)
     (root / "state/0/1/13.delta").write_bytes(b"LZ4Block")
     done = run(root, *form)
-    assert (done.returncode, done.stdout) == (3, "")
+    assert done.returncode == 3
+    if "--json" in form:
+        error = json.loads(done.stdout)["error"]
+        assert (error["code"], error["path"]) == ("CORRUPT_FILE", "state/0/1/13.delta")
+    else:
+        assert done.stdout == ""
     assert done.stderr.startswith("statemaint: CORRUPT_FILE: state/0/1/13.delta: ")
     assert len(done.stderr.splitlines()) == 1

@@ -140,6 +140,15 @@ def test_a_table_that_the_base_needs_and_that_is_gone_ends_the_deletion() -> Non
     assert {one.path for one in deletes} <= storage.files.keys()
 
 
+def test_what_relies_on_no_base_goes_without_the_tables_of_the_base() -> None:
+    storage = rocks()
+    run, _ = executor(storage)
+    temp = Entry(f"{HOME}/.5.zip.tmp", 1, None)
+    storage.listed.clear()
+    run.deleter._tables_must_stand((Delete(run.plan.store.id, 5, temp, DeleteReason.ORPHAN_TEMP),))
+    assert storage.listed == []
+
+
 def test_a_snapshot_of_hdfs_needs_no_tables() -> None:
     storage = hdfs()
     run, deletes = executor(storage)

@@ -13,9 +13,10 @@ from statemaint.execute.fit import (
     committed,
     lacking_part,
     parts_of,
+    staying,
     units_of,
 )
-from statemaint.execute.manifest import Contents, StoreWorld, folder_of
+from statemaint.execute.manifest import Contents, Note, Seen, StoreWorld, folder_of
 from statemaint.listing import Entry
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.ids import UnitId
@@ -150,6 +151,87 @@ def test_a_snapshot_from_above_the_log_does_not_fit_once_its_batch_has_run(
     assert fit(8)._overtaken(file(name), None) is None
 
 
+def test_nor_does_the_first_one() -> None:
+    assert fit(8)._overtaken(file("1.snapshot"), world(None)) is not None
+
+
+# -- the log of a store, as a run noted it
+
+HOME = "state/0/0"
+
+
+def noted(target: int | None, *names: str) -> StoreWorld:
+    return StoreWorld(HOME, target, tuple(Seen(file(name, 1.0).entry) for name in names))
+
+
+def compared(
+    noted: StoreWorld, *there: Delta | Snapshot, highest: int = 0, deeds: Deeds | None = None
+) -> _Log:
+    return fit(8, deeds=deeds)._log(HOME, noted, None, [*there], highest)
+
+
+@pytest.mark.parametrize(
+    ("then", "newest"),
+    [
+        (noted(3, "3.delta", "4.delta"), 3),
+        (noted(None, "1.delta"), 0),
+        (noted(3), 0),
+    ],
+    ids=["above the target", "no target", "no files"],
+)
+def test_the_newest_version_that_a_run_saw_is_a_committed_one(
+    then: StoreWorld, newest: int
+) -> None:
+    assert compared(then).newest == newest
+
+
+@pytest.mark.parametrize(("highest", "changed"), [(2, 0), (3, 1), (4, 1)])
+def test_files_up_to_those_that_went_may_have_changed(highest: int, changed: int) -> None:
+    assert len(compared(noted(2), file("3.delta", 9.0), highest=highest).changed) == changed
+    assert len(compared(noted(3, "3.delta"), file("3.delta", 9.0)).changed) == 1
+
+
+def test_a_log_is_cut_where_a_change_above_it_is_gone() -> None:
+    def removed(name: str) -> Deeds:
+        return Deeds("run", removed={"x": ((1, "run"),), f"{HOME}/{name}": ((2, "later"),)})
+
+    then = noted(3, "3.delta")
+    assert compared(then, deeds=removed("4.delta")).cut
+    assert not compared(then, deeds=removed("4.snapshot")).cut
+    assert not compared(then, deeds=removed("3.changelog")).cut
+
+
+def test_zips_of_maintenance_are_no_evidence_and_what_follows_them_is() -> None:
+    deeds = Deeds("run", written=frozenset({f"{HOME}/5.zip"}))
+    there = [file("5.zip"), file("6.zip"), file("7.changelog")]
+    assert [*fit(deeds=deeds)._evidence(there, (), zips=True)] == there[1:]
+    assert [*fit(deeds=deeds)._evidence(there, there[0].entry.path, zips=True)] == there
+    assert [*fit(deeds=deeds)._evidence(there, (), zips=False)] == there[2:]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_only_what_an_ended_run_moved_can_be_removed_again(*, ended: bool) -> None:
+    path = f"{HOME}/3.delta"
+    deeds = Deeds("run", removed={path: ((1, "run"), (2, "later"))})
+    found = Contents("run", (), {path: Entry(f"{folder_of('run')}/{path}", 1, None)})
+    again = _Fit(MemoryStorage(), found, deeds, ended=ended)._written_again(HOME, zips=False)
+    assert again == ([(3, path)] if ended else [])
+
+
+def test_a_store_may_be_noted_in_one_manifest_and_not_in_another() -> None:
+    """A run of an earlier build was continued by this one."""
+    paths = [f"{HOME}/{version}.delta" for version in (3, 4)]
+    trashed = {path: Entry(f"{folder_of('run')}/{path}", 1, 1.0) for path in paths}
+    seen = [Seen(Entry(path, 1, 1.0)) for path in paths]
+    notes = {
+        paths[0]: Note(seen[0], 9.0, since=5.0, world=noted(5, "5.delta")),
+        paths[1]: Note(seen[1], 9.0, since=5.0),
+    }
+    storage = MemoryStorage({"commits/4": b"", f"{HOME}/5.delta": b"x"})
+    why = staying(storage, Contents("run", (), trashed, notes), Deeds("run"), ended=True)
+    assert [one.partition(" ")[0] for one in why.values()] == [f"{HOME}/5.delta"]
+
+
 # -- what earlier builds noted
 
 
@@ -196,6 +278,7 @@ def test_a_zip_has_a_version_only_where_zips_are_the_log() -> None:
 # -- what a zip refers to
 
 SST = "000008-82f52d94-7c5c-45e0-a72c-f24a4fab8a5d.sst"
+OTHER = SST.replace("000008", "000009")
 PART = f"state/0/0/SSTs/{SST}"
 METADATA = ZipMetadata((ImmutableFile("000008.sst", SST, 5),))
 
@@ -238,3 +321,36 @@ def test_a_zip_comes_back_with_all_that_it_refers_to(
 ) -> None:
     said = f"{PART}, which state/0/0/3.zip refers to, {lacking}"
     assert lacking_part(*zip_in_trash(files), "state/0/0/3.zip") == (said if lacking else None)
+
+
+def trash_of(*manifests: str, parts: tuple[str, ...] = (), zips: bool = True) -> dict[str, str]:
+    """Returns which files of a trash stay: of a zip that refers to two SST files, and of those."""
+    files = tuple(ImmutableFile(f"{one[:6]}.sst", one, 1) for one in (SST, OTHER))
+    stored = {f"{HOME}/3.zip": snapshot_zip.render({}, ZipMetadata(files))} if zips else {}
+    stored |= {f"{HOME}/SSTs/{one}": b"x" for one in parts}
+    storage = MemoryStorage({f"{folder_of('run')}/{path}": one for path, one in stored.items()})
+    there = {
+        one.path.removeprefix(f"{folder_of('run')}/"): one for one in storage.list(folder_of("run"))
+    }
+    noted = tuple(Entry(f"{folder_of('run')}/manifest/{one}", 1, 1.0) for one in manifests)
+    notes = {path: Note(Seen(entry), 9.0, since=1.0) for path, entry in there.items()}
+    storage.write("commits/2", [b""])
+    return staying(storage, Contents("run", noted, there, notes), Deeds("run"), ended=True)
+
+
+def test_what_only_staying_zips_refer_to_stays_with_them() -> None:
+    assert trash_of(parts=(SST, OTHER)) == {}
+    assert trash_of(parts=(SST,), zips=False) == {}
+    assert trash_of(parts=(SST,)) == {
+        f"{HOME}/3.zip": f"{HOME}/SSTs/{OTHER}, which {HOME}/3.zip refers to, is gone since",
+        PART: f"only {HOME}/3.zip refers to it, which stays",
+    }
+
+
+@pytest.mark.parametrize(
+    ("manifest", "stays"), [("0-0.page-000001.jsonl", True), ("repair.jsonl", False)]
+)
+def test_only_a_zip_that_a_repair_replaced_comes_back_without_its_files(
+    manifest: str, *, stays: bool
+) -> None:
+    assert (f"{HOME}/3.zip" in trash_of(manifest)) is stays

@@ -2,6 +2,7 @@
 
 import pytest
 
+from statemaint.errors import ConfigError
 from statemaint.execute.deeds import Deeds, RestoreNote
 from statemaint.execute.fit_rollback import _by_batch, _committed, _Rollback
 from statemaint.execute.manifest import Contents, LogWorld, Note, Seen, folder_of
@@ -122,6 +123,10 @@ def test_a_file_may_be_lost_once_its_trash_is_due(now: float, *, lost: bool) -> 
     assert [*undo._lost()] == (expected if lost else [])
 
 
+def test_without_notes_nothing_is_lost() -> None:
+    assert [*rollback(now=99.0)._lost()] == []
+
+
 # -- the query's own work since
 
 
@@ -179,6 +184,11 @@ def test_state_above_the_rollback_is_of_a_batch_since(
     )
 
 
+def test_the_logs_have_no_version_of_state() -> None:
+    undo = rollback({f"{HOME}/1.delta": 9.0}, noted={ENTRY: seen(ENTRY)})
+    assert [*undo._against_new_state(LogWorld(1, (), (), ()), whole=True)] == []
+
+
 def test_of_state_that_an_undo_brought_back_the_next_is_looked_at() -> None:
     one, two = f"{HOME}/6.delta", f"{HOME}/7.delta"
     undo = rollback({one: 5.0, two: 5.0}, noted={ABOVE: seen(ABOVE)},
@@ -224,6 +234,35 @@ def test_snapshots_above_a_log_that_went_on_stay_in_the_trash() -> None:
     assert [*rollback({ENTRY: 9.0}, trashed=trashed)._against_gone_on({"commits/5"})] == []
 
 
+def test_only_snapshots_hide_changes_of_a_log_that_went_on() -> None:
+    there: dict[str, float | None] = {ENTRY: 9.0, f"{HOME}/1.delta": 99.0}
+    undo = rollback(there, trashed={f"{HOME}/7.delta": 7.0})
+    assert [*undo._against_gone_on({"commits/3"})] == []
+
+
+def test_a_snapshot_waits_for_its_commit_and_a_change_for_none() -> None:
+    """Another run's trash has the commits of both versions."""
+    for name, waits in (("1.snapshot", True), ("1.delta", False), ("3.delta", False)):
+        undo = rollback(trashed={f"{HOME}/{name}": 7.0})
+        undo.storage.write(f"{folder_of('other')}/commits/0", [b""])
+        if waits:
+            with pytest.raises(ConfigError, match="commits/0 went in run other; undo that one"):
+                undo._must_have_its_commits()
+        else:
+            undo._must_have_its_commits()
+
+
+def test_the_logs_are_whole_only_where_all_removed_entries_are_in_place() -> None:
+    left, removed = seen("commits/4"), (seen(ENTRY), seen("commits/6"))
+    world = LogWorld(5, left=(left,), removed=removed, newest=())
+    assert [*rollback({ENTRY: 7.0})._against(world)] == [
+        "commits/4, which the rollback had left, is gone",
+        "commits/6 is neither in its place nor in the trash",
+    ]
+    both = rollback({ENTRY: 7.0, "commits/6": 7.0})
+    assert [*both._against(world)] == []
+
+
 # -- the order of reasons
 
 
@@ -248,3 +287,17 @@ def test_entries_written_after_it_are_said_in_that_order() -> None:
         "offsets/9 was written after it, and removed by another run",
         "offsets/10 was written after it, and removed by another run",
     ]
+
+
+# -- today's checkpoint
+
+
+def test_a_rollback_is_compared_with_the_state_and_the_logs_of_today() -> None:
+    path = f"{HOME}/6.delta"
+    storage = MemoryStorage({path: b"x", ENTRY: b"", "offsets/6": b"", "metadata": b""})
+    kept = f"{folder_of('run')}/{path}"
+    storage.write(kept, [b"x"])
+    found = Contents("run", (), {path: storage.stat(kept)}, of_rollback=True)
+    undo = _Rollback.of(storage, found, Deeds("run"), ended=True)
+    assert undo.there.keys() == {path, ENTRY, "offsets/6"}
+    assert undo.same(Seen(Entry(path, 1, 7.0)), undo.there[path])

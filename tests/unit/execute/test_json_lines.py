@@ -21,7 +21,7 @@ def test_a_line_that_is_too_long_is_refused() -> None:
     content = io.BytesIO(bytes(64 << 20))
     with pytest.raises(CodecError, match="a line has more than 64 MiB") as caught:
         list(stored_lines(content, "path"))
-    assert caught.value.offset == 0
+    assert (caught.value.offset, caught.value.path) == (0, "path")
 
 
 def test_a_file_that_is_missing_has_no_lines() -> None:

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -480,6 +481,47 @@ def test_a_lease_that_ended_goes_on_under_a_new_number(
     assert lease.number == newest_number(storage) == 2
     with pytest.raises(LeaseHeldError):
         acquire(storage, Holder("other"))
+
+
+def test_of_two_runs_that_take_one_number_the_first_keeps_it(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    """A task of the run and another run look at the same moment, and both find the number free."""
+    lease = acquire(storage, Holder("run"))
+    clock.now += SECONDS
+    other = acquire(storage, Holder("other"))
+    before = storage.files[path_of(2)]
+    with pytest.raises(LeaseLostError):
+        lease._go_on(replace(lease._claim, number=2))
+    assert storage.files[path_of(2)] == before
+    with pytest.raises(LeaseLostError):
+        lease._end()
+    assert storage.files[path_of(2)] == before
+    other.must_hold()
+
+
+def test_a_lease_that_goes_on_again_and_again_leaves_two_files(
+    storage: MemoryStorage, clock: Clock
+) -> None:
+    lease = acquire(storage, Holder("run"))
+    for number in (2, 3, 4):
+        clock.now += SECONDS
+        lease.must_hold()
+        assert lease_files(storage) == [path_of(number - 1), path_of(number)]
+
+
+def test_the_clock_of_a_storage_without_times_has_no_skew() -> None:
+    class Timeless(MemoryStorage):
+        def write(self, *args: Any, **options: Any) -> Entry:
+            return replace(super().write(*args, **options), modified=None)
+
+    assert acquire(Timeless(), Holder("run")).skew == 0.0
+
+
+def test_an_earlier_attempt_is_told_that_a_later_one_has_begun(storage: MemoryStorage) -> None:
+    acquire(storage, Holder("run", 2))
+    with pytest.raises(LeaseLostError, match="attempt 2 at its run has begun"):
+        acquire(storage, Holder("run", 1))
 
 
 class Turns:

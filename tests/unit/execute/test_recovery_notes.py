@@ -6,8 +6,10 @@ import pytest
 from statemaint.execute.manifest import Contents, contents
 from statemaint.execute.world import is_same
 from statemaint.recover import repair, rollback
+from statemaint.scan import scan
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.ledgers import ledger_lines
 
 HOME = "state/0/0"
 MONTH = 30 * 86_400.0
@@ -40,6 +42,12 @@ def test_a_rollback_notes_the_bytes_of_the_changes_it_removes(storage: MemorySto
     assert {note.world for note in notes.values()} == {None}
 
 
+def test_a_rollback_notes_the_fence_that_it_held(storage: MemoryStorage) -> None:
+    """An undo compares it with the fences of later runs."""
+    rollback(storage, 3, trash_for=MONTH)
+    assert {line["fence"] for line in ledger_lines(storage, "rollback")} == {1}
+
+
 def test_a_repair_notes_the_log_that_a_snapshot_was_judged_by(storage: MemoryStorage) -> None:
     storage.write(f"{HOME}/2.snapshot", [snapshot_bytes(state_at(2))])
     bad = f"{HOME}/4.snapshot"
@@ -53,6 +61,14 @@ def test_a_repair_notes_the_log_that_a_snapshot_was_judged_by(storage: MemorySto
     assert note.world is not None
     assert (note.world.directory, note.world.target) == (HOME, 6)
     assert {one.path: one.crc32c for one in note.world.files} == expected
+
+
+def test_a_rebuilt_snapshot_is_proved_at_the_target_of_its_repair(storage: MemoryStorage) -> None:
+    storage.write(f"{HOME}/4.snapshot", [snapshot_bytes(state_at(1))])
+    repair(storage, trash_for=MONTH)
+    (store,) = scan(storage).stores
+    assert {one.version: one.target for one in store.attestations} == {4: 6}
+    assert store.since == 6
 
 
 def test_a_repair_notes_the_file_that_a_wrong_checksum_lay_beside(storage: MemoryStorage) -> None:

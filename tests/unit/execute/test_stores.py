@@ -1,17 +1,22 @@
 """What carrying out a plan yields for each store: its findings, faults and limits by value."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from statemaint.execute import execute
-from statemaint.execute.stores import _out_of_time
+from statemaint.codec.integrity.digest import StateDigest
+from statemaint.errors import UnsupportedError
+from statemaint.execute import Fence, execute
+from statemaint.execute.stores import _context, _out_of_time
+from statemaint.fold import ClearEngine, Source
+from statemaint.listing import Entry
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan
 from statemaint.planning import plan_checkpoint
-from statemaint.report import Halted, Skipped
+from statemaint.report import Halted, Skipped, SnapshotWritten
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import RefusingStorage
@@ -59,6 +64,43 @@ def test_a_storage_that_fails_halts_its_store_with_the_reason(storage: MemorySto
     assert found.finding is not None
     assert (found.finding.code, found.finding.store) == (FindingCode.STORAGE_FAILED, SECOND)
     assert found.finding.detail != "None"
+
+
+def test_what_a_storage_does_not_support_halts_its_store(storage: MemoryStorage) -> None:
+    class Lacking(MemoryStorage):
+        def write(self, path: str, *args: Any, **options: Any) -> Entry:
+            if path.startswith("state/0/1/"):
+                raise UnsupportedError("memory:", "files of this kind", "another storage")
+            return super().write(path, *args, **options)
+
+    outcomes = execute(planned(storage), Lacking(storage.files), run="r")
+    (found,) = (one for one in outcomes if isinstance(one, Halted))
+    assert found.finding is not None
+    assert (found.finding.code, found.store) == (FindingCode.UNSUPPORTED, SECOND)
+    assert "files of this kind" in found.finding.detail
+
+
+def test_a_plan_is_carried_out_with_the_engine_that_it_is_given(storage: MemoryStorage) -> None:
+    class Counting(ClearEngine):
+        digests = 0
+
+        def digest(self, source: Source, path: str) -> StateDigest:
+            Counting.digests += 1
+            return super().digest(source, path)
+
+    outcomes = [*execute(planned(storage), storage, run="r", engine=Counting())]
+    assert Counting.digests == sum(isinstance(one, SnapshotWritten) for one in outcomes) > 0
+
+
+@pytest.mark.parametrize("trash_for", [0.0, 60.0])
+def test_stale_snapshots_are_kept_for_a_week_under_every_policy(
+    storage: MemoryStorage, trash_for: float
+) -> None:
+    decided = planned(storage, replace(TIGHT, trash_for=trash_for))
+    found = _context(decided, storage, "r", Fence(), None)
+    assert found.aside is not None
+    assert found.aside.seconds == 7 * 86400.0
+    assert (found.trash and found.trash.seconds) == (trash_for or None)
 
 
 @pytest.mark.parametrize(

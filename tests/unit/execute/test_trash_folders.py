@@ -2,9 +2,22 @@
 
 import json
 
+import pytest
+
+from statemaint.errors import AlreadyExistsError, LeaseLostError
 from statemaint.execute.compaction import RememberedRuns
-from statemaint.execute.manifest import FOLDER, manifest_path
-from statemaint.execute.trash import empty, expired, trashed_runs
+from statemaint.execute.deeds import Deeds
+from statemaint.execute.manifest import FOLDER, Contents, manifest_path
+from statemaint.execute.restore import _Checksums, restore
+from statemaint.execute.same import Same
+from statemaint.execute.trash import (
+    Trash,
+    bytes_in_trash,
+    empty,
+    expired,
+    trashed_runs,
+)
+from statemaint.listing import Entry
 from statemaint.storage import MemoryStorage
 from tests.support.faults import Clock
 
@@ -31,6 +44,13 @@ def test_the_trash_of_each_run_expires_by_itself_a_manifest_last() -> None:
     assert trashed_runs(storage) == {"a": 5.0, "b": 5.0, "c": 5.0}
 
 
+def test_the_bytes_in_the_trash_are_those_of_its_files() -> None:
+    storage = trash(("a", 7.0), ("b", 8.0))
+    storage.write(f"{FOLDER}/b/commits/7", [b"12345"])
+    assert bytes_in_trash(storage) == 7
+    assert bytes_in_trash(MemoryStorage()) == 0
+
+
 def test_manifests_are_deleted_after_all_files() -> None:
     storage = trash(("a", 7.0), ("b", 7.0))
     seen: list[set[str]] = []
@@ -44,3 +64,48 @@ def test_manifests_are_deleted_after_all_files() -> None:
 def test_a_run_is_remembered_while_it_is_listed_or_in_the_trash() -> None:
     window = RememberedRuns(since=0.0, runs=frozenset({"a"}), trashed={"b": 1.0})
     assert [window.remembers(run) for run in "abc"] == [True, True, False]
+
+
+# -- single moves
+
+
+HOME = "state/0/0"
+KEPT = f"{FOLDER}/run/{HOME}/1.delta"
+
+
+def test_a_move_that_was_cut_short_ends_and_another_file_of_the_name_stays() -> None:
+    for content, ends in ((b"same", True), (b"another", False)):
+        storage = MemoryStorage({f"{HOME}/1.delta": b"same", KEPT: content})
+        entry = storage.stat(f"{HOME}/1.delta")
+        if ends:
+            Trash(storage, "run", 60.0).put(entry)
+        else:
+            with pytest.raises(AlreadyExistsError):
+                Trash(storage, "run", 60.0).put(entry)
+        assert (entry.path in storage.files) is not ends
+        assert storage.read(KEPT) == content
+
+
+def test_the_manifests_of_an_undone_run_go_under_its_lease_alone() -> None:
+    manifest = manifest_path("run", "repair")
+    storage = MemoryStorage({KEPT: b"?", manifest: b"{}", "commits/0": b""})
+    calls: list[bool] = []
+
+    def before() -> None:
+        calls.append(KEPT in storage.files)
+        if not calls[-1]:
+            raise LeaseLostError("memory:", 1)
+
+    with pytest.raises(LeaseLostError):
+        list(restore(storage, "run", ended=True, before=before))
+    assert manifest in storage.files
+
+
+def test_a_checksum_stays_with_its_file() -> None:
+    owner, side = f"{HOME}/1.delta", f"{HOME}/.1.delta.crc"
+    trashed = {path: Entry(f"{FOLDER}/run/{path}", 1, None) for path in (owner, side)}
+    storage, found, deeds = MemoryStorage(), Contents("run", (), trashed), Deeds("run")
+    for left, reasons in (({owner}, {}), (set[str](), {owner: "it was written again"})):
+        checksums = _Checksums(storage, found, Same(storage, found, deeds), reasons)
+        said = checksums.against(trashed[side], side, left)
+        assert said == f"{owner} stays in the trash"

@@ -5,10 +5,21 @@ import pytest
 
 from statemaint.errors import Superseded
 from statemaint.execute.manifest import Seen, StoreWorld
-from statemaint.execute.world import is_log_entry, log_entries, log_of, maintained, sealed
+from statemaint.execute.world import (
+    _judged,
+    _read,
+    _removed,
+    is_log_entry,
+    log_entries,
+    log_of,
+    maintained,
+    sealed,
+)
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Store
 from statemaint.model.files import classify_any
+from statemaint.plan import Remove
+from statemaint.plan.recovery.recovery_plan import RemoveReason
 from statemaint.storage import MemoryStorage
 from tests.support.checkpoints import STORE, files, names, store
 from tests.support.faults import Clock
@@ -77,3 +88,42 @@ def test_a_fingerprint_is_of_the_very_file_that_was_listed() -> None:
     storage.delete(entry.path)
     with pytest.raises(Superseded, match=entry.path):
         sealed(storage, entry)
+
+
+# -- what a repair and a rollback note
+
+
+def real(notation: str) -> tuple[MemoryStorage, Store]:
+    names = [one.entry.path for one in files(notation)]
+    storage = MemoryStorage(dict.fromkeys(names, b"?"), clock=Clock(5.0))
+    return storage, Store(STORE, tuple(classify_any(one) for one in storage.list(HOME)))
+
+
+@pytest.mark.parametrize(
+    ("notation", "version", "read"),
+    [
+        ("1d 2d 3d 3s 4d", 3, ["1.delta", "2.delta", "3.delta"]),
+        ("3d 4d 4s 5d 6d 7d", 6, ["5.delta", "6.delta"]),
+        ("1d 2d 4d", 4, ["1.delta", "2.delta", "4.delta"]),
+    ],
+    ids=["the whole log", "from a snapshot on", "a log with a gap"],
+)
+def test_the_changes_that_a_snapshot_was_compared_with_are_noted_with_their_bytes(
+    notation: str, version: int, read: list[str]
+) -> None:
+    storage, one = real(notation)
+    seen = _judged(storage, one, version)
+    assert [found.path for found in seen] == [file.entry.path for file in log_of(one.files)]
+    assert names(found.path for found in seen if found.crc32c is not None) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [("3.delta", True), ("3.changelog", True), ("3.snapshot", False), ("3.zip", False)],
+)
+def test_only_changes_are_read_for_their_bytes(name: str, *, read: bool) -> None:
+    storage = MemoryStorage({f"{HOME}/{name}": b"?"})
+    (entry,) = storage.list(HOME)
+    seen = _removed(storage, Remove(entry, RemoveReason.ROLLED_BACK, STORE, 3))
+    beside = _read(storage, classify_any(entry))
+    assert ((seen.crc32c is not None), (beside.crc32c is not None)) == (read, read)

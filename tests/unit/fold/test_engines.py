@@ -25,11 +25,14 @@ from statemaint.codec.integrity.digest import StateDigest, digest
 from statemaint.errors import CodecError, StaleChecksumError, Superseded
 from statemaint.fold import ClearEngine, Engine, Source, engine_for
 from statemaint.fold.compiled.engine import FastEngine
+from statemaint.fold.compiled.kernels.compiled import fingerprint
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
 from statemaint.model.files import Delta, Snapshot
 from statemaint.storage import MemoryStorage
 
+# Root may write everywhere: it has to lay that right down.
+AS_OWNER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
 KEY = bytes(range(16))
 # The small ones treat a small file as if it were a very large one: many windows, each delta decoded
 # twice, few runs at a time.
@@ -413,13 +416,13 @@ print(hits, bool(kept), "numba.np.arraymath" in sys.modules)
 """
 
 
-def kept_below(folder: Path) -> str:
+def kept_below(folder: Path, *, prefix: Sequence[str] = ()) -> str:
     """Runs a kernel in a process of its own.
 
     Returns the hits of what is kept, whether it is kept, whether numba has loaded all that it can
     compile, and what the user is told.
     """
-    command = [sys.executable, "-c", KEPT, str(folder)]
+    command = [*prefix, sys.executable, "-c", KEPT, str(folder)]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
     done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
     return (done.stdout + done.stderr).strip()
@@ -429,6 +432,31 @@ def test_what_is_compiled_is_kept_for_this_release_alone(tmp_path: Path) -> None
     told = "\nstatemaint compiles its loops, which takes some seconds, and keeps the result for all"
     assert kept_below(tmp_path) == f"0 True True{told} runs of this release"
     assert kept_below(tmp_path) == "1 True False"
+
+
+def test_what_an_image_brings_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    kept_below(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    for folder in (tmp_path, *(path for path in before if path.is_dir())):
+        folder.chmod(0o555)
+    try:
+        assert kept_below(tmp_path, prefix=AS_OWNER) == "1 True False"
+        assert sorted(tmp_path.rglob("*")) == before
+    finally:
+        for folder in (tmp_path, *(path for path in before if path.is_dir())):
+            folder.chmod(0o755)
+
+
+def test_what_an_image_lacks_is_compiled_where_nothing_can_be_written(tmp_path: Path) -> None:
+    place = tmp_path / "statemaint" / fingerprint()
+    place.mkdir(parents=True)
+    place.chmod(0o555)
+    try:
+        told = kept_below(tmp_path, prefix=AS_OWNER)
+    finally:
+        place.chmod(0o755)
+    assert told.startswith("0 False True")
+    assert "every process does so again" in told
 
 
 def test_compiles_where_nothing_can_be_kept(tmp_path: Path) -> None:

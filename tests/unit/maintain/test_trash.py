@@ -455,6 +455,20 @@ def test_runs_tell_what_each_did_and_whether_it_can_be_undone(
     assert first.started < second.started
 
 
+def test_of_many_runs_the_newest_are_read(storage: MemoryStorage, clock: Clock) -> None:
+    for number in range(4):
+        clock.now += 10
+        maintain(storage, KEEPING, run=f"run-{number}", request=Request(force_snapshot=True))
+        batch = 10 + number
+        storage.write(f"commits/{batch}", [COMMIT])
+        storage.write(f"offsets/{batch}", [storage.read("offsets/9")])
+        storage.write(f"state/0/0/{batch + 1}.delta", [delta_bytes(changes(batch + 1))])
+    whole = list_runs(storage)
+    assert [one.run for one in whole] == ["run-3", "run-2", "run-1", "run-0"]
+    assert list_runs(storage, most=2) == whole[:2]
+    assert list_runs(storage, most=9) == whole
+
+
 def test_a_run_that_was_killed_is_listed_by_its_trash(clock: Clock) -> None:
     crashing = CrashingStorage(neglected(clock).files, at=25, after=False, clock=clock)
     with pytest.raises(Crash):

@@ -6,10 +6,15 @@ from statemaint.listing import Entry
 from statemaint.model.files import (
     ChecksumFile,
     Delta,
+    FileNames,
     Snapshot,
+    SstFile,
+    StateFile,
     TempFile,
     UnknownFile,
+    checksum_file_of,
     classify,
+    classify_any,
     disables_spark,
 )
 from statemaint.model.ids import StoreId, batch_of, version_of
@@ -73,6 +78,36 @@ def test_tells_temp_files(name: str) -> None:
 )
 def test_everything_else_is_unknown(name: str) -> None:
     assert classify(entry(name)) == UnknownFile(entry(name))
+
+
+SST = f"000008-{UUID}.sst"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("7.delta", Delta(7, entry("7.delta"))),
+        ("7.zip", Snapshot(7, entry("7.zip"))),
+        (f"7_{UUID}.zip", Snapshot(7, entry(f"7_{UUID}.zip"), UUID)),
+        (SST, SstFile(entry(SST))),
+        (f".{SST}.crc", ChecksumFile(0, f"state/0/3/{SST}", entry(f".{SST}.crc"))),
+        ("7.txt", UnknownFile(entry("7.txt"))),
+    ],
+)
+def test_tells_files_of_any_provider(name: str, kind: StateFile) -> None:
+    assert classify_any(entry(name)) == kind
+    side = kind if isinstance(kind, ChecksumFile) else None
+    assert checksum_file_of(entry(name)) == side
+
+
+@pytest.mark.parametrize(("middle", "unique"), [("", None), ("_(?P<id>[a-z]+)", "a")])
+def test_a_provider_has_ids_where_the_pattern_of_its_names_has(
+    middle: str, unique: str | None
+) -> None:
+    pattern = rf"(?P<version>[0-9]+){middle}\.(?P<kind>log|zip)"
+    name = "7.zip" if unique is None else f"7_{unique}.zip"
+    found = FileNames("log", pattern, pattern).classify(entry(name))
+    assert found == Snapshot(7, entry(name), unique)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,12 @@ def test_of_two_whole_attempts_only_the_committed_one_counts() -> None:
     assert loads(chain(attempts, (23, "68"))) == ["23_68.zip"]
 
 
+def test_a_changelog_that_was_read_is_not_asked_for_again() -> None:
+    alone = files("5_a.changelog")
+    assert Attempts(alone, {}).trace((5, "a")).unread == alone[0]
+    assert Attempts(alone, {(5, "a"): ()}).trace((5, "a")).unread is None
+
+
 def test_a_lineage_that_ends_where_no_zip_arrived_goes_on_in_that_versions_own_changelog() -> None:
     seen = files(f"{EXAMPLE} 24_32.changelog")
     lineages: Lineages = {(24, "32"): ((23, "68"),)}

@@ -27,6 +27,7 @@ def test_refuses_what_is_no_duration(text: str) -> None:
     [
         (0, "0s"),
         (59, "59s"),
+        (59.0, "59s"),
         (60.0, "1m"),
         (900, "15m"),
         (7200.0, "2h"),

@@ -37,6 +37,12 @@ def test_a_file_is_recognized_by_its_listing(
     assert record.identifies(entry, at) is same
 
 
+def test_a_record_has_the_mark_of_its_content() -> None:
+    entry = Entry("a.sst", 20, 1000.5, "tag")
+    assert FileRecord.of(entry, {"a.sst": 8}) == PART
+    assert FileRecord.of(entry, {}) == PART._replace(sum=None)
+
+
 def test_a_record_takes_over_all_that_is_listed_and_keeps_its_sum() -> None:
     entry = Entry("1.delta", 11, 3000.0, "new")
     assert INPUT.listed_as(entry) == FileRecord("1.delta", 11, 3000.0, "new", 7)

@@ -85,6 +85,7 @@ def test_those_of_executors_are_not() -> None:
 def test_of_rocksdb_the_listing_itself_says_which_are_ours() -> None:
     one = rocks_store("1c 2c 3c 4c 5c 6c 7c 7z 8c 9c 9z 10c", written=["7.zip"], since=10)
     assert compared(one) == [7]
+    assert compared(replace(one, written=())) == [7]
 
 
 def test_what_a_fold_leads_past_is_compared_wherever_it_is() -> None:

@@ -22,6 +22,8 @@ def lost(*, commits: str, offsets: str) -> list[str]:
     [
         ("", ""),
         ("", "0"),
+        ("0", ""),
+        ("7 8", ""),
         ("0", "0"),
         ("0", "0 1"),
         ("7 8 9", "7 8 9"),
@@ -54,6 +56,12 @@ def test_what_purging_and_a_running_batch_leave_is_in_order(commits: str, offset
 )
 def test_a_hole_is_named(commits: str, offsets: str, missing: list[str]) -> None:
     assert lost(commits=commits, offsets=offsets) == missing
+
+
+def test_without_commits_the_newest_planned_batch_is_named() -> None:
+    (found,) = diagnose_logs(Checkpoint("memory:", offsets=(3, 4, 7)))
+    assert found.code is FindingCode.MISSING_COMMIT
+    assert found.detail.startswith("commits/ is missing or empty although batch 7 was planned")
 
 
 def test_only_the_newest_two_offsets_stop_a_restart() -> None:

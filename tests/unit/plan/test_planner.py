@@ -8,12 +8,13 @@ import pytest
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Checkpoint, Provider, Store
+from statemaint.model.checkpoint import Checkpoint, Operator, Provider, Store
 from statemaint.model.files import Delta, Snapshot, classify_any
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Attest, Delete, KeepReason, Plan, Request, WriteSnapshot, plan
+from statemaint.plan.planner import _window
 from statemaint.plan.staleness import _unproved
 from tests.support.checkpoints import NOW, STORE, checkpoint, names, store, versions
 from tests.support.simulate import attest
@@ -397,6 +398,22 @@ def test_a_plan_names_all_that_it_was_made_of() -> None:
 
 def test_the_first_version_may_be_the_target() -> None:
     assert decide("1d 2d", batches=range(2), request=Request(target=1)).target == 1
+
+
+def test_the_newest_committed_version_may_be_the_target_and_is_said() -> None:
+    decided = decide("1d 2d", batches=range(2), request=Request(target=2))
+    assert (decided.target, decided.committed) == (2, 1)
+
+
+def test_the_first_zip_of_an_operator_with_families_shows_no_habit() -> None:
+    operators = (
+        Operator(0, "stateStoreSave", ("default",), 1),
+        Operator(2, "transformWithStateExec", ("default",), 1),
+    )
+    whole = replace(checkpoint(store("1d 2d"), batches=range(2)), operators=operators)
+    window = _window(whole, TIGHT, NOW, Request(), skewed=False)
+    assert window is not None
+    assert window.forced == {2}
 
 
 REST = "so no age can be relied on and nothing is deleted; set the clocks right"

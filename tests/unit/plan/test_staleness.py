@@ -1,6 +1,7 @@
 """Who has replaced the log below a proved snapshot: a query that was rewound, or something else."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from statemaint.model.findings import FindingCode
 from statemaint.model.ids import StoreId
 from statemaint.model.proof import Attestation, FileRecord, Outdated
 from statemaint.plan import diagnose
-from statemaint.plan.staleness import Judgement, judge
+from statemaint.plan.staleness import Judgement, judge, was_replaced
 
 HOME = "state/0/0"
 PROVED = 100.0
@@ -76,6 +77,16 @@ def test_a_log_that_no_query_writes_is_in_doubt(again: Times) -> None:
     assert not found.disputed[0].by_query
 
 
+def test_a_commit_may_have_the_time_of_its_change() -> None:
+    assert kind(judged({4: 150.0}, commits={3: 150.0})) == "stale"
+
+
+def test_what_lies_above_the_newest_commit_says_nothing_of_the_log() -> None:
+    store, checkpoint = seen({4: 205.0}, last=5)
+    assert kind(judge(store, checkpoint)) == "disputed"
+    assert kind(judge(store, replace(checkpoint, batches=(0, 1, 2, 3)))) == "stale"
+
+
 @pytest.mark.parametrize("committed", [140.0, 90.0, 100.0, None])
 def test_a_commit_that_is_older_than_its_change_puts_the_log_in_doubt(
     committed: float | None,
@@ -113,6 +124,7 @@ def test_where_the_log_below_is_missing_nothing_takes_the_place_of_a_stale_snaps
     retained = replace(checkpoint, batches=(3, 4, 5))
     (found,) = [one for one in diagnose(store, retained) if one.damage]
     assert (found.code, found.version) == (FindingCode.SNAPSHOT_MISMATCH, 4)
+    assert (found.store, found.path) == (StoreId(0, 0), f"{HOME}/4.snapshot")
     assert "4.snapshot was written before 4.delta" in found.detail
 
 
@@ -214,6 +226,42 @@ def test_the_proof_of_a_file_that_was_overwritten_tells_where_nothing_lies_below
     store, checkpoint = seen(again, first=4)
     found = judge(replace(store, outdated=(), former=store.outdated), checkpoint)
     assert (len(found.edited), found.disputed) == (edited, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "heard"),
+    [
+        ({}, 1),
+        ({"replaced": ()}, 0),  # nothing of its log was replaced
+        ({"target": 4}, 1),
+        ({"target": 3}, 0),
+        ({"proved": True}, 0),  # the file that took its place was proved since
+    ],
+    ids=["replaced", "the same log", "the target", "above the target", "proved again"],
+)
+def test_a_file_in_place_of_a_proved_one_is_heard_once(change: dict[str, Any], heard: int) -> None:
+    store, checkpoint = seen({4: 90.0})
+    (former,) = store.outdated
+    listed = next(one.entry for one in store.files if isinstance(one, Snapshot))
+    again = replace(former.proof, size=listed.size, modified=listed.modified, inputs=())
+    doubted = Outdated(replace(former.proof, path="x", version=99), former.replaced)
+    known = replace(
+        store,
+        outdated=(),
+        former=(replace(former, replaced=change.get("replaced", former.replaced)), doubted),
+        attestations=(again,) if "proved" in change else (),
+    )
+    batches = tuple(range(change.get("target", 6)))
+    assert len(judge(known, replace(checkpoint, batches=batches)).disputed) == heard
+
+
+def test_a_log_with_doubted_files_was_replaced() -> None:
+    store, _ = seen({})
+    proof = store.outdated[0].proof
+    doubting = replace(proof, doubted=proof.inputs[1:2])
+    plain = replace(store, outdated=())
+    assert not was_replaced(replace(plain, attestations=(proof,)))
+    assert was_replaced(replace(plain, attestations=(doubting,)))
 
 
 def beyond(

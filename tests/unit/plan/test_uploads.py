@@ -11,10 +11,15 @@ from statemaint.model.checkpoint import Store
 from statemaint.model.uploads import MOST_NOTED, NOTHING_SEEN, Upload, Uploads
 from statemaint.plan import observed
 from statemaint.plan.sst_files import executors_upload
-from statemaint.plan.uploads import MOST_INFERRED, _written_by
+from statemaint.plan.uploads import (
+    MOST_INFERRED,
+    _first_without,
+    _shared_with_ours,
+    _written_by,
+)
 from statemaint.scan import parse_attestations, render_attestations
 from tests.support.checkpoints import NOW, STORE, store, versions
-from tests.support.rocks import rocks_store
+from tests.support.rocks import rocks_store, table
 
 
 def path(version: int) -> str:
@@ -262,3 +267,42 @@ def test_the_newest_version_that_was_written_by_a_time(
 def test_a_snapshot_is_noted_with_its_time() -> None:
     (upload,) = observed(rocks_store("1c 2c 2z:a@50 sa", since=1)).newest
     assert upload == Upload(2, path(2), NOW - 50)
+
+
+@pytest.mark.parametrize(
+    ("notation", "since", "first"),
+    [
+        ("5c 6c 7c 8c 8z", 9, 4),
+        ("5c 6c 8c 8z", 9, 7),
+        ("5c 6c 7c 8c 8z", 2, 2),
+        ("8z", 9, 7),
+        ("7c 8z", 9, 6),
+    ],
+)
+def test_before_the_first_zip_executors_were_silent_since_the_log_begins_or_we_looked(
+    notation: str, since: int, first: int
+) -> None:
+    one = rocks_store(notation, since=since)
+    assert _first_without(one, one.versions.snapshots[8]) == first
+
+
+def test_tables_are_shared_with_zips_of_ours_between_two_of_theirs() -> None:
+    mine = ["3.zip", "5.zip", "8_x.zip"]
+    one = rocks_store("3z:a 4z:c 5z:b 8z:a+b+c 8_xz:a", written=mine)
+    assert one.rocks is not None
+    file = next(file for file in one.theirs if file.version == 8)
+    found = {since: _shared_with_ours(one, one.rocks, file, since) for since in (2, 3, 5)}
+    assert found == {2: {table("a"), table("b")}, 3: {table("b")}, 5: set()}
+
+
+@pytest.mark.parametrize(
+    ("notation", "newest"), [("6c@90 7c@80 8c@10 8z", 7), ("6c@90 7c@80 8z", 0)]
+)
+def test_the_changelog_of_a_zip_s_own_version_shows_when_the_log_was_written(
+    notation: str, newest: int
+) -> None:
+    one = rocks_store(notation)
+    assert _written_by(one, one.versions.snapshots[8], NOW - 50) == newest
+    timeless = tuple(replace(file, entry=replace(file.entry, modified=None)) for file in one.files)
+    again = replace(one, files=timeless)
+    assert _written_by(again, again.versions.snapshots[8], NOW - 50) == 0

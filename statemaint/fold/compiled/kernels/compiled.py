@@ -3,7 +3,7 @@
 numba recognizes a stale result by the size and the time of the one file that contains the function.
 That is not enough here: kernels call kernels in other files, and a wheel gives every release the
 same times. So each release keeps its results in its own folder, named after the sources of all
-kernels.
+kernels. A folder that exists and cannot be written, as in an image with a read-only root, is read.
 """
 
 import logging
@@ -16,7 +16,7 @@ from typing import Any
 
 import numba
 from numba import config, njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 
 from statemaint.codec.compression import lzf
@@ -26,24 +26,31 @@ def compiled(function: Callable[..., Any]) -> Any:
     """Returns a function compiled at its first call, to run without the GIL.
 
     The result is kept below `NUMBA_CACHE_DIR`, or below the user's cache folder. Where neither is
-    writable, each process compiles again, which takes seconds.
+    writable, what was kept there before is used, and each process compiles the rest again, which
+    takes seconds. A result is of one kind of processor, which `NUMBA_CPU_NAME=generic` makes any.
     """
     place = _place()
     if place is None:
-        _say("and where nothing can be kept, every process does so again; let it write below "
-             "NUMBA_CACHE_DIR")  # fmt: skip
+        _say(_NOT_KEPT)
         return njit(nogil=True)(function)
+    writable = os.access(place, os.W_OK)
     before, config.CACHE_DIR = config.CACHE_DIR, str(place)
     try:
-        found = njit(nogil=True, cache=True)(function)
-        if isinstance(getattr(found, "_cache", None), FunctionCache):
-            found._cache = _QuickCache(function)  # noqa: SLF001 -- numba has no other way
+        found = njit(nogil=True, cache=writable)(function)
+        if not writable:
+            found._cache = _ReadCache(function)  # noqa: SLF001 -- numba has no other way
+        elif isinstance(getattr(found, "_cache", None), FunctionCache):
+            found._cache = _QuickCache(function)  # noqa: SLF001
         return found
     finally:
         config.CACHE_DIR = before
 
 
 _log = logging.getLogger(__name__)
+_KEPT = "and keeps the result for all runs of this release"
+_NOT_KEPT = (
+    "and where nothing can be kept, every process does so again; let it write below NUMBA_CACHE_DIR"
+)
 
 # What was compiled calls numba's runtime, which numba may one day begin in another way.
 _TRIED = frozenset((0, minor) for minor in range(63, 69))
@@ -52,14 +59,37 @@ _TRIED = frozenset((0, minor) for minor in range(63, 69))
 class _QuickCache(FunctionCache):  # type: ignore[misc]
     """A cache of compiled functions that loads one without what only a compilation needs."""
 
+    _on_miss = _KEPT
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Returns what was compiled for some types; `None` where nothing was."""
         if numba.version_info.short in _TRIED:
             target_context = _Unrefreshed(target_context)
         found = super().load_overload(sig, target_context)
         if found is None:
-            _say("and keeps the result for all runs of this release")
+            _say(self._on_miss)
         return found
+
+
+class _ReadLocator(CompileResultCacheImpl._locator_classes[0]):  # type: ignore[misc] # noqa: SLF001
+    """The folder of `NUMBA_CACHE_DIR`, which numba takes only where it can write."""
+
+    def ensure_cache_path(self) -> None:
+        """Accepts the folder as it is."""
+
+
+class _ReadImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_ReadLocator,)
+
+
+class _ReadCache(_QuickCache):
+    """A cache that was filled when an image was built, and that is only read."""
+
+    _impl_class = _ReadImpl
+    _on_miss = _NOT_KEPT
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keeps nothing."""
 
 
 class _Unrefreshed:
@@ -86,14 +116,14 @@ def _say(what: str) -> None:
 
 @cache
 def _place() -> Path | None:
-    """Returns the folder of this release's results, created if necessary; `None` without one."""
+    """Returns the folder of this release's results, created if possible; `None` without one."""
     below = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         place = Path(below).expanduser() / "statemaint" / fingerprint()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # read-only, or a user without a home
         return None
-    return place if os.access(place, os.W_OK) else None
+    return place if os.access(place, os.R_OK | os.X_OK) else None
 
 
 def fingerprint() -> str:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Asset, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from statemaint.airflow.maintenance_dag import StateMaintenanceDag
@@ -71,5 +71,34 @@ with DAG("own_operators", schedule=None):
         task_id="wait", checkpoint=f"{FOLDER}/single", max_chain=0, deferrable=False
     )
     maintain >> wait
+
+with DAG("own_query", schedule=None):
+    task(outlets=[Asset("hourly_clicks")])(run_query.function)(str(FOLDER / "followed"))
+
+with DAG("own_waiting", schedule=None):
+    CheckpointSensor(
+        task_id="wait", checkpoint=f"{FOLDER}/awaited", max_chain=3, poke_interval=1, timeout=300
+    )
+
+
+@task
+def run_spark(root: str) -> None:
+    """Runs an hourly query with `AvailableNow` in a Spark of its own, as far as it is behind."""
+    from statemaint.demo.pipeline import run_hours  # noqa: PLC0415 -- nothing to parse a DAG with
+    from statemaint.demo.session import end_jvm  # noqa: PLC0415
+
+    done = len([*Path(root).glob("input/orders/*")])
+    run_hours(
+        Path(root), hours=range(done, done + 2), seed=1, progress=print, min_batches_to_retain=2
+    )
+    end_jvm()
+
+
+with DAG("own_spark", schedule=None, max_active_runs=1):
+    run_spark(f"{FOLDER}/hourly") >> StateMaintenanceTaskGroup(
+        checkpoint=f"{FOLDER}/hourly/checkpoint",
+        query="hourly",
+        policy={**POLICY, "min_deltas_for_snapshot": 2, "min_batches_to_retain": 2},
+    )
 
 StateMaintenanceDag("own_dag", checkpoint=f"{FOLDER}/dagged", policy=POLICY, schedule=None)

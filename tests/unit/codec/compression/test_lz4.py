@@ -49,6 +49,13 @@ def test_what_does_not_shrink_is_stored_raw() -> None:
     assert encode(payload)[21 : 21 + 256] == payload
 
 
+def test_what_would_be_as_long_packed_is_stored_raw() -> None:
+    """Java's writer packs a block only where that is shorter."""
+    payload = bytes(range(14)) + b"\7" * 6 + bytes(range(200, 212))
+    assert len(lz4.block.compress(payload, store_size=False)) == len(payload)
+    assert encode(payload)[8] == 0x15
+
+
 def test_blocks_are_32_kib_however_the_payload_arrives() -> None:
     whole = encode(bytes(100_000))
     assert whole == encode(*[bytes(1000)] * 100)

@@ -74,6 +74,15 @@ def test_a_chunk_is_packed_only_where_that_is_shorter(codec: Lzf) -> None:
         assert (stored[2] == 1) == (len(stored) < size + 5)
 
 
+def test_a_chunk_that_packing_shortens_by_a_byte_is_packed(codec: Lzf) -> None:
+    assert encode(codec, b"a" * 8) == packed(b"\x00a\xa0\x00", 8)
+
+
+def test_packed_bytes_may_fill_their_room(codec: Lzf) -> None:
+    for room, size in ((5, 5), (4, 0)):
+        assert codec.pack(b"a" * 100, bytearray(room), array("i", bytes(4 * 16384))) == size
+
+
 @pytest.mark.parametrize(
     ("content", "payload"),
     [

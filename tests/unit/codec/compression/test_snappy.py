@@ -69,6 +69,7 @@ def test_a_block_without_payload_is_nothing() -> None:
         (HEADER + block(BODY) + block(b"\x05\x10abcdef"), 24 + len(BODY), "does not decompress"),
         (HEADER + block(b"\xff\xff\xff\xff\x0f"), 20, "5 bytes cannot hold 4294967295"),
         (HEADER + block(b"\x6f\0\0\0\0"), 20, "5 bytes cannot hold 111"),
+        (HEADER + block(b"\x6e\0\0\0\0"), 20, "does not decompress"),
         (HEADER + block(b"\xff" * 6), 20, "does not decompress"),
     ],
 )

@@ -184,6 +184,14 @@ def test_a_change_larger_than_any_buffer_is_read(header: Header) -> None:
 
 
 @EVERY_FORMAT
+def test_a_key_may_begin_in_one_buffer_and_end_in_the_next(header: Header) -> None:
+    changes: list[Change] = [(1, b"a" * 70_000, b"value"), (1, b"key", b"")]
+    payload = encode(header, *changes)
+    cut = payload.index(b"key") + 1
+    assert list(changelog.decode([payload[:cut], payload[cut:]])[1]) == changes
+
+
+@EVERY_FORMAT
 def test_an_empty_batch_is_read(header: Header) -> None:
     assert decode(encode(header), step=1) == (header, [])
 
@@ -282,6 +290,7 @@ def item(version: str = "1", unique_id: str = '"x"') -> str:
         (f"[{item('1.0')}]", "version 1.0 after 0"),
         (f"[{item(str(2**63))}]", "version 9223372036854775808 after 0"),
         (f"[{item('9' * 5000)}]", "cannot be read"),
+        (f"[{item('9' * 30)}]", "version 9{20} after 0"),
         (f"[{item('2')},{item('2')}]", "version 2 after 2"),
         (f"[{item('2')},{item('1')}]", "version 1 after 2"),
         (f"[{item(unique_id='5')}]", "unique id '5' cannot be"),
@@ -324,6 +333,12 @@ def test_what_the_format_has_no_place_for_is_not_written(
 ) -> None:
     with pytest.raises(ValueError, match=r"no (changelog|header)"):
         encode(header, *changes)
+
+
+def test_a_header_has_a_text_of_65535_bytes_at_most() -> None:
+    assert changelog._utf("a" * 65_535) == b"\xff\xff" + b"a" * 65_535
+    with pytest.raises(ValueError, match="text of 65536 bytes"):
+        changelog._utf("a" * 65_536)
 
 
 # -- row checksums

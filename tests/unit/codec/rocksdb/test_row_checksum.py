@@ -95,6 +95,13 @@ def test_an_extreme_length_of_a_row_is_damage(size: int) -> None:
 def test_more_than_one_row_is_no_end_of_a_range() -> None:
     with pytest.raises(CodecError, match="bytes follow a row"):
         row_checksum.bare_row(KEY, LIST_2, offset=0)
+    with pytest.raises(CodecError, match=r"^3 bytes follow a row"):
+        row_checksum.bare_row(KEY, row_checksum.seal_row(KEY, b"end") + b"xyz", offset=0)
+
+
+def test_a_row_of_a_list_may_be_empty() -> None:
+    rows = [row_checksum.seal_row(KEY, row) for row in (b"", b"row")]
+    row_checksum.check_rows(KEY, b",".join(rows), offset=0)
 
 
 @pytest.mark.parametrize("sealed", [b"", b"123", b"\x1d\x9a\x04m\x02\0\0key2"])

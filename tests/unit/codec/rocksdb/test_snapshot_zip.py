@@ -272,6 +272,16 @@ def test_the_sums_may_follow_a_member_only_where_its_flags_say_so() -> None:
     read_both(bytes(content), "header of metadata differs")
 
 
+def test_a_member_may_be_stored_empty() -> None:
+    members = {"CURRENT": b"", "metadata": PLAIN}
+    assert snapshot_zip.members(zipped(members, zipfile.ZIP_STORED)) == members
+
+
+def test_only_the_metadata_have_a_limit_of_4_mib() -> None:
+    members = {"MANIFEST-000005": bytes(4 * 1024 * 1024 + 1), "metadata": PLAIN}
+    assert snapshot_zip.members(zipped(members)) == members
+
+
 def test_a_member_may_have_more_in_its_own_header() -> None:
     """Java writes a member's sums after it, and may write an extra field before it."""
     name, body, extra = b"CURRENT", b"content", b"\xfe\xca\0\0"
@@ -389,6 +399,7 @@ def test_metadata_that_cannot_be_is_damage(changes: dict[str, Any]) -> None:
     [
         ({"sstFiles": sst(localFileName="8.blob")}, "ValueError('8.blob')"),
         ({"sstFiles": sst(sizeBytes=-1)}, "ValueError(-1)"),
+        ({"sstFiles": sst() * 2}, "ValueError([{'localFileName': '000008.sst'"),
         ({"numKeys": "3"}, "ValueError('3')"),
         ({"columnFamilyTypeMap": {"a": 1}}, "ValueError(1)"),
     ],

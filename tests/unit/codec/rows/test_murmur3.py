@@ -99,6 +99,12 @@ def changed(row: bytes, at: int, word: int) -> bytes:
     return row[:at] + word.to_bytes(8, "little", signed=True) + row[at + 8 :]
 
 
+def test_every_nan_has_the_same_hash() -> None:
+    kind = parse_struct(schema("double"))
+    row = encode_row((math.nan,), schema("double"))
+    assert hash_row(changed(row, 8, 0x7FF8000000000001), kind) == -1281358385
+
+
 @pytest.mark.parametrize("count", [-1, 2, 1 << 31])
 def test_an_array_holds_what_fits_in_its_bytes(count: int) -> None:
     row = encode_row(([7],), schema(array("long")))

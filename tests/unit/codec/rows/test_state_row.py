@@ -134,6 +134,36 @@ def test_timestamps_sort_as_their_bytes(moment: int) -> None:
     assert reader.read(key) == ("k0", moment)
 
 
+@pytest.mark.parametrize("encoder", [TimestampFirst(), TimestampLast()])
+def test_all_columns_but_the_last_are_beside_a_timestamp(encoder: KeyEncoder) -> None:
+    kind = of(a="long", b="long", at="long")
+    row = b"\0" + unsafe_rows.row(of(a="long", b="long"), [1, 2])
+    moment = struct.pack(">Q", 1 << 63)
+    key = moment + row if encoder == TimestampFirst() else row + moment
+    assert key_reader(RowLayout(kind, COUNT, encoder), PLAIN).read(key) == (1, 2, 0)
+
+
+def test_a_key_that_is_shorter_than_its_timestamp_is_damage() -> None:
+    reader = key_reader(RowLayout(of(at="long"), COUNT, TimestampLast()), PLAIN)
+    with pytest.raises(CodecError, match="no row where a row should be"):
+        reader.read(b"\0")
+
+
+def test_a_column_that_ends_beyond_its_row_is_damage() -> None:
+    row = bytearray(unsafe_rows.row(TEXT, ["k0"]))
+    struct.pack_into("<I", row, 8, 9)
+    for wrapping in (PLAIN, FAMILIES):
+        reader = key_reader(RowLayout(TEXT, COUNT, NoPrefix()), wrapping)
+        with pytest.raises(CodecError):
+            reader.read(b"\2\0"[: wrapping.families] + b"\0" + row)
+
+
+def test_columns_in_front_that_end_beyond_their_key_are_damage() -> None:
+    reader = key_reader(RowLayout(JOIN, COUNT, PrefixScan(1)), FAMILIES)
+    with pytest.raises(CodecError, match="4 bytes do not fit into 9"):
+        reader.read(b"\2\0" + struct.pack("<i", 4) + bytes(3))
+
+
 def test_a_value_alone_is_one_row() -> None:
     row = unsafe_rows.row(COUNT, [3])
     assert value_reader(RowLayout(TEXT, COUNT, Bare()), PLAIN).read(b"", row) == ((3,),)
@@ -147,8 +177,9 @@ def test_a_value_alone_behind_its_checksum() -> None:
     assert bare.read(b"key", b"sum!" + row) == ((3,),)
     in_rocks = value_reader(RowLayout(TEXT, COUNT, NoPrefix()), sealed)
     assert in_rocks.read(b"key", entry(b"\0" + row, b"key")) == ((3,),)
-    with pytest.raises(CodecError, match="row checksum"):
+    with pytest.raises(CodecError, match="row checksum") as caught:
         in_rocks.read(b"kez", entry(b"\0" + row, b"key"))
+    assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize("delimiter", [b"", b","])

@@ -20,7 +20,7 @@ from statemaint.codec.rows.murmur3 import (
 )
 from statemaint.codec.rows.types import parse_struct
 from statemaint.codec.rows.unsafe_read import decode
-from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, prefix_of
+from statemaint.codec.rows.unsafe_write import RowWriter, encode_row, pointed, prefix_of
 from statemaint.errors import CodecError, ConfigError
 
 
@@ -162,6 +162,17 @@ def test_what_does_not_fit_its_column_is_named(kind: Any, value: Any, text: str)
         encode_row((value,), schema(kind))
 
 
+def test_a_timestamp_without_a_zone_counts_from_the_epoch_as_well() -> None:
+    naive, aware = datetime(1970, 1, 2), datetime(1970, 1, 2, tzinfo=UTC)  # noqa: DTZ001
+    stored = encode_row((aware,), schema("timestamp"))
+    assert encode_row((naive,), schema("timestamp_ntz")) == stored
+
+
+def test_a_decimal_may_have_an_exponent_of_1000() -> None:
+    kind = schema("decimal(4,2)")
+    assert encode_row((Decimal("0E+1000"),), kind) == encode_row((Decimal(0),), kind)
+
+
 def test_null_is_refused_where_the_schema_has_none() -> None:
     with pytest.raises(ConfigError, match="column 'c0': null, where the schema allows none"):
         encode_row((None,), schema("long", nullable=False))
@@ -301,6 +312,13 @@ def test_a_row_that_is_too_short_has_no_prefix(size: int) -> None:
     with pytest.raises(CodecError, match=f"row of {size} bytes is too short") as caught:
         prefix_of(bytes(size), parse_struct(schema("long")), 1)
     assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize("at", [-1, 9, 16])
+def test_a_word_lies_in_its_row(at: int) -> None:
+    with pytest.raises(CodecError, match="row cut short") as caught:
+        pointed(bytes(16), 0, at)
+    assert caught.value.offset == at
 
 
 @pytest.mark.parametrize(("offset", "size"), [(-1, 0), (16, 9), (25, 0), (1 << 30, 0)])

@@ -1,10 +1,13 @@
 """What a listing alone shows of a store, word by word: users read it, and act on it."""
 
+from dataclasses import replace
+
 import pytest
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.model.ids import StoreId
 from statemaint.plan import diagnose
 from tests.support.checkpoints import NOW, STORE, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store
@@ -69,6 +72,40 @@ def test_an_empty_store_says_what_the_query_reads(partitions: dict[int, int], ha
         HOME,
     )
     assert found.batches == (2, 3, 4)
+
+
+def test_of_rocksdb_a_changelog_is_missing_and_with_ids_a_lineage() -> None:
+    plain = rocks_store("1c 2c 4c 5c")
+    (found,) = diagnose(plain, rocks_checkpoint(plain, batches=range(5)))
+    assert (found.code, found.path) == (FindingCode.BROKEN_CHAIN, f"{HOME}/3.changelog")
+    for ids, code in (
+        ({3: "x"}, FindingCode.LINEAGE_BROKEN),
+        ({}, FindingCode.BROKEN_CHAIN),
+    ):
+        empty = rocks_store("", ids=ids)
+        (found,) = diagnose(empty, rocks_checkpoint(empty, batches=range(2, 5)))
+        assert (found.code, found.path) == (code, HOME)
+
+
+def test_a_partition_that_a_repartition_left_behind_lacks_nothing() -> None:
+    """The batches 2 and 3 have two partitions, those before them four."""
+    old = store("1d 2d", StoreId(0, 3))
+    counts = {0: 4, 1: 4, 2: 2, 3: 2}
+    whole = Checkpoint("memory:", batches=tuple(range(4)), stores=(old,), counts=counts)
+    assert diagnose(old, whole) == ()
+    (found,) = diagnose(old, replace(whole, counts={}))
+    assert found.code is FindingCode.BROKEN_CHAIN
+
+
+def test_a_snapshot_that_the_query_cannot_read_spoils_the_batches_that_load_from_it() -> None:
+    one = store("1d 2d 3d 3s 4d 5d")
+    path = f"{HOME}/3.snapshot"
+    refused = replace(one, unreadable={path: f"{path} has mode 600"})
+    (found,) = diagnose(refused, checkpoint(refused, batches=range(1, 5)))
+    detail = f"{path} has mode 600; nothing is deleted until it can be read"
+    assert found == Finding(FindingCode.UNREADABLE_BY_QUERY, detail, STORE, 3, path)
+    assert found.batches == (2, 3, 4)
+    assert diagnose(refused, checkpoint(refused, batches=range(2))) == (above(3, "3.snapshot", 2),)
 
 
 # -- files of other kinds

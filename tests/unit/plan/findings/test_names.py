@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan.findings.names import (
     blocks_batch,
@@ -14,6 +14,7 @@ from statemaint.plan.findings.names import (
     unloadable,
 )
 from tests.support.checkpoints import STORE, checkpoint, store
+from tests.support.rocks import rocks_store
 
 HOME = STORE.directory
 
@@ -36,6 +37,23 @@ def test_a_snapshot_s_name_is_a_long_of_java(name: str, *, fails: bool) -> None:
     assert unloadable(store("1d"), name) is fails
 
 
+@pytest.mark.parametrize(
+    ("one", "name", "fails"),
+    [
+        (rocks_store("1c"), "x.zip", True),
+        (rocks_store("1c"), "1.zip", False),
+        (rocks_store("1c"), "x.snapshot", False),
+        (rocks_store("1_ac", ids={1: "a"}), "x.zip", False),
+        (rocks_store(""), "x.zip", False),
+    ],
+    ids=["no number", "a number", "another provider's", "with ids", "where nothing counts"],
+)
+def test_a_zip_s_name_is_one_where_versions_have_no_ids(
+    one: Store, name: str, *, fails: bool
+) -> None:
+    assert unloadable(one, name) is fails
+
+
 def with_folders(*names: str) -> Checkpoint:
     folders = tuple(f"{HOME}/{name}" for name in names)
     return replace(checkpoint(store("1d 2d 2s 3d"), batches=range(4)), directories=folders)
@@ -55,6 +73,7 @@ def test_a_name_that_is_no_number_is_found_where_it_lies() -> None:
 
 
 def test_a_directory_takes_the_name_of_a_file_to_come() -> None:
+    assert found("4.snapshot") == [(FindingCode.BLOCKED_NAME, STORE, 4, f"{HOME}/4.snapshot")]
     assert found("4.delta", "b.snapshot") == [
         (FindingCode.UNLOADABLE_NAME, STORE, None, f"{HOME}/b.snapshot"),
         (FindingCode.BLOCKED_NAME, STORE, 4, f"{HOME}/4.delta"),

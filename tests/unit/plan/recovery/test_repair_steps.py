@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from statemaint.listing import Entry
-from statemaint.model.checkpoint import Store
+from statemaint.model.checkpoint import Checkpoint, Operator, Store
 from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.model.ids import StoreId
@@ -15,14 +15,18 @@ from statemaint.plan.recovery.repair_steps import (
     _reads_from,
     families_of,
     from_log,
+    has_families,
     lacks_base,
     missing_bases,
     of_checksum,
+    rebuilt,
+    refers,
     repair_steps,
+    self_checking,
     witness,
 )
 from tests.support.checkpoints import STORE, checkpoint, names, store
-from tests.support.rocks import rocks_store
+from tests.support.rocks import rocks_checkpoint, rocks_store
 
 HOME = STORE.directory
 
@@ -58,6 +62,39 @@ def test_a_checksum_goes_alone_before_it_goes_with_its_snapshot() -> None:
     whole = checkpoint(found, batches=range(4))
     alone = repair_steps(whole, (wrong,))[0].removes[0]
     assert (alone.reason, alone.store, alone.version) == (RemoveReason.STALE_CHECKSUM, STORE, 2)
+
+
+def test_of_several_checksums_each_goes_alone_before_any_snapshot_goes() -> None:
+    found = store("1d 2d 2s 2k 3d 3s 3k")
+    wrong = [finding(FindingCode.STALE_CHECKSUM, f".{one}.snapshot.crc") for one in (2, 3)]
+    assert steps(found, *wrong) == [
+        [".2.snapshot.crc"],
+        [".3.snapshot.crc"],
+        [".2.snapshot.crc", "2.snapshot"],
+        [".3.snapshot.crc", "3.snapshot"],
+    ]
+
+
+def test_hadoops_side_file_goes_before_sparks_checksum_that_it_was_made_for() -> None:
+    found = store("1d 2d x:2.delta.crc x:.2.delta.crc.crc")
+    wrong = finding(FindingCode.STALE_CHECKSUM, "2.delta.crc")
+    assert steps(found, wrong) == [[".2.delta.crc.crc", "2.delta.crc"]]
+
+
+def test_a_bad_table_goes_after_the_zips_that_refer_to_it_and_no_other_does() -> None:
+    found = rocks_store("1c 1z:a 2z:a+b 3z:b sa sb")
+    assert steps(found, finding(FindingCode.CORRUPT_FILE, "SSTs/a.sst")) == [
+        ["1.zip"], ["2.zip"], ["a.sst"]
+    ]  # fmt: skip
+
+
+def test_of_the_snapshots_above_the_target_the_found_one_goes() -> None:
+    found = store("1d 5s 6s 6k")
+    whole = checkpoint(found, batches=range(4))
+    above = finding(FindingCode.SNAPSHOT_ABOVE_TARGET, "6.snapshot", 6)
+    (step,) = repair_steps(whole, (above,))
+    assert names(one.path for one in step.removes) == [".6.snapshot.crc", "6.snapshot"]
+    assert {(one.reason, one.version) for one in step.removes} == {(RemoveReason.ABOVE_TARGET, 6)}
 
 
 def test_a_schema_that_nothing_can_read_goes_after_the_snapshots() -> None:
@@ -117,6 +154,80 @@ def test_a_rebuilt_zip_names_the_families_of_the_one_below_or_of_the_lowest() ->
 
 def test_of_what_cannot_be_folded_nothing_is_written() -> None:
     assert from_log(store("2d"), 2) is None
+
+
+def test_a_rebuilt_snapshot_of_one_change_and_a_zip_with_an_id() -> None:
+    write = from_log(store("1d x:1.delta.crc"), 1)
+    assert write is not None
+    assert write.checksum
+    write = from_log(rocks_store("1_ac 2_bc", ids={1: "a", 2: "b"}), 2)
+    assert write is not None
+    assert (write.id, write.path) == ("b", f"{HOME}/2_b.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "window", "written"),
+    [
+        ("2.snapshot", FindingCode.CORRUPT_FILE, range(2, 4), True),
+        ("2.snapshot", FindingCode.CORRUPT_FILE, range(1, 2), False),
+        ("2.snapshot", FindingCode.SNAPSHOT_ABOVE_TARGET, range(2, 4), False),
+    ],
+    ids=["a base", "no base", "above the log"],
+)
+def test_a_bad_snapshot_is_written_again_where_a_version_is_loaded_from_it(
+    name: str, code: FindingCode, window: range, *, written: bool
+) -> None:
+    listed = store("1d 2d 2s 3d")
+    without = replace(listed, files=tuple(one for one in listed.files if one.entry.name != name))
+    (step,) = repair_steps(checkpoint(listed, batches=range(4)), (finding(code, name, 2),))
+    found = rebuilt(step, listed, without, window)
+    assert found == (from_log(without, 2) if written else None)
+    assert (found is not None) is written
+
+
+def test_a_zip_of_an_attempt_that_does_not_count_is_not_written_again() -> None:
+    listed = rocks_store("1_ac 2_bc 2_xz:t 3_dc st", ids={1: "a", 2: "b", 3: "d"})
+    bad = finding(FindingCode.CORRUPT_FILE, "2_x.zip", 2)
+    (step,) = repair_steps(rocks_checkpoint(listed, batches=range(4)), (bad,))
+    assert rebuilt(step, listed, listed, range(1, 4)) is None
+
+
+def test_a_table_is_referred_to_by_a_zip() -> None:
+    found = rocks_store("1c 1z:a sa sb")
+    assert refers(found, f"{HOME}/SSTs/a.sst")
+    assert not refers(found, f"{HOME}/SSTs/b.sst")
+    assert not refers(store("1d"), f"{HOME}/SSTs/a.sst")
+
+
+@pytest.mark.parametrize(
+    ("name", "stores", "families"),
+    [
+        ("symmetricHashJoin", ("default",), True),
+        ("symmetricHashJoin", ("left-keyToNumValues", "right-keyToNumValues"), False),
+        ("stateStoreSave", ("default",), False),
+        ("transformWithStateExec", ("default",), True),
+        ("transformWithStateInPandasExec", ("default", "b"), True),
+    ],
+)
+def test_some_operators_keep_their_state_in_families(
+    name: str, stores: tuple[str, ...], *, families: bool
+) -> None:
+    assert has_families(Operator(0, name, stores, 2)) is families
+
+
+def test_an_operator_of_spark_3_has_no_families() -> None:
+    assert not has_families(None)
+
+
+@pytest.mark.parametrize(
+    ("codec", "row_checksums", "checking"),
+    [("lz4", False, True), ("zstd", True, True), ("zstd", False, False), ("lz4", True, True)],
+)
+def test_blocks_of_lz4_and_rows_with_checksums_show_a_changed_byte(
+    codec: str, *, row_checksums: bool, checking: bool
+) -> None:
+    whole = Checkpoint("memory:", codec=codec, row_checksums=row_checksums)
+    assert self_checking(whole) is checking
 
 
 LOST = finding(FindingCode.LINEAGE_BROKEN, "2.changelog", 2)

@@ -1,13 +1,16 @@
 """Which files a rollback moves away, in which order, and how far it may go back."""
 
+from dataclasses import replace
+
 import pytest
 
 from statemaint.listing import Entry
 from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.files import ChecksumFile
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.plan.recovery.rollback import newest_to_go_back_to, rolled_back
 from tests.support.checkpoints import STORE, names, store
-from tests.support.rocks import rocks_store
+from tests.support.rocks import rocks_store, table
 
 HOME = STORE.directory
 LOGS = [
@@ -34,6 +37,11 @@ def test_the_logs_go_from_the_top_down_a_commit_before_its_offsets() -> None:
     assert logs(3, keep_next=False, keep_metadata=False) == [
         "state/0/_metadata/v2/4", *METADATA, *ABOVE_4, "commits/.4.crc", "commits/4", "offsets/4"
     ]  # fmt: skip
+
+
+def test_other_files_of_the_logs_stay_even_after_the_first_batch() -> None:
+    others = [Entry(path, 1, None) for path in ("commits/x", "commits/01", "offsets/.x.crc")]
+    assert rolled_back((), others, 0, keep_next=False, keep_metadata=False) == ()
 
 
 def test_the_next_batch_keeps_its_offsets_and_metadata() -> None:
@@ -69,6 +77,14 @@ def test_tables_go_after_the_zips_that_alone_name_them_and_before_changes() -> N
     one = rocks_store("4c 5c 5z:a+b 6c 7c 7z:b+c 7k sa sb sc sd")
     found = [one.path for one in rolled_back([one], (), 4, keep_next=False)]
     assert names(found) == [".7.zip.crc", "7.zip", "c.sst", "7.changelog", "6.changelog"]
+
+
+def test_the_checksum_of_a_table_goes_with_it() -> None:
+    one = rocks_store("4c 5c 6z:a sa sb")
+    sides = [Entry(f"{HOME}/SSTs/.{name}.sst.crc", 1, None) for name in "ab"]
+    checksums = [ChecksumFile(0, table(name), side) for name, side in zip("ab", sides, strict=True)]
+    found = rolled_back([replace(one, files=(*one.files, *checksums))], (), 4, keep_next=False)
+    assert names(one.path for one in found) == ["6.zip", ".a.sst.crc", "a.sst"]
 
 
 @pytest.mark.parametrize(

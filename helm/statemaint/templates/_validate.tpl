@@ -1,0 +1,111 @@
+{{/*
+Refuses values with a sentence for each mistake: where it is, what is wrong, what to do. What the schema can say is
+in values.schema.json; its messages show values, so that whatever may be a secret is looked at here instead.
+*/}}
+{{- define "statemaint.validate" -}}
+{{- $read := include "statemaint.queries" . | fromJson -}}
+{{- $problems := $read.problems -}}
+{{- $jobs := .Values.cronJobs.enabled -}}
+{{- $own := or $jobs .Values.exporter.enabled -}}
+{{- $names := dict -}}
+{{- $places := dict -}}
+{{- range $entry := $read.all -}}
+{{- $where := printf "queries.queries.%s" $entry.key -}}
+{{- $query := $entry.query -}}
+{{- if hasKey $names $entry.name -}}
+{{- $problems = append $problems (printf "%s: makes a query %s, as %s does; rename one" $where $entry.name (get $names $entry.name)) -}}
+{{- end -}}
+{{- $_ := set $names $entry.name $entry.key -}}
+{{- with $query.schedule -}}
+{{- with include "statemaint.cronProblem" (dict "schedule" . "job" $jobs) -}}
+{{- $problems = append $problems (printf "%s.schedule: %q is not a valid schedule: it %s; correct it, such as \"5 * * * *\" or @hourly" $where $query.schedule .) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq (include "statemaint.hasSecret" $query.checkpoint) "true" -}}
+{{- $problems = append $problems (printf "%s.checkpoint: the address has a secret in it, which would be shown; give it without, and the credentials in storage.existingSecret or by a service account" $where) -}}
+{{- else if not (or (contains "://" $query.checkpoint) (hasPrefix "file:" $query.checkpoint) (hasPrefix "/" $query.checkpoint)) -}}
+{{- $problems = append $problems (printf "%s.checkpoint: %q is neither an absolute path nor an address; write it like s3://bucket/path or /data/path" $where $query.checkpoint) -}}
+{{- else -}}
+{{- $place := include "statemaint.place" $query.checkpoint | fromJson -}}
+{{- $slot := printf "%s%s" $place.host $place.path -}}
+{{- range get $places $slot | default list -}}
+{{- if or (eq .port $place.port) (not .port) (not $place.port) -}}
+{{- $problems = append $problems (printf "%s.checkpoint: %s and %s have one checkpoint (%s); leave one of the two out, or give each its own" $where .name $entry.name $query.checkpoint) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $places $slot (append (get $places $slot | default list) (dict "name" $entry.name "key" $entry.key "port" $place.port)) -}}
+{{- if and $own (hasPrefix "file://" $place.host) -}}
+{{- $mounted := false -}}
+{{- range $.Values.storage.volumeMounts -}}
+{{- if or (eq $place.path (clean .mountPath)) (hasPrefix (printf "%s/" (trimSuffix "/" (clean .mountPath))) $place.path) -}}{{- $mounted = true -}}{{- end -}}
+{{- end -}}
+{{- if not $mounted -}}
+{{- $problems = append $problems (printf "%s.checkpoint: %s is a path, and no entry of storage.volumeMounts has it; mount the volume that it is on" $where $query.checkpoint) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $jobs -}}
+{{- range list "after" "connection" "deadline" "notify" "queue" "executor" -}}
+{{- if get $query . -}}
+{{- $problems = append $problems (printf "%s.%s: only Airflow can do this, and cronJobs.enabled runs without it; take it out" $where .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq ($query.engine | default "tasks") "spark" -}}
+{{- $problems = append $problems (printf "%s.engine: spark does not exist yet; write tasks, or leave `engine` out" $where) -}}
+{{- end -}}
+{{- end -}}
+{{- range $slot, $here := $places -}}
+{{- $scheme := first (splitList "://" $slot) -}}
+{{- $parts := rest (splitList "/" (last (splitList "://" $slot))) -}}
+{{- $around := printf "%s://%s" $scheme (first (splitList "/" (last (splitList "://" $slot)))) -}}
+{{- $arounds := list (printf "%s/" $around) -}}
+{{- range $part := initial $parts -}}
+{{- $around = printf "%s/%s" $around $part -}}
+{{- $arounds = append $arounds $around -}}
+{{- end -}}
+{{- range $around := without $arounds $slot -}}
+{{- range $outer := get $places $around | default list -}}
+{{- range $inner := $here -}}
+{{- $problems = append $problems (printf "queries.queries.%s.checkpoint: it lies inside that of %s; give each query the checkpointLocation that is its own" $inner.key $outer.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $where, $address := dict "pushgateway.url" .Values.pushgateway.url "queries.pushgateway" (.Values.queries.pushgateway | default "") -}}
+{{- if or (contains "@" $address) (eq (include "statemaint.hasSecret" $address) "true") -}}
+{{- $problems = append $problems (printf "%s: the address has a secret in it, which would be shown; give it without, and STATEMAINT_PUSHGATEWAY_USER and STATEMAINT_PUSHGATEWAY_PASSWORD in a Secret" $where) -}}
+{{- else if and $address (not (regexMatch "^https?://.+" $address)) -}}
+{{- $problems = append $problems (printf "%s: not a web address; write it like http://pushgateway:9091" $where) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $value := .Values.storage.env -}}
+{{- if or (regexMatch "(?i)(secret|password|passwd|token|credential|private|account_?key|access_?key)" $name) (eq (include "statemaint.hasSecret" $value) "true") -}}
+{{- $problems = append $problems (printf "storage.env.%s: a secret would stand in the manifests; put it into a Secret, and its name into storage.existingSecret" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $own (not .Values.image.repository) -}}
+{{- $problems = append $problems "image.repository: is empty, and the exporter and the CronJobs run that image; build it with the Dockerfile of the repository, push it, and name it here" -}}
+{{- end -}}
+{{- if and $jobs .Values.airflow.enabled -}}
+{{- $problems = append $problems "cronJobs.enabled: Airflow would maintain the same queries; set airflow.enabled to false, or leave the CronJobs out" -}}
+{{- end -}}
+{{- if and .Values.exporter.serviceMonitor.enabled .Values.exporter.podMonitor.enabled -}}
+{{- $problems = append $problems "exporter.podMonitor.enabled: the ServiceMonitor scrapes the same pod, and each series would be there twice; enable one of the two" -}}
+{{- end -}}
+{{- with $problems -}}
+{{- fail (printf "\n\nthe values cannot be used:\n- %s\n" (join "\n- " (. | uniq))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where an address has a password, a key or a token in it, as statemaint.storage.has_secret. */}}
+{{- define "statemaint.hasSecret" -}}
+{{- if contains "://" . -}}
+{{- $scheme := last (splitList "+" (lower (first (splitList "://" .)))) -}}
+{{- $authority := first (regexSplit "[/?#]" (last (splitList "://" .)) 2) -}}
+{{- $named := and (has $scheme (list "abfs" "abfss" "wasb" "wasbs" "hdfs" "webhdfs" "swebhdfs")) (not (contains ":" (first (splitList "@" $authority)))) -}}
+{{- if or (and (contains "@" $authority) (not $named)) (regexMatch "(?i)[?&](sig|token|access_?key|secret[a-z_]*|password|delegation)=" .) -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,65 @@
+"""What `plan` found and `report` has to know. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.airflow.figures import planned_units
+from statemaint.airflow.texts import findings_json
+from statemaint.model.findings import Finding
+from statemaint.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What `report` has to know of the plan.
+
+    Attributes:
+        committed: the newest committed batch.
+        target: the version that all partitions are snapshotted at; `None` when there is none.
+        lag: as in `QueryState`, of the partitions without a task.
+        findings: those of the checkpoint and of the partitions without a task.
+        counts: the number of the checkpoint's own findings that are damage, and of the others.
+        units: every partition as the plan found it, with the fields of `figures.Unit`.
+        scope: what the run was restricted to, in words; empty where it was not.
+        facts: the facts of the partitions without a task, for the metrics.
+    """
+
+    committed: int | None = None
+    target: int | None = None
+    lag: int | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
+    counts: tuple[int, int] = (0, 0)
+    units: tuple[tuple[Any, ...], ...] = ()
+    scope: str = ""
+    facts: Mapping[str, Any] | None = None
+
+
+def decided_of(
+    plan: Plan,
+    findings: Sequence[Finding],
+    lag: int | None = None,
+    *,
+    scope: str = "",
+    facts: Mapping[str, Any] | None = None,
+) -> Decided:
+    """Returns what `report` has to know of a plan.
+
+    Args:
+        plan: the plan.
+        findings: the findings that no task reports.
+        lag: as in `QueryState`, of the partitions without a task.
+        scope: what the run was restricted to, in words.
+        facts: those of the partitions without a task, for the metrics.
+    """
+    damage = sum(one.damage for one in plan.findings)
+    return Decided(
+        committed=plan.committed,
+        target=plan.target,
+        lag=lag,
+        findings=tuple(findings_json(findings)),
+        counts=(damage, len(plan.findings) - damage),
+        units=tuple(planned_units(plan)),
+        scope=scope,
+        facts=facts,
+    )

@@ -1,0 +1,259 @@
+"""What a run leaves for the pages: the figures of a query, and of each of its partitions. Pure.
+
+Two XComs of `report`, or of `plan` in a dry run. `statemaint_fleet` is small, as the page with all
+queries reads one of each query; `statemaint_partitions` is read by the page of one query only.
+docs/airflow.md describes both. A reader takes its own `v` and passes over unknown fields.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from statemaint.model.chain import Chain
+from statemaint.model.checkpoint import Store
+from statemaint.model.ids import UnitId
+from statemaint.plan import Plan
+from statemaint.report import StoreReport, summarize
+
+FLEET, PARTITIONS = "statemaint_fleet", "statemaint_partitions"
+"""The keys of the two XComs."""
+
+_MOST = 2**62
+_Count = int
+
+
+class Unit(NamedTuple):
+    """One partition with all its stores; `statemaint_partitions` has a list of these lists.
+
+    Attributes:
+        operator: the operator's number.
+        partition: the partition's number.
+        chain: the most deltas that a restart replays in one of its stores; `None` when the target
+            does not load in one of them.
+        files: the number of its files.
+        bytes: their size.
+        replay_files: the files that a restart reads, of all its stores.
+        replay_bytes: their size.
+        reclaimable: the bytes that a later run deletes.
+        damage: the number of findings that are damage.
+        notices: the number of other findings.
+    """
+
+    operator: int
+    partition: int
+    chain: int | None
+    files: int
+    bytes: int
+    replay_files: int
+    replay_bytes: int
+    reclaimable: int
+    damage: int
+    notices: int
+
+    @property
+    def id(self) -> UnitId:
+        """Returns the partition's id."""
+        return UnitId(self.operator, self.partition)
+
+
+class _Json(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    v: Literal[1] = 1
+
+
+class QueryFigures(_Json):
+    """The figures of a query after a run, or as a dry run found it: `statemaint_fleet`.
+
+    Attributes:
+        query: the query's name.
+        checkpoint: its address.
+        dry_run: whether nothing was carried out.
+        failure: why `plan` has failed; the other figures may then be empty.
+        committed: the newest committed batch; `None` when there is none.
+        target: the version of that batch.
+        partitions: the number of partitions.
+        blocked: the number of partitions in which the target does not load.
+        unreported: the number of partitions whose task gave no report; they are shown as `plan`
+            found them.
+        longest: the longest chain.
+        longest_at: its partition, such as `op 0 / part 3`.
+        replay_files: the files that a restart reads.
+        replay_bytes: their size.
+        files: the number of all files.
+        bytes: their size.
+        reclaimable: the bytes that a later run deletes.
+        trash_bytes: the bytes in the trash; `None` when it could not be listed.
+        damage: the number of findings that are damage.
+        notices: the number of other findings.
+        codes: the codes of the findings.
+        written: the number of snapshots that the run wrote.
+        deleted: the number of files that it deleted.
+        freed: their size.
+    """
+
+    query: str
+    checkpoint: str
+    dry_run: bool = False
+    failure: str | None = None
+    committed: _Count | None = None
+    target: _Count | None = None
+    partitions: _Count = 0
+    blocked: _Count = 0
+    unreported: _Count = 0
+    longest: _Count | None = None
+    longest_at: str | None = None
+    replay_files: _Count = 0
+    replay_bytes: _Count = 0
+    files: _Count = 0
+    bytes: _Count = 0
+    reclaimable: _Count = 0
+    trash_bytes: _Count | None = None
+    damage: _Count = 0
+    notices: _Count = 0
+    codes: list[str] = Field(default_factory=list)
+    written: _Count = 0
+    deleted: _Count = 0
+    freed: _Count = 0
+
+
+class Told(_Json):
+    """A finding in `statemaint_partitions`."""
+
+    code: str
+    detail: str
+    damage: bool
+
+
+class Partitions(_Json):
+    """The partitions of a query, and its first findings: `statemaint_partitions`."""
+
+    units: list[list[int | None]] = Field(default_factory=list)
+    findings: list[Told] = Field(default_factory=list)
+
+
+def read_figures(found: object) -> QueryFigures | None:
+    """Returns the figures of an XCom; `None` for those of a build that this one cannot read."""
+    try:
+        return QueryFigures.model_validate(found)
+    except ValidationError:
+        return None
+
+
+def read_partitions(found: object) -> tuple[tuple[Unit, ...], tuple[Told, ...]] | None:
+    """Returns the partitions and findings of an XCom; `None` where it cannot be read."""
+    try:
+        read = Partitions.model_validate(found)
+        return tuple(_unit(one) for one in read.units), tuple(read.findings)
+    except ValueError:
+        return None
+
+
+def _unit(row: Sequence[int | None]) -> Unit:
+    if len(row) != len(Unit._fields) or any(one is None for one in (*row[:2], *row[3:])):
+        raise ValueError("not a partition")
+    if any(one is not None and not 0 <= one < _MOST for one in row):
+        raise ValueError("not a count")
+    return Unit(*row)  # type: ignore[arg-type]
+
+
+def planned_units(plan: Plan) -> list[Unit]:
+    """Returns the partitions of a plan, as they were before it."""
+    return units_of(summarize(one, (), plan.target) for one in plan.stores)
+
+
+def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
+    """Returns the partitions of some stores, as a run left them, ascending."""
+    by_unit: dict[UnitId, list[StoreReport]] = defaultdict(list)
+    for one in stores:
+        by_unit[one.after.id.unit].append(one)
+    return [_of_stores(unit, by_unit[unit]) for unit in sorted(by_unit)]
+
+
+def _of_stores(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
+    chains = [_chain(one.after, one.target) for one in stores]
+    loads = [one for one in chains if one is not None]
+    damage = sum(found.damage for one in stores for found in one.findings)
+    return Unit(
+        operator=unit.operator,
+        partition=unit.partition,
+        chain=max(len(one.deltas) for one in loads) if len(loads) == len(chains) else None,
+        files=sum(len(one.after.files) for one in stores),
+        bytes=sum(file.entry.size for one in stores for file in one.after.files),
+        replay_files=sum(len(one.paths) for one in loads),
+        replay_bytes=sum(
+            _size(one.after, chain) for one, chain in zip(stores, chains, strict=True)
+        ),
+        reclaimable=sum(one.reclaimable for one in stores),
+        damage=damage,
+        notices=sum(len(one.findings) for one in stores) - damage,
+    )
+
+
+def _chain(store: Store, target: int | None) -> Chain | None:
+    chain = None if target is None else store.versions.chain(target)
+    return chain if isinstance(chain, Chain) else None
+
+
+def _size(store: Store, chain: Chain | None) -> int:
+    """Returns the bytes that a load of a chain reads, with the files that its base refers to."""
+    if chain is None:
+        return 0
+    base = chain.base.entry.path if chain.base and store.rocks else None
+    parts = store.rocks.parts.get(base, {}) if store.rocks and base else {}
+    return chain.size + sum(parts.values())
+
+
+def merged(before: Iterable[Sequence[Any]], after: Iterable[Sequence[Any]]) -> list[Unit]:
+    """Returns all partitions: as their tasks left them, and otherwise as `plan` found them."""
+    found = {one.id: one for one in (Unit(*row) for row in before)}
+    found |= {one.id: one for one in (Unit(*row) for row in after)}
+    return [found[unit] for unit in sorted(found)]
+
+
+def figures_json(
+    units: Sequence[Unit], findings: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the figures of a query.
+
+    Args:
+        units: its partitions.
+        findings: its findings, as one task hands them to another.
+        about: the other fields of `QueryFigures`; `damage` and `notices` are of the checkpoint as a
+            whole and are added to those of the partitions.
+    """
+    longest = max(units, key=lambda one: (one.chain or 0, -one.operator), default=None)
+    sums = {name: sum(getattr(one, name) for one in units) for name in _SUMMED}
+    sums["damage"] += about.get("damage", 0)
+    sums["notices"] += about.get("notices", 0)
+    made = QueryFigures(
+        **{
+            **about,
+            **sums,
+            "partitions": len(units),
+            "blocked": sum(one.chain is None for one in units),
+            "longest": longest.chain if longest else None,
+            "longest_at": str(longest.id) if longest and longest.chain else None,
+            "codes": sorted({one["code"] for one in findings}),
+        }
+    )
+    return made.model_dump()
+
+
+_SUMMED = (
+    "files",
+    "bytes",
+    "replay_files",
+    "replay_bytes",
+    "reclaimable",
+    "damage",
+    "notices",
+)
+
+
+def partitions_json(units: Iterable[Unit], findings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the partitions of a query and its first findings."""
+    told = [Told(code=one["code"], detail=one["detail"], damage=one["damage"]) for one in findings]
+    return Partitions(units=[list(one) for one in units], findings=told).model_dump()

@@ -1,0 +1,84 @@
+"""The XComs that a run leaves for the pages, from what its tasks found."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from statemaint.airflow import texts
+from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.decided import Decided
+from statemaint.airflow.figures import (
+    FLEET,
+    PARTITIONS,
+    Unit,
+    figures_json,
+    merged,
+    partitions_json,
+)
+from statemaint.airflow.settings import QuerySettings
+from statemaint.errors import StatemaintError
+from statemaint.maintain import bytes_in_trash
+from statemaint.maintain.bundles import Bundle
+
+_log = logging.getLogger(__name__)
+
+Summary = Mapping[str, Any]
+
+
+def figures_of_run(
+    settings: QuerySettings,
+    planned: Sequence[Bundle],
+    summaries: Sequence[Summary],
+    *,
+    decided: Decided | None,
+    failure: str | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Returns the XComs for the pages, by their keys: of the query, and of its partitions.
+
+    Lists the trash, which is the only request; where that fails, the trash is left out.
+
+    Args:
+        settings: the query's settings.
+        planned: the bundles of the plan.
+        summaries: the summaries of those tasks that made one.
+        decided: what the plan found; `None` where the plan has failed.
+        failure: why the plan has failed.
+        dry_run: whether nothing was carried out.
+    """
+    plan = decided or Decided()
+    reported = [Unit(*row) for one in summaries for row in one.get("units", ())]
+    units = merged(plan.units, reported)
+    findings = [*plan.findings, *(found for one in summaries for found in one["findings"])]
+    silent = {unit for one in planned for unit in one.units} - {one.id for one in reported}
+    about = {
+        "query": settings.query,
+        "checkpoint": settings.checkpoint,
+        "dry_run": dry_run,
+        "failure": failure,
+        "committed": plan.committed,
+        "target": plan.target,
+        "unreported": len(silent),
+        "damage": plan.counts[0],
+        "notices": plan.counts[1],
+        "trash_bytes": _trash(settings),
+        **_done(summaries),
+    }
+    shown = sorted(findings, key=lambda one: not one["damage"])[: texts.MOST_FINDINGS]
+    return {
+        FLEET: figures_json(units, findings, about),
+        PARTITIONS: partitions_json(units, shown),
+    }
+
+
+def _done(summaries: Sequence[Summary]) -> dict[str, int]:
+    sums = texts.totals(summaries)
+    return {"written": sums["snapshots"], "deleted": sums["files"], "freed": sums["bytes"]}
+
+
+def _trash(settings: QuerySettings) -> int | None:
+    try:
+        return bytes_in_trash(open_checkpoint(settings.checkpoint, settings.connection))
+    except StatemaintError as error:
+        _log.warning("the trash is not counted: %s", error)
+        return None

@@ -1,0 +1,209 @@
+"""The pages inside Airflow's UI, each behind Airflow's own authorisation. They only read.
+
+    /statemaint/queries                              all queries whose DAG the user may read
+    /statemaint/dags/{dag_id}                        one query, as its last run left it; `?live=1`
+                                                     scans its checkpoint
+    /statemaint/dags/{dag_id}/runs                   the runs in its ledger, a part of that page
+    /statemaint/dags/{dag_id}/partitions/{o}/{p}     the files of one partition, listed now
+    /statemaint/dags/{dag_id}/state                  the output of `statemaint scan --json`
+    /statemaint/static/{name}                        the pages' style and script
+
+What a button does goes to Airflow's own API, under the rights of the user. Airflow mounts such an
+app without any authorisation; a test checks that every route has one. Endpoints are plain
+functions, so that a slow storage blocks a thread and not the server.
+"""
+
+from functools import cache
+from typing import Annotated, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
+from airflow.models.dag import DagModel
+from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from sqlalchemy.orm import Session
+
+from statemaint.airflow.connections import open_checkpoint
+from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG
+from statemaint.airflow.pages import contents
+from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
+from statemaint.airflow.pages.model import Record
+from statemaint.airflow.pages.records import details, handover, records
+from statemaint.airflow.pages.render import FOLDER, render
+from statemaint.airflow.pages.sources import CheckpointSource, UnknownQueryError, source_of
+from statemaint.errors import ConfigError, StatemaintError, StorageError
+from statemaint.maintain import list_runs
+from statemaint.planning import scan_checkpoint
+from statemaint.report.to_json import scan_json
+
+_HEADERS = {
+    # Scripts and styles are our own files, nothing is from elsewhere, framed by Airflow only.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_STATIC = {"pages.css": "text/css", "pages.js": "text/javascript"}
+_MAY_READ_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
+_MOST_RUNS = 25
+
+Name = Annotated[str | None, Query(max_length=250)]
+Number = Annotated[int, Path(ge=0, lt=2**31)]
+
+
+@cache
+def app() -> FastAPI:
+    """Returns the app, always the same instance."""
+    # Every route requires a user, even one that declares no check of its own. The routes of
+    # FastAPI's documentation would not, and are off.
+    made = FastAPI(
+        title="statemaint",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(get_user)],
+    )
+    made.get("/queries", response_class=HTMLResponse)(_queries)
+    made.get("/static/{name}")(_static)
+    of_dag: dict[str, Any] = {"dependencies": [_MAY_READ_RUNS]}
+    made.get("/dags/{dag_id}", **of_dag, response_class=HTMLResponse)(_query)
+    made.get("/dags/{dag_id}/runs", **of_dag, response_class=HTMLResponse)(_runs)
+    made.get("/dags/{dag_id}/state", **of_dag)(_state)
+    partition = "/dags/{dag_id}/partitions/{operator}/{partition}"
+    made.get(partition, **of_dag, response_class=HTMLResponse)(_partition)
+    made.add_exception_handler(StatemaintError, _explain)
+    made.add_exception_handler(RequestValidationError, _refuse)
+    return made
+
+
+def _queries(user: GetUserDep, session: SessionDep) -> Response:
+    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    found = records(session, readable)
+    return _html("queries.html", **contents.of_fleet(found))
+
+
+def _static(name: str) -> Response:
+    if name not in _STATIC:
+        return Response(status_code=404, headers=_HEADERS)
+    # Always asked for again: it changes with the package, and Airflow's cookie guards it.
+    headers = {**_HEADERS, "Cache-Control": "no-cache"}
+    return FileResponse(FOLDER / "static" / name, media_type=_STATIC[name], headers=headers)
+
+
+def _query(
+    dag_id: str,
+    user: GetUserDep,
+    session: SessionDep,
+    query: Name = None,
+    live: bool = False,  # noqa: FBT001, FBT002 -- FastAPI names it
+) -> Response:
+    record, others = _record(dag_id, query, session)
+    try:
+        source, unknown = source_of(dag_id, record.query, session), ""
+    except ConfigError as error:
+        if live:
+            raise
+        source, unknown = None, str(error)
+    known = details(session, record)
+    if live and source:
+        storage = open_checkpoint(source.checkpoint, source.connection)
+        record, known = looked_at_now(storage, source.policy, record, known)
+    refused = _refused(dag_id, user, session, in_file=bool(source and source.in_file))
+    found = contents.of_query(record, known, source=source, refused=refused)
+    names = sorted({one.query for one in others} - {record.query})
+    return _html("query.html", **found, unknown=unknown, live=live, others=names)
+
+
+def _runs(dag_id: str, session: SessionDep, query: Name = None) -> Response:
+    source = _source(dag_id, query, session)
+    storage = open_checkpoint(source.checkpoint, source.connection)
+    return _html("runs.html", runs=list_runs(storage, most=_MOST_RUNS), now=contents.now())
+
+
+def _partition(
+    dag_id: str, operator: Number, partition: Number, session: SessionDep, query: Name = None
+) -> Response:
+    record, _ = _record(dag_id, query, session)
+    source = source_of(dag_id, record.query, session)
+    storage = open_checkpoint(source.checkpoint, source.connection)
+    shared = handover(session, record)
+    plan = plan_of_partition(storage, source.policy, (operator, partition), shared)
+    return _html("partition.html", **contents.of_partition(record, plan, (operator, partition)))
+
+
+def _state(dag_id: str, session: SessionDep, query: Name = None) -> Response:
+    source = _source(dag_id, query, session)
+    storage = open_checkpoint(source.checkpoint, source.connection)
+    return JSONResponse(scan_json(scan_checkpoint(storage)), headers=_HEADERS)
+
+
+def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSource:
+    return source_of(dag_id, _record(dag_id, query, session)[0].query, session)
+
+
+def _record(dag_id: str, query: str | None, session: Session) -> tuple[Record, list[Record]]:
+    """Returns a query of a DAG, by default the worst, and all of them."""
+    found = records(session, {dag_id}, dag_id)
+    asked = [one for one in found if query in (None, one.query)]
+    if not asked:
+        what = f"maintains no query {query!r}" if found else "maintains no query"
+        raise UnknownQueryError(
+            f"the DAG {dag_id} {what}: this page is for DAGs with the tasks of statemaint"
+        )
+    return contents.worst(asked), found
+
+
+def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
+    """Returns why the user cannot run DAGs, by their ids; others can be run."""
+    found = {}
+    for dag in (dag_id, VERIFY_DAG, REPAIR_DAG):
+        stored = session.get(DagModel, dag)
+        if stored is None or stored.is_stale:
+            found[dag] = f"There is no DAG {dag}."
+        elif not _may_run(dag, user):
+            found[dag] = f"You have no right to run the DAG {dag}."
+        elif dag != dag_id and not in_file:
+            found[dag] = f"{dag} takes the queries of the queries file only."
+    return found
+
+
+def _may_run(dag: str, user: Any) -> bool:
+    details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
+    return get_auth_manager().is_authorized_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+    )
+
+
+def _explain(request: Request, error: Exception) -> Response:
+    """Returns an error in one line, in the requested form."""
+    code = error.code if isinstance(error, StatemaintError) else "FAULT"
+    status = _status(error)
+    if request.url.path.endswith("/state"):
+        content: dict[str, Any] = {"error": {"code": code, "detail": str(error)}}
+        return JSONResponse(content, status_code=status, headers=_HEADERS)
+    template = "problem.html" if request.url.path.endswith("/runs") else "error.html"
+    return _html(template, code=code, detail=str(error), status=status)
+
+
+def _refuse(_request: Request, _error: Exception) -> Response:
+    """Refuses an address, without repeating what is wrong in it."""
+    return _html("error.html", code="ADDRESS", detail="There is no such page.", status=422)
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, UnknownQueryError):
+        return 404
+    # 409: the checkpoint or the queries file is not in a state that can be shown.
+    return 503 if isinstance(error, StorageError) else 409
+
+
+def _html(template: str, *, status: int = 200, **values: Any) -> Response:
+    root = contents.root()
+    content = render(template, **values, root=root, pages=f"{root}/statemaint")
+    return HTMLResponse(content, status_code=status, headers=_HEADERS)

@@ -1,0 +1,230 @@
+"""The page with all queries: one row for each, the worst first. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from statemaint.airflow.figures import QueryFigures
+from statemaint.airflow.pages.ages import ago, ahead, stamp
+from statemaint.airflow.pages.model import AirflowRun, Record
+from statemaint.model.findings import Finding, FindingCode
+
+# QueryFigures older than this are marked, as most queries are maintained at least once a day.
+OLD = timedelta(days=2)
+
+
+class Restartable(Enum):
+    """Whether a query would restart, the worst first; each with its words and its mark."""
+
+    NO = ("No", "bad")
+    DOUBTFUL = ("Doubtful", "bad")
+    INVALID = ("Not maintained", "bad")
+    UNKNOWN = ("Unknown", "warn")
+    NEVER = ("Not looked at", "warn")
+    EMPTY = ("Nothing committed", "plain")
+    YES = ("Yes", "good")
+
+    @property
+    def label(self) -> str:
+        """Returns it in words."""
+        return self.value[0]
+
+    @property
+    def mark(self) -> str:
+        """Returns its colour: `bad`, `warn`, `plain`, `good`."""
+        return self.value[1]
+
+    @property
+    def rank(self) -> int:
+        """Returns its place, the worst first."""
+        return list(Restartable).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a query would restart, and why it is believed."""
+
+    restart: Restartable
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run in words.
+
+    Attributes:
+        text: its outcome: `success`, `failed`, `running`, `never ran`, `success, dry run`.
+        mark: its colour.
+        when: how long ago it ended, or started.
+        stamp: that time.
+        run: its id; `None` where there is none.
+    """
+
+    text: str
+    mark: str
+    when: str
+    stamp: str
+    run: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One query of the page.
+
+    Attributes:
+        record: the query.
+        verdict: whether it would restart.
+        outcome: its last run.
+        figures: the figures; zeros where there are none.
+        known: whether there are any.
+        age: how old they are.
+        old: whether they are older than `OLD`, or than the last run.
+        next: when the next run is due, in words.
+    """
+
+    record: Record
+    verdict: Verdict
+    outcome: Outcome
+    figures: QueryFigures
+    known: bool
+    age: str
+    old: bool
+    next: str
+
+    @property
+    def attention(self) -> bool:
+        """Returns whether an operator should look."""
+        return self.verdict.restart.mark in ("bad", "warn") or self.outcome.mark == "bad"
+
+    @property
+    def rank(self) -> tuple[float | str, ...]:
+        """Returns its place, the worst first."""
+        figures = self.figures
+        failed = self.outcome.mark == "bad"
+        weight = (-figures.damage, -figures.replay_bytes, -figures.notices)
+        return (self.verdict.restart.rank, not failed, *weight, self.record.query)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of a page: of queries, and of their bytes."""
+
+    queries: int
+    broken: int
+    unknown: int
+    failed: int
+    partitions: int
+    bytes: int
+    replay_bytes: int
+    reclaimable: int
+    trash_bytes: int
+
+
+def fleet(records: Iterable[Record], now: datetime) -> tuple[Row, ...]:
+    """Returns a row for each query, the worst first."""
+    return tuple(sorted((row_of(one, now) for one in records), key=lambda one: one.rank))
+
+
+def row_of(record: Record, now: datetime) -> Row:
+    """Returns the row of a query."""
+    figures = record.figures
+    return Row(
+        record=record,
+        verdict=verdict(record),
+        outcome=outcome(record.last, now),
+        figures=figures or QueryFigures(query=record.query, checkpoint=""),
+        known=figures is not None,
+        age=ago(record.looked, now),
+        old=_is_old(record, now),
+        next=_next(record, now),
+    )
+
+
+def totals(rows: Sequence[Row]) -> Totals:
+    """Returns the sums of all rows."""
+    marks = [row.verdict.restart.mark for row in rows]
+    return Totals(
+        queries=len(rows),
+        broken=marks.count("bad"),
+        unknown=marks.count("warn"),
+        failed=sum(row.outcome.mark == "bad" for row in rows),
+        partitions=sum(row.figures.partitions for row in rows),
+        bytes=sum(row.figures.bytes for row in rows),
+        replay_bytes=sum(row.figures.replay_bytes for row in rows),
+        reclaimable=sum(row.figures.reclaimable for row in rows),
+        trash_bytes=sum(row.figures.trash_bytes or 0 for row in rows),
+    )
+
+
+def verdict(record: Record) -> Verdict:
+    """Returns whether a query would restart, by the newest figures."""
+    if record.invalid is not None:
+        return Verdict(Restartable.INVALID, record.invalid)
+    if record.figures is None:
+        if record.looked is None:
+            ran = "No run has left figures." if record.last else "No run has looked at it yet."
+            return Verdict(Restartable.NEVER, ran)
+        return Verdict(Restartable.UNKNOWN, "The figures are of another build.")
+    return _by_figures(record.figures)
+
+
+def _by_figures(found: QueryFigures) -> Verdict:
+    if found.failure and not found.partitions:
+        return Verdict(Restartable.UNKNOWN, f"The last run could not look: {found.failure}")
+    if found.blocked and found.target is not None:
+        what = f"{found.blocked} of {found.partitions} partitions do not load"
+        return Verdict(Restartable.NO, f"{what}: {_codes(found)}")
+    if found.damage:
+        return _damaged(found)
+    if found.target is None:
+        return Verdict(Restartable.EMPTY, "No batch is committed yet.")
+    why = f"Every partition loads at version {found.target}."
+    if found.unreported:
+        why += f" {found.unreported} are as the plan found them; their tasks gave no report."
+    return Verdict(Restartable.YES, why)
+
+
+def _damaged(found: QueryFigures) -> Verdict:
+    codes = set(_damage(found))
+    if codes and codes <= {FindingCode.STORAGE_FAILED.value}:
+        return Verdict(Restartable.UNKNOWN, "The storage failed while the last run looked.")
+    what = "it may fail, or load wrong rows"
+    return Verdict(Restartable.DOUBTFUL, f"Damage was found, so that {what}: {_codes(found)}")
+
+
+def _damage(found: QueryFigures) -> list[str]:
+    known = {one.value for one in FindingCode}
+    return [one for one in found.codes if one not in known or Finding(FindingCode(one), "").damage]
+
+
+def _codes(found: QueryFigures) -> str:
+    return ", ".join(_damage(found) or found.codes) or "the log has a gap"
+
+
+def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
+    """Returns a run in words."""
+    if run is None:
+        return Outcome("never ran", "plain", "", "", None)
+    when = run.ended or run.started
+    marks = {"success": "good", "failed": "bad"}
+    text = f"{run.state}, dry run" if run.dry else run.state
+    age = ago(when, now) if when else ""
+    return Outcome(text, marks.get(run.state, "plain"), age, stamp(when), run.id)
+
+
+def _is_old(record: Record, now: datetime) -> bool:
+    if record.looked is None:
+        return False
+    ended = record.last.ended if record.last else None
+    missed = ended is not None and ended - record.looked > timedelta(minutes=5)
+    return missed or now - record.looked > OLD
+
+
+def _next(record: Record, now: datetime) -> str:
+    if record.paused:
+        return "paused"
+    if record.next_run:
+        return ahead(record.next_run, now)
+    by_asset = record.schedule and "asset" in record.schedule.lower()
+    return "after an Asset" if by_asset else "by hand"

@@ -1,0 +1,65 @@
+"""Looks at a checkpoint while the user waits: at all of it, or at one partition. They only read."""
+
+import zlib
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from statemaint.airflow.figures import Told, figures_json, planned_units, read_figures
+from statemaint.airflow.pages.model import Details, Record
+from statemaint.airflow.texts import findings_json
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request
+from statemaint.planning import plan_checkpoint
+from statemaint.scan import Handover
+from statemaint.storage import Storage
+
+
+def looked_at_now(
+    storage: Storage, policy: Policy, record: Record, known: Details
+) -> tuple[Record, Details]:
+    """Returns a query as its checkpoint is now, with the findings of its last run."""
+    _, plan = plan_checkpoint(storage, policy)
+    units, told = planned_units(plan), findings_json(plan.all_findings)
+    damage = sum(one.damage for one in plan.findings)
+    about = {
+        "query": record.query,
+        "checkpoint": storage.root,
+        "committed": plan.committed,
+        "target": plan.target,
+        "damage": damage,
+        "notices": len(plan.findings) - damage,
+        "trash_bytes": record.figures.trash_bytes if record.figures else None,
+    }
+    figures = read_figures(figures_json(units, told, about))
+    seen = tuple(Told(**one) for one in told)
+    # A listing does not show what a run has read: its findings stay until a run does not find them.
+    before = tuple(one for one in known.findings if one not in seen)
+    looked = replace(record, figures=figures, looked=datetime.now(UTC))
+    return looked, replace(known, units=tuple(units), findings=(*seen, *before))
+
+
+def plan_of_partition(
+    storage: Storage, policy: Policy, unit: tuple[int, int], shared: str | None
+) -> Plan:
+    """Returns the plan of one partition.
+
+    Args:
+        storage: where the checkpoint lives.
+        policy: when to snapshot and what to keep.
+        unit: the operator and the partition.
+        shared: what an earlier plan has handed over; with it only this partition is listed.
+
+    Raises:
+        ConfigError: when there is no such partition.
+    """
+    operator, partition = unit
+    request = Request(operators=frozenset({operator}), partitions=frozenset({partition}))
+    known = _handover(shared)
+    return plan_checkpoint(storage, policy, request=request, handover=known)[1]
+
+
+def _handover(text: str | None) -> Handover | None:
+    try:
+        return Handover.from_json(text) if text else None
+    except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+        return None  # of another build: everything is listed

@@ -1,0 +1,74 @@
+"""What is known of a query: its DAG, its last runs, the figures that they left. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from statemaint.airflow.figures import QueryFigures, Told, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowRun:
+    """A run of a DAG.
+
+    Attributes:
+        id: its id.
+        state: Airflow's state of it.
+        kind: scheduled, manual, ...
+        started: when it started; `None` while it waits.
+        ended: when it ended; `None` until then.
+        dry: whether its form asked for a dry run.
+    """
+
+    id: str
+    state: str
+    kind: str
+    started: datetime | None
+    ended: datetime | None
+    dry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A maintained query.
+
+    Attributes:
+        dag: the id of its DAG.
+        group: the task group of its tasks, or the one task of a whole run; empty where the DAG has
+            no other tasks.
+        query: its name.
+        paused: whether the DAG is paused.
+        next_run: when the next scheduled run is due; `None` without a schedule.
+        schedule: the schedule in Airflow's words.
+        invalid: why the DAG only shows a mistake in the queries file; `None` for all others.
+        last: its last run.
+        figures: the newest figures that this build can read.
+        looked: when they were found.
+        looked_in: the run that left them, by its key in the database.
+    """
+
+    dag: str
+    group: str
+    query: str
+    paused: bool = False
+    next_run: datetime | None = None
+    schedule: str | None = None
+    invalid: str | None = None
+    last: AirflowRun | None = None
+    figures: QueryFigures | None = None
+    looked: datetime | None = None
+    looked_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What the page of one query shows beside its record.
+
+    Attributes:
+        units: its partitions.
+        findings: its first findings.
+        runs: the DAG's last runs, the newest first.
+    """
+
+    units: tuple[Unit, ...] = ()
+    findings: tuple[Told, ...] = ()
+    runs: tuple[AirflowRun, ...] = ()

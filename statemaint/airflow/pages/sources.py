@@ -1,0 +1,116 @@
+"""Where a query's checkpoint is: by the queries file, or by its DAG as Airflow stores it.
+
+Only who writes the file or the DAG decides what the pages read, and never an XCom or an address.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.models.serialized_dag import SerializedDagModel
+from sqlalchemy.orm import Session
+
+from statemaint.airflow.location import queries_path
+from statemaint.airflow.names import QUERIES_FILE, dag_id
+from statemaint.errors import ConfigError
+from statemaint.model.policy import Policy
+from statemaint.queries import QueriesReading, read_queries
+
+
+class UnknownQueryError(ConfigError):
+    """A DAG that maintains no query, or no query of that name."""
+
+    code = "UNKNOWN_QUERY"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSource:
+    """A query's checkpoint.
+
+    Attributes:
+        query: the query's name.
+        checkpoint: its address.
+        connection: the Airflow connection for it.
+        policy: its policy.
+        in_file: whether the queries file has it, as the DAGs for manual work ask for.
+    """
+
+    query: str
+    checkpoint: str
+    connection: str | None
+    policy: Policy
+    in_file: bool
+
+
+def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
+    """Returns the checkpoint of a query that a DAG maintains.
+
+    Raises:
+        UnknownQueryError: when neither the queries file nor the DAG names it.
+    """
+    file = _reading().file
+    if dag == dag_id(query) and query in file.queries:
+        found = file.queries[query]
+        policy = file.policy_of(query)
+        return CheckpointSource(query, found.checkpoint, found.connection, policy, in_file=True)
+    stored = SerializedDagModel.get(dag, session=session)
+    for one in _told(stored.data if stored else None):
+        if one.get("query") == query:
+            return _of_dag(one)
+    raise UnknownQueryError(
+        f"neither the queries file nor the DAG {dag} says where the checkpoint of {query} is"
+    )
+
+
+def _of_dag(told: Mapping[str, Any]) -> CheckpointSource:
+    checkpoint = str(told["checkpoint"])
+    if "{" in checkpoint:
+        raise UnknownQueryError(
+            f"the checkpoint of {told['query']} is a template, {checkpoint}: only a run knows it"
+        )
+    connection = told.get("connection")
+    policy = Policy(**told["policy"])
+    return CheckpointSource(str(told["query"]), checkpoint, connection, policy, in_file=False)
+
+
+def _told(found: Any) -> list[dict[str, Any]]:
+    """Returns what the tasks `plan` of a stored DAG say of their queries.
+
+    Airflow stores every mapping as `{"__type": "dict", "__var": {...}}`.
+    """
+    tasks = [_plain(one) for one in (found or {}).get("dag", {}).get("tasks", ())]
+    kwargs = [one.get("op_kwargs") for one in tasks if _is_plan(one)]
+    told = [one.get("about") for one in kwargs if isinstance(one, dict)]
+    return [one for one in told if isinstance(one, dict)]
+
+
+def _is_plan(task: Any) -> bool:
+    return isinstance(task, dict) and str(task.get("task_id", "")).rpartition(".")[2] == "plan"
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, list):
+        return [_plain(one) for one in found]
+    if not isinstance(found, dict):
+        return found
+    if "__type" in found and "__var" in found:
+        return _plain(found["__var"])
+    return {key: _plain(one) for key, one in found.items()}
+
+
+def _reading() -> QueriesReading:
+    beside = Path(conf.get_mandatory_value("core", "dags_folder")) / QUERIES_FILE
+    path = Path(queries_path(beside))
+    try:
+        stat = path.stat()
+    except OSError:
+        return _read(str(path), 0, 0)
+    return _read(str(path), stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, _modified: int, _size: int) -> QueriesReading:
+    return read_queries(path)

@@ -1,0 +1,168 @@
+"""The files of one partition, in the order of their versions, each with its fate. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from statemaint.airflow.pages.reasons import GOES, KEPT, VERIFIED, WRITTEN
+from statemaint.listing import Entry
+from statemaint.model.files import (
+    ChecksumFile,
+    Delta,
+    Snapshot,
+    SstFile,
+    StateFile,
+    TempFile,
+    classify_any,
+)
+from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
+
+# A partition may have a hundred thousand files; a page of them is of no use.
+MOST_FILES = 2_000
+_STATE = ("delta", "snapshot")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file, or one that a run would write.
+
+    Attributes:
+        version: its version; `None` where it has none.
+        name: its name in the store's directory.
+        kind: `delta`, `snapshot`, `checksum`, `SST`, `temporary`, `other`.
+        bytes: its size; `None` where it is not there yet.
+        modified: its time, in seconds since the epoch.
+        fate: `Kept`, `Goes`, `New`.
+        why: the reason, after `because`.
+    """
+
+    version: int | None
+    name: str
+    kind: str
+    bytes: int | None
+    modified: float | None
+    fate: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Files of one kind and one fate, in a row."""
+
+    files: tuple[File, ...]
+
+    @property
+    def first(self) -> File:
+        """Returns the first file."""
+        return self.files[0]
+
+    @property
+    def bytes(self) -> int:
+        """Returns their size."""
+        return sum(one.bytes or 0 for one in self.files)
+
+    @property
+    def versions(self) -> str:
+        """Returns their versions: `17`, `1 to 16`, or nothing."""
+        known = [one.version for one in self.files if one.version is not None]
+        if not known:
+            return ""
+        first, last = min(known), max(known)
+        return str(first) if first == last else f"{first} to {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTimeline:
+    """The files of one store.
+
+    Attributes:
+        store: its name.
+        stretches: its files, by version.
+        proofs: what a run would verify, with the reason.
+        findings: what is wrong with it.
+        left_out: the number of files that are not shown.
+    """
+
+    store: str
+    stretches: tuple[Stretch, ...]
+    proofs: tuple[str, ...]
+    findings: tuple[tuple[str, str, bool], ...]
+    left_out: int
+
+    @property
+    def files(self) -> int:
+        """Returns the number of files that are shown."""
+        return sum(len(one.files) for one in self.stretches)
+
+
+def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...]:
+    """Returns the files of each store of a plan, which is of one partition.
+
+    Args:
+        plan: the plan.
+        most: so many state files of a store are shown, the newest, and as many of the others.
+    """
+    return tuple(_timeline(one, most) for one in plan.stores)
+
+
+def _timeline(plan: StorePlan, most: int) -> StoreTimeline:
+    files = sorted(_files(plan), key=_place)
+    state = [one for one in files if one.kind in _STATE]
+    others = [one for one in files if one.kind not in _STATE]
+    shown = [*state[-most:], *others[:most]]
+    return StoreTimeline(
+        store=plan.store.id.store,
+        stretches=tuple(_stretches(shown)),
+        proofs=tuple(_proofs(plan)),
+        findings=tuple((one.code.value, one.detail, one.damage) for one in plan.findings),
+        left_out=len(files) - len(shown),
+    )
+
+
+def _files(plan: StorePlan) -> Iterator[File]:
+    for kept in plan.kept:
+        yield _file(kept.entry, "Kept", KEPT[kept.reason])
+    for action in plan.actions:
+        if isinstance(action, Delete):
+            yield _file(action.entry, "Goes", GOES[action.reason])
+        elif isinstance(action, WriteSnapshot):
+            name, why = action.path.rpartition("/")[2], WRITTEN[action.reason]
+            yield File(action.version, name, "snapshot", None, None, "New", why)
+
+
+def _file(entry: Entry, fate: str, why: str) -> File:
+    version, kind = _kind(classify_any(entry))
+    return File(version, entry.name, kind, entry.size, entry.modified, fate, why)
+
+
+def _kind(file: StateFile) -> tuple[int | None, str]:
+    match file:
+        case Delta(version=version):
+            return version, "delta"
+        case Snapshot(version=version):
+            return version, "snapshot"
+        case ChecksumFile(version=version):
+            return version, "checksum"
+        case SstFile():
+            return None, "SST"
+        case TempFile():
+            return None, "temporary"
+        case _:
+            return None, "other"
+
+
+def _place(file: File) -> tuple[bool, str, int, str]:
+    # What stands beside the state comes after it, or it would cut every stretch in two.
+    beside = file.kind not in _STATE
+    return (beside, file.kind if beside else "", file.version or 0, file.name)
+
+
+def _stretches(files: Sequence[File]) -> Iterator[Stretch]:
+    for _, some in groupby(files, lambda one: (one.kind, one.fate, one.why)):
+        yield Stretch(tuple(some))
+
+
+def _proofs(plan: StorePlan) -> Iterable[str]:
+    for one in plan.actions:
+        if isinstance(one, Attest):
+            yield f"{one.path.rpartition('/')[2]} is verified because {VERIFIED[one.reason]}"

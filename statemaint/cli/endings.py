@@ -1,0 +1,97 @@
+"""How the program ends on an error: one line on stderr, with `--json` a document, an exit code."""
+
+import io
+import json
+import os
+import sys
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
+from typing import Any, NoReturn, TextIO
+
+import click
+
+from statemaint.cli.messages import STDOUT, tell
+from statemaint.cli.settings import FORMAT
+from statemaint.errors import ConfigError, StatemaintError
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 and the number of the signal, as shells expect."""
+OUTPUT_LOST = 5
+_JSON = {"--json", "--json-lines"}
+_FULL = {ENOSPC, EDQUOT, EFBIG, EIO}
+_NEXT = {
+    "NOT_A_CHECKPOINT": "give the query's checkpointLocation",
+    "LEASE_HELD": "wait until the other run has ended",
+    "LEASE_LOST": "run again",
+    "SUPERSEDED": "plan again",
+    "INTERRUPTED": "run again to go on",
+}
+
+
+def print_anything(stream: TextIO) -> None:
+    r"""Has a stream print what its encoding lacks as `\\u...` instead of failing."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def end_with_error(error: BaseException) -> NoReturn:
+    """Reports an error on stderr, with `--json` on stdout too, and exits with its code."""
+    code, message, exit_code = _told(error)
+    tell(line_of(error))
+    if code == "OUTPUT":
+        drop_output()
+    elif _JSON.intersection(sys.argv[1:]) and not STDOUT.begun:
+        print_error(code, message, error)
+    sys.exit(exit_code)
+
+
+def line_of(error: BaseException) -> str:
+    """Returns the line that reports an error."""
+    code, message, _ = _told(error)
+    return message if code == "INTERRUPTED" else f"statemaint: {code}: {message}"
+
+
+def print_error(code: str, message: str, error: BaseException) -> None:
+    """Prints an error as a JSON document on stdout."""
+    facts = {"code": code, "message": message, "path": _path(error), "next": _next(code, error)}
+    click.echo(json.dumps({"format": FORMAT, "error": facts}, indent=2))
+
+
+def _told(error: BaseException) -> tuple[str, str, int]:
+    """Returns an error's stable code, its sentence in one line, and the exit code."""
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "INTERRUPTED", "interrupted; run again to go on", INTERRUPTED
+    if isinstance(error, click.ClickException):
+        return ConfigError.code, _usage(error), ConfigError.exit_code
+    if isinstance(error, StatemaintError):
+        return error.code, _one_line(error), error.exit_code
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        why = os.strerror(error.errno or 0)
+        return "OUTPUT", f"the result could not be written: {why}", OUTPUT_LOST
+    return StatemaintError.code, f"{type(error).__name__}: {_one_line(error)}", 1
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "statemaint"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message}; see '{command} --help'"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _path(error: BaseException) -> str | None:
+    found: Any = getattr(error, "path", None) or getattr(error, "root", None)
+    return str(found) if found else None
+
+
+def _next(code: str, error: BaseException) -> str | None:
+    if isinstance(error, click.UsageError) and error.ctx:
+        return f"see '{error.ctx.command_path} --help'"
+    return _NEXT.get(code)
+
+
+def drop_output() -> None:
+    """Forgets what is left of stdout, which Python would try to write again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

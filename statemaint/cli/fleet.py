@@ -1,0 +1,140 @@
+"""A folder or bucket of many checkpoints: one row each, the worst first, read side by side."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+from rich.text import Text
+
+from statemaint.cli import tables
+from statemaint.cli.output import Json, print_result
+from statemaint.cli.tables import BAD, WARNING, Column
+from statemaint.cli.words import counted
+from statemaint.errors import CheckpointError, NotACheckpointError, StatemaintError
+from statemaint.model.findings import Finding, damaged
+from statemaint.report.to_json import findings_json
+from statemaint.storage import (
+    checkpoints_below,
+    folders_in,
+    open_storage,
+)
+from statemaint.workers import Job, Workers, in_turn
+
+# Most of a scan is Python's own work, of which one thread does as much as two.
+_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """How a verb tells of many checkpoints.
+
+    Attributes:
+        columns: of its table, between the checkpoint's and the findings'.
+        read: reads one checkpoint with the verb's options, for its row and its findings.
+        cells: the row as cells of those columns.
+        order: the key that sorts rows, the worst first.
+        totals: all rows together, in words.
+    """
+
+    columns: tuple[Column, ...]
+    read: Callable[..., tuple[Json, tuple[Finding, ...]]]
+    cells: Callable[[Json], Iterable[str | Text]]
+    order: Callable[[Json], Any]
+    totals: Callable[[Sequence[Json]], str]
+
+
+def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Has a verb take a folder of checkpoints as well; `fleet` tells how it shows them."""
+
+    def wrapped(verb: Callable[..., None]) -> Callable[..., None]:
+        @wraps(verb)
+        def with_many(uri: str, *, as_json: bool, **options: Any) -> None:
+            try:
+                verb(uri, as_json=as_json, **options)
+            except NotACheckpointError:
+                below = checkpoints_below(uri) if folders_in(uri) else []
+                if not below:
+                    raise
+                _print(uri, below, fleet(), options, as_json=as_json)
+
+        return with_many
+
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of one checkpoint: its row and findings, or the error that kept it from it."""
+
+    uri: str
+    row: Json | None
+    findings: tuple[Finding, ...] = ()
+    error: StatemaintError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.error:
+            return self.error.exit_code
+        return CheckpointError.exit_code if damaged(self.findings) else 0
+
+
+def _print(uri: str, below: Sequence[str], fleet: Fleet, options: Json, *, as_json: bool) -> None:
+    crew = options.get("workers") or Workers()
+    options = {**options, **({"workers": Workers(1, crew.memory)} if "workers" in options else {})}
+    threads = crew.number or min(_THREADS, 2 * (os.cpu_count() or 1))
+    jobs = [Job(partial(_reading, one, fleet, options)) for one in below]
+    found = in_turn(jobs, threads=threads)
+    print_result(
+        lambda: {"folder": uri, "checkpoints": [_json(one) for one in found]},
+        as_json=as_json,
+        table=lambda: _print_table(uri, found, fleet),
+        lines="checkpoints",
+    )
+    sys.exit(max((one.exit_code for one in found), default=0))
+
+
+def _reading(uri: str, fleet: Fleet, options: Json) -> Iterator[_Read]:
+    try:
+        row, findings = fleet.read(open_storage(uri), **options)
+        yield _Read(uri, row, findings)
+    except StatemaintError as error:
+        yield _Read(uri, None, error=error)
+
+
+def _json(one: _Read) -> Json:
+    if one.error:
+        facts = {"code": one.error.code, "message": " ".join(str(one.error).split())}
+        return {"checkpoint": one.uri, "error": facts}
+    return {"checkpoint": one.uri, **(one.row or {}), "findings": findings_json(one.findings)}
+
+
+def _print_table(uri: str, found: Sequence[_Read], fleet: Fleet) -> None:
+    rows = [one.row for one in found if one.row is not None]
+    wrong = sum(1 for one in found if one.exit_code)
+    heads = f"{uri}: {counted(len(found), 'checkpoint')}, {fleet.totals(rows)}, "
+    tables.print_line(
+        Text.assemble(heads, (f"{wrong} damaged", BAD) if wrong else "none damaged"), wrap=False
+    )
+    ordered = sorted(found, key=partial(_order, fleet))
+    cells = [_cells(uri, one, fleet) for one in ordered]
+    columns = (Column("checkpoint"), *fleet.columns, Column("findings"))
+    tables.print_first(columns, cells, "checkpoint", most=max(tables.MOST_ROWS, 60))
+
+
+def _order(fleet: Fleet, one: _Read) -> tuple[Any, ...]:
+    if one.row is None:
+        return (0, (), one.uri)
+    return (1 if damaged(one.findings) else 2, fleet.order(one.row), one.uri)
+
+
+def _cells(folder: str, one: _Read, fleet: Fleet) -> list[str | Text]:
+    name = one.uri.removeprefix(folder.rstrip("/") + "/")
+    if one.row is None or one.error:
+        blank = [""] * len(fleet.columns)
+        return [name, *blank, Text(one.error.code if one.error else "", BAD)]
+    codes = sorted({finding.code.value for finding in one.findings})
+    style = BAD if damaged(one.findings) else WARNING
+    return [name, *fleet.cells(one.row), Text(" ".join(codes), style)]

@@ -1,0 +1,135 @@
+"""Progress on stderr, of all that takes more than a second: a bar, or a line now and then."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from statemaint.cli.messages import note
+from statemaint.cli.settings import settings
+from statemaint.cli.words import counted, lasting
+from statemaint.workers import watched
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from statemaint.plan import Plan
+    from statemaint.report import Outcome
+
+_SHOWN_AFTER = 1.0
+_BETWEEN_LINES = 30.0
+
+
+class Meter:
+    """Tells how far some work is: its steps, or its bytes where these are known.
+
+    Attributes:
+        label: what is done, such as `verifying`.
+        noun: what it is done to.
+    """
+
+    def __init__(
+        self, label: str, noun: str = "store", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.label, self.noun = label, noun
+        self._clock, self._lock = clock, Lock()
+        self._began = self._told = clock()
+        self._steps = self._ended = self._size = self._read = 0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Returns whether any work is known of."""
+        return self._steps > 0
+
+    def begin(self, jobs: int, size: int) -> None:
+        """Adds work: a verb may begin some more than once."""
+        with self._lock:
+            self._steps += jobs
+            self._size += size
+
+    def done(self, size: int) -> None:
+        """Adds an ended step, and shows where the work is."""
+        with self._lock:
+            self._ended += 1
+            self._read += size
+            if settings().quiet or self._clock() - self._began < _SHOWN_AFTER:
+                return
+            if sys.stderr.isatty():
+                self._show()
+            elif self._clock() - self._told >= _BETWEEN_LINES:
+                self._told = self._clock()
+                note(self.line())
+
+    def line(self) -> str:
+        """Returns where the work is, in words."""
+        share = self._share()
+        passed = self._clock() - self._began
+        left = f", {lasting(passed / share - passed)} left" if share else ""
+        return (
+            f"{self.label}: {self._ended:,} of {counted(self._steps, self.noun)} "
+            f"in {lasting(passed)}{left}"
+        )
+
+    def end(self) -> None:
+        """Removes the bar."""
+        if self._bar:
+            self._bar.stop()
+
+    def _share(self) -> float:
+        done, total = (self._read, self._size) if self._size else (self._ended, self._steps)
+        return done / total if total else 0.0
+
+    def _show(self) -> None:
+        if self._bar is None:
+            self._bar, self._task = _new_bar(self.label)
+        if self._task is not None:
+            passed = (self._read, self._size) if self._size else (self._ended, self._steps)
+            steps = f"{self._ended:,} of {counted(self._steps, self.noun)}"
+            self._bar.update(self._task, completed=passed[0], total=passed[1], steps=steps)
+
+
+def _new_bar(label: str) -> "tuple[Progress, TaskID]":
+    from rich.console import Console  # noqa: PLC0415 -- most calls end before there is a bar
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[steps]}"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.start()
+    return bar, bar.add_task(label, total=None, steps="")
+
+
+@contextmanager
+def work_done(label: str, noun: str = "store") -> Iterator[None]:
+    """Shows how far the stores are that are read in the block."""
+    meter = Meter(label, noun)
+    try:
+        with watched(meter):
+            yield
+    finally:
+        meter.end()
+
+
+@contextmanager
+def actions_done(label: str = "maintaining") -> "Iterator[Callable[[Outcome, Plan], None]]":
+    """Yields a function that is told of each outcome of a run, and shows how far the run is."""
+    meter = Meter(label, "action")
+
+    def advance(outcome: "Outcome", plan: "Plan") -> None:
+        del outcome
+        if not meter.begun:
+            meter.begin(len(plan.actions), 0)
+        meter.done(0)
+
+    try:
+        yield advance
+    finally:
+        meter.end()

@@ -1,0 +1,48 @@
+"""docs/cli.md, made from the verbs: `python -m statemaint.cli.reference`."""
+
+import click
+
+from statemaint.cli.main import VERBS, program
+
+_WIDTH = 100
+_HEAD = """\
+# The command line
+
+Made from the program by `make generated`. Results go to stdout, all else to stderr. The fields of
+`--json` are in [json.md](json.md), what to do about a finding is in the [runbook](runbook.md).
+
+`URI` is a checkpoint's address, or the name of a query in the
+[queries file](airflow.md#the-queries-file), whose policy it then has. `scan`, `doctor`, `verify`
+and `stats` also take a folder or bucket of many checkpoints.
+"""
+
+
+def reference() -> str:
+    """Returns the document: the program's help, then each verb's."""
+    pieces = [_HEAD, _block(program, "statemaint")]
+    for verb in VERBS:
+        pieces += [f"## {verb}\n", _block(_verb(verb), f"statemaint {verb}")]
+    return "\n".join(pieces)
+
+
+def _verb(name: str) -> click.Command:
+    found = program.get_command(click.Context(program), name)
+    if found is None:
+        raise LookupError(name)
+    return found
+
+
+def _block(command: click.Command, path: str) -> str:
+    context = click.Context(
+        command,
+        info_name=path,
+        terminal_width=_WIDTH,
+        max_content_width=_WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    lines = (line.rstrip() for line in command.get_help(context).splitlines())
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+if __name__ == "__main__":
+    click.echo(reference(), nl=False)

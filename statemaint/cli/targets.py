@@ -1,0 +1,132 @@
+"""From what a person types to the address of a checkpoint: a query's name, or an address itself."""
+
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self
+
+import click
+
+from statemaint.cli.messages import note
+from statemaint.errors import ConfigError, NotACheckpointError, StatemaintError
+from statemaint.model.policy import Policy
+from statemaint.storage import checkpoint_around, is_file
+
+VARIABLE = "STATEMAINT_QUERIES"
+"""The variable with the path of the queries file."""
+_HERE = "statemaint_queries.yaml"
+_KEY = "statemaint.queries"
+
+
+class Address(str):
+    """The address of a checkpoint, with the policy that the queries file has for it.
+
+    Attributes:
+        policy: of the query; `None` where the address was given, and no name.
+    """
+
+    __slots__ = ("policy",)
+    policy: Policy | None
+
+    def __new__(cls, text: str, policy: Policy | None = None) -> Self:
+        """Returns an address."""
+        found = super().__new__(cls, text)
+        found.policy = policy
+        return found
+
+
+class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """A checkpoint's address, or the name of a query in the queries file."""
+
+    name = "uri"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address:
+        """Returns the address; a name's comes from the queries file.
+
+        Raises:
+            ConfigError: when a name is not in the file, or the file cannot be read.
+        """
+        del param
+        if isinstance(value, Address):
+            return value
+        text = str(value)
+        if _is_address(text):
+            return Address(text)
+        given = ctx.meta.get(_KEY) if ctx else None
+        path = given or os.environ.get(VARIABLE) or _in_working_folder()
+        return _named(text, path) if path else Address(text)
+
+
+def _is_address(text: str) -> bool:
+    return not text.strip() or "/" in text or ":" in text or text in {".", ".."} or _exists(text)
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _in_working_folder() -> str | None:
+    return _HERE if Path(_HERE).is_file() else None
+
+
+def _named(name: str, path: str) -> Address:
+    """Returns the address and the policy of a query in the queries file."""
+    from statemaint.queries import load_queries, read_queries  # noqa: PLC0415 -- loads pydantic
+
+    file = load_queries(path)
+    if name not in file.queries:
+        broken = {one.name: one for one in read_queries(path).broken}
+        if name in broken:
+            problems = "; ".join(map(str, broken[name].problems))
+            raise ConfigError(f"{path}: query {name!r} is not valid: {problems}")
+        raise ConfigError(
+            f"{name!r} is no folder here, and no query in {path}{_near(name, file.queries)}"
+        )
+    query = file.queries[name]
+    if query.connection:
+        note(
+            f"{name}: Airflow's connection {query.connection!r} is not used here; credentials "
+            "come from this environment"
+        )
+    return Address(query.checkpoint, file.policy_of(name))
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    known = sorted(names)
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f", which has {', '.join(known[:5])}{', ...' if len(known) > 5 else ''}"  # noqa: PLR2004
+
+
+def explained(error: StatemaintError, uri: str) -> StatemaintError:
+    """Returns the error of an address that is no checkpoint with what it is instead, if known."""
+    lone = is_file(uri)
+    if not lone and not isinstance(error, NotACheckpointError):
+        return error
+    if around := checkpoint_around(uri):
+        return NotACheckpointError(uri, f"it is a part of the checkpoint {around}")
+    return NotACheckpointError(uri, "it is a file") if lone else error
+
+
+def queries_option() -> click.Option:
+    """Returns `--queries`, which is read before the address is."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        del param
+        ctx.meta[_KEY] = value
+
+    return click.Option(
+        ["--queries"],
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
+        help=f"The queries file for a query's name.  [default: {VARIABLE}, or {_HERE} here]",
+    )

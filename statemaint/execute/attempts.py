@@ -1,0 +1,245 @@
+"""One attempt at a time works on a unit, and every attempt has its outcome (S8, S15).
+
+    _statemaint/units/<run>/<unit>/_statemaint/lease/<number>.json   who works on the unit
+    _statemaint/units/<run>/<unit>/outcome.json                      the outcome, once there is one
+
+Spark runs a task again when its executor is lost, and twice at the same time when it seems slow.
+All attempts share the run's lease, so the fencing number does not tell them apart. Each unit
+therefore has a lease of its own, by the same code as the checkpoint's, with a holder for every
+attempt. An attempt that finds the unit held waits: Spark takes the first attempt that ends, and
+kills the others, so none may end before there is an outcome. It then returns that outcome.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemaint.errors import LeaseHeldError, LeaseLostError, NotFoundError
+from statemaint.execute.claims import Holder
+from statemaint.execute.lease import Lease, leased
+from statemaint.listing import Entry
+from statemaint.model.ids import run_folder
+from statemaint.storage import ReadOnly, Storage
+from statemaint.storage.base import nothing
+
+FOLDER = "_statemaint/units"
+# How long a lost executor keeps the next attempt out. A live attempt renews three times as often.
+SECONDS = 30.0
+_LOOK_AGAIN = 1.0
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitClaim:
+    """The claim of one unit of one run.
+
+    Attributes:
+        storage: where the checkpoint lives.
+        run: the run's id.
+        unit: the unit's name, unique in the run.
+        seconds: how long a claim lasts without being renewed.
+        pause: waits for a number of seconds, between two looks at a unit that another attempt has.
+    """
+
+    storage: Storage
+    run: str
+    unit: str
+    seconds: float = SECONDS
+    pause: Callable[[float], object] = time.sleep
+
+    @property
+    def folder(self) -> str:
+        """Returns the folder of the unit's files."""
+        return f"{FOLDER}/{run_folder(self.run)}/{run_folder(self.unit)}"
+
+    def outcome(self) -> Rows | None:
+        """Returns the unit's outcome; `None` as long as there is none.
+
+        Raises:
+            StorageError: when the storage fails.
+        """
+        try:
+            rows: Rows = json.loads(self.storage.read(f"{self.folder}/outcome.json"))
+        except (NotFoundError, ValueError):
+            return None
+        return rows
+
+    def once(self, work: Callable[[Storage], Rows]) -> Rows:
+        """Returns the outcome of a unit's work, which is done by one attempt at a time.
+
+        An attempt that lost the unit to another one returns the other one's outcome.
+
+        Args:
+            work: given the storage to work on, which stops it once the unit is lost.
+
+        Raises:
+            LeaseLostError: when the run has lost its own lease.
+            StorageError: when the storage fails.
+        """
+        while (found := self.outcome()) is None:
+            try:
+                return self._alone(work)
+            except LeaseHeldError:
+                self.pause(_LOOK_AGAIN)
+            except _UnitLostError:
+                continue
+        return found
+
+    def _alone(self, work: Callable[[Storage], Rows]) -> Rows:
+        place, holder = Below(self.storage, self.folder), Holder(self.unit)
+        with leased(place, holder, seconds=self.seconds) as lease:
+            if (found := self.outcome()) is not None:  # the attempt before has ended meanwhile
+                return found
+            try:
+                return self._done(work(Guarded(self.storage, lease)), lease)
+            except LeaseLostError as error:
+                if _holds(lease):  # it is the run's own lease that is lost
+                    raise
+                raise _UnitLostError from error
+
+    def _done(self, rows: Rows, lease: Lease) -> Rows:
+        content = json.dumps(rows).encode()
+        lease.must_hold()
+        self.storage.replace(f"{self.folder}/outcome.json", [content])
+        return rows
+
+
+class _UnitLostError(Exception):
+    """Another attempt works on the unit now."""
+
+
+def _holds(lease: Lease) -> bool:
+    try:
+        lease.must_hold()
+    except LeaseLostError:
+        return False
+    return True
+
+
+def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) -> None:
+    """Deletes what the units of this run, and of earlier ones, left; for the end of a run.
+
+    Args:
+        storage: where the checkpoint lives.
+        before: called before each request that deletes.
+
+    Raises:
+        StorageError: when the storage fails.
+    """
+    paths = sorted(entry.path for entry in storage.list(FOLDER))
+    if paths:
+        storage.delete_all(paths, before=before)
+
+
+class Below(ReadOnly):
+    """A folder of a storage as a storage of its own; of what writes, only what a lease needs."""
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        super().__init__(storage)
+        self._folder = folder
+
+    @property
+    def root(self) -> str:
+        """Returns the folder's address."""
+        return f"{self._storage.root}/{self._folder}"
+
+    @property
+    def exclusive(self) -> bool:
+        """Returns that of the wrapped storage."""
+        return self._storage.exclusive
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Yields every file below a directory of the folder."""
+        for entry in self._storage.list(self._path(prefix)):
+            yield self._inside(entry)
+
+    def stat(self, path: str) -> Entry:
+        """Returns one file's entry."""
+        return self._inside(self._storage.stat(self._path(path)))
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's whole content."""
+        return self._storage.read(self._path(path))
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        """Makes a file appear in one step."""
+        del like
+        return self._inside(self._storage.write(self._path(path), chunks, overwrite=overwrite))
+
+    def delete(self, path: str) -> None:
+        """Deletes a file."""
+        self._storage.delete(self._path(path))
+
+    def _path(self, path: str) -> str:
+        return f"{self._folder}/{path}"
+
+    def _inside(self, entry: Entry) -> Entry:
+        path = entry.path.removeprefix(f"{self._folder}/")
+        return Entry(path, entry.size, entry.modified, entry.tag)
+
+
+class Guarded(ReadOnly):
+    """A storage that refuses every change once a unit's lease is lost."""
+
+    def __init__(self, storage: Storage, lease: Lease) -> None:
+        super().__init__(storage)
+        self._lease = lease
+
+    @property
+    def exclusive(self) -> bool:
+        """Returns that of the wrapped storage."""
+        return self._storage.exclusive
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        """Makes a file appear, unless the unit is lost by then."""
+        return self._storage.write(path, self._checked(chunks), overwrite=overwrite, like=like)
+
+    def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Makes a record of ours appear, unless the unit is lost by then."""
+        self._storage.replace(path, self._checked(chunks))
+
+    def append(self, path: str, lines: bytes) -> None:
+        """Appends lines, unless the unit is lost."""
+        self._lease.check()
+        self._storage.append(path, lines)
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, unless the unit is lost."""
+        self._lease.check()
+        self._storage.delete(path)
+
+    def delete_all(self, paths: Sequence[str], *, before: Callable[[], object] = nothing) -> None:
+        """Deletes files, each request only while the unit is held."""
+
+        def check() -> None:
+            before()
+            self._lease.check()
+
+        self._lease.must_hold()
+        self._storage.delete_all(paths, before=check)
+
+    def move(self, path: str, to: str, *, like: str | None = None) -> None:
+        """Renames a file, unless the unit is lost."""
+        self._lease.check()
+        self._storage.move(path, to, like=like)
+
+    def _checked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        yield from chunks
+        self._lease.check()

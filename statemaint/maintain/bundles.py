@@ -1,0 +1,173 @@
+"""The partitions that each task of a run maintains: a mapped task of Airflow, a unit of Spark's."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import ceil
+from typing import Any
+
+from statemaint.execute import Holder
+from statemaint.execute.memory import bytes_read
+from statemaint.model.ids import UnitId
+from statemaint.plan import Delete, Plan
+
+# What a partition costs beside the bytes that are read, and what a deletion costs, as bytes.
+_PER_PARTITION = 100_000.0
+_PER_DELETION = 2_000.0
+# A task of its own takes about a second of the processor to load the compiled loops: less work than
+# this is not worth it. Without an earlier run, the work is estimated from a local disk.
+_SECONDS_PER_TASK = 5.0
+_PER_SECOND = 200_000_000.0
+# A few in any case: the first run may be on a far storage, where waiting is most of the work.
+_FEWEST = 4
+
+Costs = Mapping[str, float]
+"""Seconds per weight of each partition in an earlier run, by the partition's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Partitions of one operator that one task maintains, at the version that `plan` fixed.
+
+    Attributes:
+        operator: the operator of all the partitions.
+        partitions: their numbers.
+        target: the version.
+        holder: the holder of the lease that the run's tasks share; `None` if each takes its own.
+        weight: the estimated work.
+    """
+
+    operator: int
+    partitions: tuple[int, ...]
+    target: int
+    holder: Holder | None = None
+    weight: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """Returns the name that is shown: `op 0 / part 3`, `op 0 / parts 0-7`."""
+        first, last = self.partitions[0], self.partitions[-1]
+        if first == last:
+            return str(UnitId(self.operator, first))
+        gaps = len(self.partitions) != last - first + 1
+        count = f" ({len(self.partitions)} of them)" if gaps else ""
+        return f"op {self.operator} / parts {first}-{last}{count}"
+
+    @property
+    def units(self) -> tuple[UnitId, ...]:
+        """Returns the partitions."""
+        return tuple(UnitId(self.operator, partition) for partition in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the bundle as it is passed through XCom."""
+        return {
+            "label": self.label,
+            "operator": self.operator,
+            "partitions": list(self.partitions),
+            "target": self.target,
+            "lease": self.holder.to_json() if self.holder else None,
+            "weight": self.weight,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Bundle":
+        """Returns the bundle that `to_json` encoded."""
+        # A run planned by an earlier build passes no lease, or no weight.
+        lease = fields.get("lease")
+        holder = Holder(**lease) if lease else None
+        partitions, weight = tuple(fields["partitions"]), fields.get("weight", 0.0)
+        return cls(fields["operator"], partitions, fields["target"], holder, weight)
+
+
+def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
+    """Returns the estimated work of each partition that has any.
+
+    It is the bytes to read, scaled by how slow the partition was in the last run that had it. A
+    partition that is not in that run is as slow as the others.
+    """
+    found = dict.fromkeys(plan.units, _PER_PARTITION)
+    for store in plan.stores:
+        if (unit := store.store.id.unit) in found:
+            deletions = sum(isinstance(one, Delete) for one in store.actions)
+            found[unit] += bytes_read(store) + _PER_DELETION * deletions
+    usual = sum(costs.values()) / len(costs) if costs else 0.0
+    if not usual:
+        return found
+    return {unit: weight * costs.get(str(unit), usual) / usual for unit, weight in found.items()}
+
+
+def task_count(units: Mapping[UnitId, float], costs: Costs, most: int) -> int:
+    """Returns how many tasks the partitions are worth, up to `most`.
+
+    Args:
+        units: the estimated work of each partition, by `weights`.
+        costs: as `weights` took them.
+        most: the largest number; where there are no more partitions than this, each has its own.
+    """
+    if len(units) <= most:
+        return most
+    per_second = len(costs) / sum(costs.values()) if sum(costs.values()) else _PER_SECOND
+    seconds = sum(units.values()) / per_second
+    return min(most, max(_FEWEST, ceil(seconds / _SECONDS_PER_TASK)))
+
+
+def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Returns the seconds per weight of each partition of a run.
+
+    Args:
+        planned: the run's bundles.
+        seconds: how long each took, by its label; bundles without a report are left out.
+    """
+    return {
+        str(unit): seconds[bundle.label] / bundle.weight
+        for bundle in planned
+        if bundle.weight and bundle.label in seconds
+        for unit in bundle.units
+    }
+
+
+def bundles(
+    units: Mapping[UnitId, float], *, target: int, most: int, holder: Holder | None = None
+) -> tuple[Bundle, ...]:
+    """Returns bundles of about equal weight, with every partition in exactly one.
+
+    Each partition has a bundle of its own where there are no more than `most`. A bundle never mixes
+    operators, so with more than `most` operators there are more than `most` bundles.
+    """
+    operators: dict[int, dict[int, float]] = defaultdict(dict)
+    for unit, weight in sorted(units.items()):
+        operators[unit.operator][unit.partition] = weight
+    shares = _shares(operators, max(most, len(operators)))
+    return tuple(
+        Bundle(operator, part, target, holder, sum(partitions[one] for one in part))
+        for operator, partitions in operators.items()
+        for part in _split(partitions, shares[operator])
+    )
+
+
+def _shares(operators: Mapping[int, Mapping[int, float]], most: int) -> dict[int, int]:
+    """Returns the number of bundles of each operator: the heaviest bundles are split first."""
+    shares = dict.fromkeys(operators, 1)
+    heap = [(-sum(found.values()), operator) for operator, found in operators.items()]
+    heapify(heap)
+    left = most - len(shares)
+    while left > 0 and heap:
+        _, operator = heappop(heap)
+        if shares[operator] == len(operators[operator]):
+            continue
+        shares[operator] += 1
+        left -= 1
+        heappush(heap, (-sum(operators[operator].values()) / shares[operator], operator))
+    return shares
+
+
+def _split(partitions: Mapping[int, float], parts: int) -> list[tuple[int, ...]]:
+    """Returns the partitions of each bundle; the heaviest are dealt out first."""
+    dealt: list[list[int]] = [[] for _ in range(parts)]
+    heap = [(0.0, number) for number in range(parts)]
+    for partition in sorted(partitions, key=lambda one: (-partitions[one], one)):
+        weight, number = heappop(heap)
+        dealt[number].append(partition)
+        heappush(heap, (weight + partitions[partition], number))
+    return sorted(tuple(sorted(part)) for part in dealt)

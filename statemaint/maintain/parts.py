@@ -1,0 +1,108 @@
+"""A run of several tasks: its plan, and the maintenance of a part; Airflow's and Spark's tasks."""
+
+import os
+from dataclasses import dataclass, replace
+
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.run import maintain
+from statemaint.model.policy import Policy
+from statemaint.plan import Plan, Request
+from statemaint.planning import plan_checkpoint
+from statemaint.report import Halted, Report, summarize
+from statemaint.scan import Handover, Recorder
+from statemaint.storage import Storage
+from statemaint.workers import Workers, memory_from
+
+# Of one task: the other tasks of a run make requests as well.
+_STORES_AT_A_TIME = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the tasks of a run are made from.
+
+    Attributes:
+        plan: the plan of the whole checkpoint; its target version counts for all tasks.
+        idle: the report of the partitions without a task: all, where the logs are damaged.
+        handover: what the tasks need not read again.
+    """
+
+    plan: Plan
+    idle: Report
+    handover: Handover
+
+    @property
+    def has_work(self) -> bool:
+        """Returns whether any partition needs a task."""
+        return not self.plan.halted and self.plan.target is not None and bool(self.plan.units)
+
+
+def prepare(storage: Storage, policy: Policy, request: Request | None = None) -> Prepared:
+    """Plans a checkpoint for tasks that maintain it; takes no lease and writes nothing.
+
+    Args:
+        storage: where it lives.
+        policy: the policy of the run.
+        request: what the run is restricted to; the whole checkpoint by default.
+
+    Raises:
+        StatemaintError: as `plan_checkpoint` does.
+    """
+    recorder = Recorder(storage)
+    checkpoint, plan = plan_checkpoint(recorder, policy, request=request or Request())
+    return Prepared(plan, _idle(storage, plan), recorder.handover(checkpoint))
+
+
+def _idle(storage: Storage, plan: Plan) -> Report:
+    mapped = set() if plan.halted else set(plan.units)
+    idle = tuple(one for one in plan.stores if one.store.id.unit not in mapped)
+    outcomes = [(Halted(one.store.id),) if plan.halted else () for one in idle]
+    stores = tuple(
+        summarize(one, happened, plan.target) for one, happened in zip(idle, outcomes, strict=True)
+    )
+    started = storage.now()
+    return Report(
+        run="", plan=replace(plan, stores=idle), stores=stores, started=started, seconds=0.0
+    )
+
+
+def maintain_part(  # noqa: PLR0913 -- each is a choice of its own
+    storage: Storage,
+    policy: Policy,
+    bundle: Bundle,
+    *,
+    run: str,
+    force_snapshot: bool = False,
+    handover: Handover | None = None,
+    workers: Workers | None = None,
+) -> Report:
+    """Maintains some partitions at the target that the run's plan fixed; safe to repeat.
+
+    Args:
+        storage: where the checkpoint lives.
+        policy: the policy that the run was planned with.
+        bundle: the partitions, and the holder of the lease that the run's tasks share.
+        run: the run's id in the ledger.
+        force_snapshot: as in the run's plan.
+        handover: what the plan has read.
+        workers: the stores at a time; by default few, in the memory that the environment sets.
+
+    Raises:
+        StatemaintError: as `maintain` does.
+    """
+    request = Request(
+        target=bundle.target,
+        force_snapshot=force_snapshot,
+        operators=frozenset({bundle.operator}),
+        partitions=frozenset(bundle.partitions),
+    )
+    few = min(storage.parallel, _STORES_AT_A_TIME)
+    return maintain(
+        storage,
+        policy,
+        request=request,
+        run=run,
+        holder=bundle.holder,
+        workers=workers or Workers(few, memory_from(os.environ)),
+        handover=handover,
+    )

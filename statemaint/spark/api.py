@@ -1,0 +1,121 @@
+"""The four verbs on a fleet, each of which returns a DataFrame."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark.engine import FleetRun, run_fleet, with_options
+from statemaint.spark.fleet import Queries, fleet_of
+from statemaint.spark.frames import cores_of, frame_of, spread
+from statemaint.spark.history import History
+from statemaint.spark.packing import deal
+from statemaint.spark.units import Piece, check, make_plan, take_inventory
+
+_TASKS_A_CORE = 64
+
+
+def inventory(spark: Any, queries: Queries) -> Any:
+    """Returns what is there: a row for each store, and for each query that has findings itself.
+
+    It is read when an action asks for it, and again by the next one: `cache()` it, or write it.
+    Nothing is written to a checkpoint.
+
+    Args:
+        spark: the session.
+        queries: the fleet: a queries file, its path, addresses by name, or `Target`s.
+
+    Raises:
+        ConfigError: when the fleet cannot be used.
+    """
+    pieces = [(Piece(one).to_json(), 1.0) for one in fleet_of(queries)]
+    return _spread(spark, pieces, take_inventory, INVENTORY)
+
+
+def plan_fleet(
+    spark: Any, queries: Queries, *, policy: Mapping[str, Any] | None = None, force: bool = False
+) -> Any:
+    """Returns what maintenance would do: a row for each action, and for each finding.
+
+    It is planned when an action asks for it, and again by the next one. Nothing is written (S13).
+
+    Args:
+        spark: the session.
+        queries: the fleet, as for `inventory`.
+        policy: settings that count for every query.
+        force: plan a snapshot at the target even where the chain is short.
+
+    Raises:
+        ConfigError: when the fleet, or the policy, cannot be used.
+    """
+    options = {"force_snapshot": force}
+    pieces = [(Piece(one, options).to_json(), 1.0) for one in fleet_of(queries, policy)]
+    return _spread(spark, pieces, make_plan, PLAN)
+
+
+def verify_fleet(spark: Any, queries: Queries, *, deep: bool = False, shares: int = 1) -> Any:
+    """Returns whether every retained version loads: a row for each share of each query.
+
+    Args:
+        spark: the session.
+        queries: the fleet, as for `inventory`.
+        deep: read and compare everything, as `statemaint verify --deep` does.
+        shares: how many tasks share the partitions of a query. Findings of the logs are in each.
+
+    Raises:
+        ConfigError: when the fleet cannot be used.
+    """
+    pieces = [
+        (Piece(one, {"deep": deep, "share": [share, shares]}).to_json(), 1.0)
+        for one in fleet_of(queries)
+        for share in range(1, shares + 1)
+    ]
+    return _spread(spark, pieces, check, VERIFIED)
+
+
+def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
+    spark: Any,
+    queries: Queries,
+    *,
+    policy: Mapping[str, Any] | None = None,
+    force: bool = False,
+    run: str | None = None,
+    attempt: int | None = None,
+    wait: float | None = None,
+    history: str | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> Any:
+    """Maintains every query once, and returns the outcomes: a row for each store and each query.
+
+    It works when it is called, and once: the DataFrame has the outcomes, and computes nothing.
+    A repeated task returns the outcome of the first; a killed driver's leases end within a minute,
+    and the next run goes on (docs/spark.md says how far this has been tested).
+
+    Args:
+        spark: the session.
+        queries: the fleet, as for `inventory`.
+        policy: settings that count for every query.
+        force: write a snapshot at the target even where the chain is short.
+        run: the run's id in the ledgers; a new one by default.
+        attempt: the number of the attempt at that run; a later one ends the leases of an earlier.
+        wait: seconds to wait for leases that other runs hold; without it their queries are `held`.
+        history: the address of a Parquet dataset to which the outcomes are added (`History`).
+        tell: told of the progress, in lines.
+
+    Raises:
+        ConfigError: when the fleet, the policy or the history's address cannot be used.
+        StorageError: when the outcomes cannot be added to the history; the fleet is maintained.
+    """
+    fleet = fleet_of(queries, policy)
+    named = FleetRun.named(run, time.time())
+    asked = with_options(named, attempt=attempt, force_snapshot=force, wait=wait, tell=tell)
+    kept = History.at(history) if history else None
+    table = run_fleet(spark, fleet, asked, kept.costs() if kept else None)
+    if kept:
+        kept.add(asked.name, table, time.time())
+    return frame_of(spark, table, OUTCOMES)
+
+
+def _spread(spark: Any, pieces: list[tuple[str, float]], work: Any, columns: Any) -> Any:
+    tasks = deal(pieces, cores_of(spark) * _TASKS_A_CORE)
+    return spread(spark, tasks, work, columns)

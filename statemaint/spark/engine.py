@@ -1,0 +1,227 @@
+"""A run of maintenance of a fleet: planned, leased, packed, carried out by executors, and ended."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statemaint.maintain import Holder, new_run_id
+from statemaint.maintain.bundles import Bundle, Costs, bundles
+from statemaint.model.ids import UnitId
+from statemaint.spark.columns import NOTED, OUTCOMES, arrow_schema
+from statemaint.spark.fleet import Target
+from statemaint.spark.frames import collected, cores_of, spread
+from statemaint.spark.leases import Leases, leases
+from statemaint.spark.outcomes import Row, error_row, query_row
+from statemaint.spark.packing import TASKS_A_CORE, deal, shares
+from statemaint.spark.units import Piece, maintain_unit, prepare_query
+
+_log = logging.getLogger(__name__)
+# A query's plan is one listing; several queries may share a task where there are very many.
+_PLANS_A_CORE = 64
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRun:
+    """One run of a fleet's maintenance.
+
+    Attributes:
+        name: its id, in the ledger of every query.
+        attempt: grows with each attempt at the same run, whose leases it ends.
+        force_snapshot: write a snapshot at the target even where the chain is short.
+        wait: seconds to wait for leases that other runs hold.
+        tell: told of the progress, in lines.
+    """
+
+    name: str
+    attempt: int = 1
+    force_snapshot: bool = False
+    wait: float = 0.0
+    tell: Tell = _log.info
+
+    @classmethod
+    def named(cls, name: str | None, now: float) -> "FleetRun":
+        """Returns a run of a name, by default of a new one."""
+        return cls(name or new_run_id(now))
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """Returns what every piece of work of the run needs."""
+        return {"run": self.name, "force_snapshot": self.force_snapshot, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a query's plan says to the driver."""
+
+    target: Target
+    version: int
+    units: Mapping[UnitId, float]
+    handover: str
+
+    @property
+    def weight(self) -> float:
+        return sum(self.units.values())
+
+
+def run_fleet(
+    spark: Any,
+    fleet: Sequence[Target],
+    run: FleetRun,
+    costs: Mapping[str, Costs] | None = None,
+) -> Any:
+    """Maintains a fleet, and returns the outcomes as a table of Arrow's.
+
+    Args:
+        spark: the session.
+        fleet: the queries.
+        run: the run.
+        costs: how slow each partition of each query was in an earlier run.
+    """
+    holders = {one: Holder(f"{run.name}.{one.query}", run.attempt) for one in fleet}
+    with leases() as held:
+        held.begin(holders)
+        open_to = [one for one in fleet if one.query not in held.refused]
+        run.tell(f"planning {len(open_to)} queries")
+        planned = _Answers.of(_planned(spark, open_to, run, costs or {}))
+        prepared = _prepared(open_to, planned.notes)
+        held.take({one.target: holders[one.target] for one in prepared}, wait=run.wait)
+        ready = [one for one in prepared if one.target.query in held.leases]
+        try:
+            done, units = _maintained(spark, ready, holders, run)
+        except BaseException:
+            _end(held, ready, holders, {})
+            raise
+        notes = [*planned.notes, *done.notes, *planned.worst, *done.worst, *_missing(units, done)]
+        queries = _query_rows(fleet, run, held, notes)
+        _end(held, ready, holders, queries)
+        return _table([planned.table, done.table], list(queries.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What came back from executors: the rows of stores, and those of the queries themselves."""
+
+    table: Any
+    notes: list[Row]
+
+    @classmethod
+    def of(cls, table: Any) -> "_Answers":
+        import pyarrow.compute as pc
+
+        alone = pc.is_null(table["operator"])
+        return cls(table.filter(pc.invert(alone)), table.filter(alone).to_pylist())
+
+    @property
+    def worst(self) -> list[Row]:
+        """Returns what happened to the stores of each query, as notes of the query."""
+        found = self.table.group_by(["query", "outcome", "exit_code"]).aggregate([])
+        return [{**_EMPTY, **row} for row in found.to_pylist()]
+
+
+def _planned(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
+    pieces = [(Piece(one, run.options(costs=costs.get(one.query))).to_json(), 1.0) for one in fleet]
+    tasks = deal(pieces, cores_of(spark) * _PLANS_A_CORE)
+    return _collected(spark, tasks, prepare_query)
+
+
+def _collected(spark: Any, tasks: Sequence[Sequence[str]], work: Any) -> Any:
+    if not tasks:
+        return arrow_schema(NOTED).empty_table()
+    return collected(spread(spark, tasks, work, NOTED), NOTED)
+
+
+def _prepared(fleet: Iterable[Target], notes: Iterable[Row]) -> list[_Prepared]:
+    told = {row["query"]: json.loads(row["note"]) for row in notes if row["note"]}
+    return [
+        _Prepared(
+            target=one,
+            version=told[one.query]["target"],
+            units={UnitId(*unit): weight for *unit, weight in told[one.query]["units"]},
+            handover=told[one.query]["handover"],
+        )
+        for one in fleet
+        if one.query in told
+    ]
+
+
+def _maintained(
+    spark: Any, ready: Sequence[_Prepared], holders: Mapping[Target, Holder], run: FleetRun
+) -> tuple[_Answers, list[tuple[Target, Bundle]]]:
+    cores = cores_of(spark)
+    split = shares({one.target.query: one.weight for one in ready}, cores)
+    units = [
+        (one, bundle)
+        for one in ready
+        for bundle in bundles(
+            one.units,
+            target=one.version,
+            most=split[one.target.query],
+            holder=holders[one.target],
+        )
+    ]
+    partitions = sum(len(one.units) for one in ready)
+    run.tell(f"maintaining {partitions} partitions of {len(ready)} queries in {len(units)} units")
+    pieces = [(_piece(one, bundle, run), bundle.weight) for one, bundle in units]
+    table = _collected(spark, deal(pieces, cores * TASKS_A_CORE * 4), maintain_unit)
+    return _Answers.of(table), [(one.target, bundle) for one, bundle in units]
+
+
+def _piece(one: _Prepared, bundle: Bundle, run: FleetRun) -> str:
+    options = run.options(bundle=bundle.to_json(), handover=one.handover)
+    return Piece(one.target, options).to_json()
+
+
+def _missing(units: Iterable[tuple[Target, Bundle]], done: _Answers) -> list[Row]:
+    """Returns a row for each unit that nothing came back of, and tells which it is."""
+    rows = done.table.group_by(["query", "unit"]).aggregate([]).to_pylist()
+    told = {(row["query"], row["unit"]) for row in [*rows, *done.notes]}
+    return [
+        {**_EMPTY, **error_row(target, RuntimeError(f"{bundle.label} gave no report"))}
+        for target, bundle in units
+        if (target.query, bundle.label) not in told
+    ]
+
+
+_EMPTY: Row = dict.fromkeys(NOTED)
+
+
+def _query_rows(
+    fleet: Iterable[Target], run: FleetRun, held: Leases, notes: Iterable[Row]
+) -> dict[str, Row]:
+    """Returns the row of each query itself, by its name."""
+    of_query: dict[str, list[Row]] = {one.query: [] for one in fleet}
+    for row in notes:
+        of_query[row["query"]].append(row)
+    for target in fleet:
+        if refused := held.refused.get(target.query):
+            of_query[target.query].append({**_EMPTY, **error_row(target, refused)})
+    return {one.query: query_row(one, run.name, of_query[one.query]) for one in fleet}
+
+
+def _end(
+    held: Leases,
+    ready: Iterable[_Prepared],
+    holders: Mapping[Target, Holder],
+    queries: Mapping[str, Row],
+) -> None:
+    """Ends the run of every query; one without a row of its own has not been sound."""
+    sound = {
+        one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] == 0
+        for one in ready
+    }
+    held.end(sound, holders)
+
+
+def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
+    import pyarrow as pa
+
+    names, schema = list(OUTCOMES), arrow_schema(OUTCOMES)
+    queries = pa.Table.from_pylist(list(rows), schema=schema)
+    return pa.concat_tables([*(one.select(names) for one in tables), queries])
+
+
+def with_options(run: FleetRun, **options: Any) -> FleetRun:
+    """Returns a run with the options that are given."""
+    return replace(run, **{name: value for name, value in options.items() if value is not None})

@@ -1,0 +1,89 @@
+"""The queries of a fleet, as they travel to executors."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from statemaint.errors import ConfigError
+from statemaint.model.policy import PRESETS, Policy
+from statemaint.queries import InvalidQueriesError, QueriesFile, valid_queries
+from statemaint.storage import Storage, open_storage
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One query of a fleet.
+
+    Attributes:
+        query: its name.
+        checkpoint: the address of its checkpoint, as driver and executors reach it.
+        policy: when to snapshot and what to keep.
+    """
+
+    query: str
+    checkpoint: str
+    policy: Policy = field(default_factory=lambda: PRESETS["safe"])
+
+    def open(self) -> Storage:
+        """Returns the checkpoint's storage, with the settings of this process's environment."""
+        return open_storage(self.checkpoint)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the query as it travels to an executor."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Target":
+        """Returns the query that `to_json` encoded."""
+        return cls(fields["query"], fields["checkpoint"], Policy(**fields["policy"]))
+
+
+Queries = str | Path | QueriesFile | Mapping[str, str] | Iterable[Target]
+"""A fleet: the path of a queries file, the file itself, addresses by name, or the queries."""
+
+
+def fleet_of(queries: Queries, change: Mapping[str, Any] | None = None) -> tuple[Target, ...]:
+    """Returns the enabled queries of a fleet.
+
+    Args:
+        queries: the fleet.
+        change: settings of the policy that count for every query.
+
+    Raises:
+        ConfigError: when the file cannot be used, or a query takes a connection of Airflow's.
+    """
+    found = _targets(queries)
+    return tuple(
+        Target(one.query, one.checkpoint, one.policy.override(**(change or {}))) for one in found
+    )
+
+
+def _targets(queries: Queries) -> tuple[Target, ...]:
+    if isinstance(queries, str | Path):
+        return _of_file(_read(queries))
+    if isinstance(queries, QueriesFile):
+        return _of_file(queries)
+    if isinstance(queries, Mapping):
+        return tuple(Target(name, address) for name, address in queries.items())
+    return tuple(queries)
+
+
+def _read(path: str | Path) -> QueriesFile:
+    try:
+        return valid_queries(path)
+    except InvalidQueriesError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _of_file(file: QueriesFile) -> tuple[Target, ...]:
+    enabled = {name: query for name, query in file.queries.items() if query.enabled}
+    for name, query in enabled.items():
+        if query.connection:
+            raise ConfigError(
+                f"queries.{name}.connection: Spark's executors have no connections of Airflow's; "
+                "take it out, and give them credentials by their environment"
+            )
+    return tuple(
+        Target(name, query.checkpoint, file.policy_of(name)) for name, query in enabled.items()
+    )

@@ -1,0 +1,111 @@
+"""DataFrames of work, and what comes back of it.
+
+`mapInArrow` spreads the work, which Spark Connect has as well. PySpark wants pandas for it, on the
+driver only to be sure that it is there; a classic session without pandas takes an RDD instead. No
+state is in either: pieces of work go to the executors, and rows of outcomes come back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from statemaint.spark.columns import arrow_schema, batch, ddl
+
+Work = Callable[[str], Iterable[Mapping[str, Any]]]
+# Rows of a batch that goes back to the JVM.
+_ROWS = 2000
+_TASKS_WITHOUT_A_WORD = 8
+
+
+def spread(
+    spark: Any, tasks: Sequence[Sequence[str]], work: Work, columns: Mapping[str, str]
+) -> Any:
+    """Returns the DataFrame of what some work yields, computed when an action asks for it.
+
+    Args:
+        spark: the session.
+        tasks: the pieces of work of each task, in their order; Spark starts the first task first.
+        work: what yields the rows of a piece, on an executor; importable there by its name.
+        columns: the columns of the rows.
+    """
+    if not tasks:
+        return spark.createDataFrame([], ddl(columns))
+    task, context = _Task(work, columns), context_of(spark)
+    if context is not None and find_spec("pandas") is None:
+        rows = context.parallelize([list(one) for one in tasks], len(tasks)).flatMap(task.tuples)
+        return spark.createDataFrame(rows, ddl(columns), verifySchema=False)
+    units = [
+        (number, place, piece)
+        for number, pieces in enumerate(tasks)
+        for place, piece in enumerate(pieces)
+    ]
+    frame = spark.createDataFrame(units, "task int, place int, piece string")
+    # As many ranges as there are numbers: each task has a partition of its own, in this order.
+    return frame.repartitionByRange(len(tasks), "task").mapInArrow(task.batches, ddl(columns))
+
+
+class _Task:
+    """What an executor runs."""
+
+    def __init__(self, work: Work, columns: Mapping[str, str]) -> None:
+        self._work, self._columns = work, columns
+
+    def tuples(self, pieces: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """Yields the rows of the pieces of a task."""
+        for row in self._rows(pieces):
+            yield tuple(row.get(name) for name in self._columns)
+
+    def batches(self, units: Iterable[Any]) -> Iterator[Any]:
+        """Yields the rows of the pieces of a task, as batches of Arrow's."""
+        rows = [row for one in units for row in one.to_pylist()]
+        held: list[Mapping[str, Any]] = []
+        ordered = sorted(rows, key=lambda one: (one["task"], one["place"]))
+        for row in self._rows(one["piece"] for one in ordered):
+            held.append(row)
+            if len(held) == _ROWS:
+                yield batch(self._columns, held)
+                held = []
+        if held:
+            yield batch(self._columns, held)
+
+    def _rows(self, pieces: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+        for piece in pieces:
+            yield from self._work(piece)
+
+
+def collected(frame: Any, columns: Mapping[str, str]) -> Any:
+    """Returns the rows of a DataFrame as a table of Arrow's.
+
+    Spark has an action for it from 4.0 on, which may want pandas, too.
+    """
+    import pyarrow as pa
+
+    if hasattr(frame, "toArrow") and find_spec("pandas"):
+        return frame.toArrow().cast(arrow_schema(columns))
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+
+
+def frame_of(spark: Any, table: Any, columns: Mapping[str, str]) -> Any:
+    """Returns a table of Arrow's as a DataFrame, which has it: nothing is computed again."""
+    if hasattr(spark.range(0), "toArrow") and find_spec("pandas"):  # both since Spark 4.0
+        return spark.createDataFrame(table, ddl(columns))
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    return spark.createDataFrame(rows, ddl(columns))
+
+
+def context_of(spark: Any) -> Any:
+    """Returns the session's SparkContext; `None` with Spark Connect, which has none."""
+    return getattr(spark, "_sc", None)
+
+
+def cores_of(spark: Any) -> int:
+    """Returns how many tasks the cluster runs at a time, as far as the session knows.
+
+    A cluster whose executors are yet to come says too little: set `spark.default.parallelism`.
+    """
+    context = context_of(spark)
+    if context is not None:
+        return max(1, int(context.defaultParallelism))
+    said = spark.conf.get("spark.default.parallelism", None)
+    return int(said) if said else _TASKS_WITHOUT_A_WORD

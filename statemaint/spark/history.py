@@ -1,0 +1,117 @@
+"""The history of a fleet: the outcomes of its runs, as a Parquet dataset.
+
+    <history>/date=<day, UTC>/<run>.parquet      all outcomes of one run
+
+A run is one file, which appears whole and in one step or not at all, by the same storages as
+checkpoints. So a run that dies half-way leaves nothing that a reader sees, and another attempt at
+a run replaces its file. No run rewrites another one's.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from statemaint.errors import CodecError, ConfigError, StorageError
+from statemaint.maintain.bundles import Costs
+from statemaint.model.ids import UnitId, run_folder
+from statemaint.spark.columns import OUTCOMES, ddl
+from statemaint.storage import LocalStorage, Storage, open_storage
+
+_PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
+# How many runs are looked at for how long a partition takes; a query is in most of them.
+_NEWEST = 3
+_COLUMNS = ["query", "operator", "partition", "unit", "weight", "seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history at an address.
+
+    Attributes:
+        storage: where it lives.
+    """
+
+    storage: Storage
+
+    @classmethod
+    def at(cls, address: str) -> "History":
+        """Returns the history at an address, which need not exist yet.
+
+        Raises:
+            ConfigError: when the address is not valid, or a local folder cannot be made.
+        """
+        storage = open_storage(address)
+        if isinstance(storage, LocalStorage):
+            try:
+                Path(storage.root).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ConfigError(f"{address}: the history's folder: {error.strerror}") from None
+        return cls(storage)
+
+    def add(self, run: str, table: Any, now: float) -> str:
+        """Adds the outcomes of a run, in the place of an earlier attempt's, and returns the path.
+
+        Args:
+            run: the run's id.
+            table: the outcomes, as a table of Arrow's.
+            now: the time, in seconds since the epoch.
+
+        Raises:
+            StorageError: when the storage fails.
+        """
+        import pyarrow.parquet as pq
+
+        before = [path for path in self._paths() if path.endswith(f"/{run_folder(run)}.parquet")]
+        day = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d}"
+        path = before[0] if before else f"date={day}/{run_folder(run)}.parquet"
+        content = io.BytesIO()
+        pq.write_table(table, content, compression="zstd")
+        self.storage.replace(path, [content.getvalue()])
+        return path
+
+    def costs(self) -> Mapping[str, Costs]:
+        """Returns how slow each partition of each query was, in the newest run that had it.
+
+        A file that cannot be read tells nothing: it only makes tasks more even.
+        """
+        found: dict[str, dict[str, float]] = {}
+        try:
+            newest = sorted(self._paths())[-_NEWEST:]
+        except StorageError:
+            return found
+        for path in newest:  # a newer one replaces what an older one says
+            for row in self._rows(path):
+                if row["unit"] and row["weight"] and row["seconds"]:
+                    unit = UnitId(row["operator"], row["partition"])
+                    query = found.setdefault(row["query"], {})
+                    query[str(unit)] = row["seconds"] / row["weight"]
+        return found
+
+    def _rows(self, path: str) -> list[Mapping[str, Any]]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            content = io.BytesIO(self.storage.read(path))
+            rows: list[Mapping[str, Any]] = pq.read_table(content, columns=_COLUMNS).to_pylist()
+        except (StorageError, CodecError, pa.ArrowException):
+            return []
+        return rows
+
+    def _paths(self) -> list[str]:
+        """Returns the files of all runs, by day and run."""
+        return [one.path for one in self.storage.list("") if _PATH.fullmatch(one.path)]
+
+
+def read_history(spark: Any, address: str) -> Any:
+    """Returns the outcomes of all runs, with the day of each as `date`.
+
+    Args:
+        spark: the session.
+        address: the address of the history, as Spark reaches it.
+    """
+    return spark.read.schema(f"{ddl(OUTCOMES)}, date date").parquet(address)

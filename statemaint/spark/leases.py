@@ -1,0 +1,112 @@
+"""The leases of a run: the driver holds and renews one for each query with work, and ends it."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from threading import Lock
+
+from statemaint.errors import LeaseHeldError, StatemaintError
+from statemaint.execute import Holder, Lease, forget_units, leased
+from statemaint.maintain import begin_run, end_run
+from statemaint.spark.fleet import Target
+
+_log = logging.getLogger(__name__)
+# Requests of the driver that are made at a time, to the storages of all queries together.
+_AT_A_TIME = 16
+_LOOK_AGAIN = 1.0
+
+
+class Leases:
+    """The leases that a run has got so far, by query; released to no one before `ended`."""
+
+    def __init__(self, pause: Callable[[float], object] = time.sleep) -> None:
+        self._held = ExitStack()
+        self._lock = Lock()
+        self._pause = pause
+        self.leases: dict[str, Lease] = {}
+        self.refused: dict[str, StatemaintError] = {}
+
+    def begin(self, holders: Mapping[Target, Holder]) -> None:
+        """Ends the leases of an earlier attempt at the run, which may be at work."""
+
+        def begin(target: Target) -> None:
+            try:
+                begin_run(target.open(), holders[target])
+            except StatemaintError as error:
+                self.refused[target.query] = error
+
+        _each(begin, [one for one in holders if holders[one].attempt > 1])
+
+    def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
+        """Takes the leases of queries; what is not to be had is in `refused`.
+
+        Args:
+            holders: the holder of each query's lease.
+            wait: seconds to wait for a lease that another run holds.
+        """
+
+        def take(target: Target) -> None:
+            try:
+                self._take(target, holders[target], wait)
+            except StatemaintError as error:
+                self.refused[target.query] = error
+
+        _each(take, holders)
+
+    def _take(self, target: Target, holder: Holder, wait: float) -> None:
+        storage = target.open()
+        until = storage.now() + wait
+        while True:
+            held = leased(storage, holder, keep=True)
+            try:
+                lease = held.__enter__()
+            except LeaseHeldError:
+                if storage.now() >= until:
+                    raise
+                self._pause(_LOOK_AGAIN)
+                continue
+            with self._lock:
+                self._held.push(held)
+                self.leases[target.query] = lease
+            return
+
+    def end(self, sound: Mapping[Target, bool], holders: Mapping[Target, Holder]) -> None:
+        """Ends the runs of queries: their trash, their ledger, their units, their leases.
+
+        Args:
+            sound: whether every unit of a query completed and none found damage.
+            holders: the holder of each query's lease.
+        """
+
+        def end(target: Target) -> None:
+            lease = self.leases.pop(target.query)
+            try:
+                storage = target.open()
+                forget_units(storage, before=lease.check)
+                end_run(storage, holders[target], sound=sound[target])
+            except StatemaintError as error:
+                _log.warning("%s: the lease ends by itself: %s", target.query, error)
+
+        _each(end, [one for one in sound if one.query in self.leases])
+
+    def close(self) -> None:
+        """Renews no lease any longer."""
+        self._held.close()
+
+
+def _each(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        for _ in pool.map(work, targets):
+            pass
+
+
+@contextmanager
+def leases(pause: Callable[[float], object] = time.sleep) -> Iterator[Leases]:
+    """Renews what is taken while the block runs; what is left then ends by its deadline."""
+    found = Leases(pause)
+    try:
+        yield found
+    finally:
+        found.close()

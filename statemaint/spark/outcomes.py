@@ -1,0 +1,163 @@
+"""From checkpoints, plans and reports to rows. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from statemaint.errors import LeaseHeldError, StatemaintError
+from statemaint.model.checkpoint import Checkpoint
+from statemaint.model.findings import Finding, FindingCode
+from statemaint.plan import Action, Attest, Delete, Plan, diagnose
+from statemaint.report import Deleted, Report, SnapshotWritten, StoreReport, exit_code_of
+from statemaint.report.to_json import action_json, chain_length, id_json, store_json
+from statemaint.spark.fleet import Target
+
+Row = dict[str, Any]
+
+# The worst comes first.
+_WORST = (1, 5, 3, 2, 4, 6)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Returns the exit code of a fleet: the first of 1, 5, 3, 2, 4, 6, 0 that a query has."""
+    found = set(codes)
+    return next((code for code in _WORST if code in found), 0)
+
+
+def of_query(target: Target) -> Row:
+    """Returns the columns that every row of a query has."""
+    return {"query": target.query, "checkpoint": target.checkpoint}
+
+
+def error_row(target: Target, error: Exception) -> Row:
+    """Returns the row of a query, or of a unit, that could not be worked on."""
+    outcome = "held" if isinstance(error, LeaseHeldError) else "failed"
+    return {
+        **of_query(target),
+        "outcome": outcome,
+        "exit_code": getattr(error, "exit_code", StatemaintError.exit_code),
+        "error": " ".join(f"{code_of(error)}: {error}".split()),
+    }
+
+
+def code_of(error: Exception) -> str:
+    """Returns the code of an error; FAULT, with its kind, where it is a fault of ours."""
+    if isinstance(error, StatemaintError):
+        return error.code
+    return f"{FindingCode.FAULT.value}: {type(error).__name__}"
+
+
+def findings_rows(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    """Returns findings as a column has them."""
+    return [{"code": one.code.value, "detail": one.detail} for one in findings]
+
+
+def inventory_rows(target: Target, checkpoint: Checkpoint) -> Iterator[Row]:
+    """Yields a row for each store, and one for the query where its checkpoint has findings."""
+    if checkpoint.findings:
+        yield {
+            **of_query(target),
+            "provider": checkpoint.provider.value,
+            "target_version": checkpoint.target,
+            "findings": findings_rows(checkpoint.findings),
+            "exit_code": exit_code_of(tuple(checkpoint.findings)),
+        }
+    for store in checkpoint.stores:
+        found = diagnose(store, checkpoint)
+        shown = store_json(store, checkpoint.target, ())
+        versions = shown.pop("versions") or [None, None]
+        yield {
+            **of_query(target),
+            **shown,
+            "provider": checkpoint.provider.value,
+            "target_version": checkpoint.target,
+            "first_version": versions[0],
+            "last_version": versions[1],
+            "findings": findings_rows(found),
+            "exit_code": exit_code_of(tuple(found)),
+        }
+
+
+def plan_rows(target: Target, plan: Plan) -> Iterator[Row]:
+    """Yields a row for each action, and one for each finding."""
+    for finding in plan.all_findings:
+        yield {
+            **of_query(target),
+            **(id_json(finding.store) if finding.store else {}),
+            "action": "finding",
+            "version": finding.version,
+            "path": finding.path,
+            "reason": finding.code.value,
+            "detail": finding.detail,
+            "exit_code": exit_code_of((finding,)),
+        }
+    for action in plan.actions:
+        yield {
+            **of_query(target),
+            **action_json(action),
+            "bytes": _bytes(action),
+            "exit_code": 0,
+        }
+
+
+def _bytes(action: Action) -> int | None:
+    match action:
+        case Delete(entry=entry):
+            return entry.size
+        case Attest(snapshot=snapshot):
+            return snapshot.entry.size
+        case _:
+            return None
+
+
+def report_rows(target: Target, report: Report, *, run: str, unit: str | None) -> Iterator[Row]:
+    """Yields a row for each store of a report, and one for the query where it has findings."""
+    common = {**of_query(target), "run": run, "unit": unit, "started": report.started}
+    seconds = round(report.seconds, 3) if unit else None
+    if report.plan.findings:
+        yield {
+            **common,
+            "findings": findings_rows(report.plan.findings),
+            "exit_code": exit_code_of(tuple(report.plan.findings)),
+        }
+    for store in report.stores:
+        yield {**common, **_store_row(store), "seconds": seconds}
+
+
+def _store_row(store: StoreReport) -> Row:
+    proof, files = store.attestation, store.after.files
+    written = [one for one in store.outcomes if isinstance(one, SnapshotWritten) and one.bytes]
+    deleted = [one.action.entry for one in store.outcomes if isinstance(one, Deleted)]
+    return {
+        **id_json(store.before.id),
+        "outcome": store.state.value,
+        "version": store.target,
+        "chain_before": chain_length(store.before, store.target),
+        "chain_after": chain_length(store.after, store.target),
+        "files": len(files),
+        "bytes": sum(file.entry.size for file in files),
+        "snapshots_written": len(written),
+        "bytes_written": sum(one.bytes for one in written),
+        "files_deleted": len(deleted),
+        "bytes_deleted": sum(one.size for one in deleted),
+        "reclaimable_bytes": store.reclaimable,
+        "rows": proof.rows if proof else None,
+        "digest": proof.digest if proof else None,
+        "findings": findings_rows(store.findings),
+        "exit_code": exit_code_of(tuple(store.findings)),
+    }
+
+
+def query_row(target: Target, run: str, rows: Sequence[Mapping[str, Any]]) -> Row:
+    """Returns the one row of a query itself, from all that its tasks had to say of it."""
+    findings = {(one["code"], one["detail"]): one for row in rows for one in row["findings"] or ()}
+    errors = sorted({row["error"] for row in rows if row["error"]})
+    outcomes = {row["outcome"] for row in rows}
+    outcome = next((one for one in ("failed", "held", "halted") if one in outcomes), "done")
+    return {
+        **of_query(target),
+        "run": run,
+        "outcome": outcome,
+        "findings": list(findings.values()),
+        "exit_code": worst(row["exit_code"] or 0 for row in rows),
+        "error": "; ".join(errors) or None,
+    }

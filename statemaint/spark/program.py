@@ -1,0 +1,213 @@
+"""`python -m statemaint.spark`: the four verbs, by itself or under `spark-submit`."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import click
+from rich.filesize import decimal
+
+from statemaint import __version__
+from statemaint.cli import tables
+from statemaint.cli.options import Duration, as_json, policy_changes
+from statemaint.errors import ConfigError
+from statemaint.spark import api
+from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
+from statemaint.spark.fleet import Target, fleet_of
+from statemaint.spark.frames import collected, frame_of
+from statemaint.spark.outcomes import worst
+from statemaint.spark.session import session
+from statemaint.spark.summary import QuerySummary, summaries
+
+# Queries that a table shows; `--json` has all.
+_MOST = 30
+Command = Callable[..., None]
+Verb = Callable[[Any, Sequence[Target]], Any]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="statemaint.spark")
+def program() -> None:
+    """Maintain the queries of a file on Spark, by executors.
+
+    Exit codes are those of `statemaint`; of several queries, the first of 1, 5, 3, 2, 4, 6, 0.
+    """
+
+
+def _fleet_flags(command: Command) -> Command:
+    """Adds the flags of every verb; passes the verb the fleet's names and how to end."""
+    for option in reversed(_FLEET):
+        command = option(command)
+    return as_json(command)
+
+
+_FLEET = [
+    click.option(
+        "--queries",
+        "file",
+        required=True,
+        metavar="FILE",
+        envvar="STATEMAINT_QUERIES",
+        help="The queries file, as for Airflow.  [default: STATEMAINT_QUERIES]",
+    ),
+    click.option(
+        "--query",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        help="Only this query of the file; repeatable.",
+    ),
+    click.option("--master", help="The master.  [default: spark-submit's, or local[*]]"),
+    click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://..."),
+    click.option(
+        "--output", metavar="PATH", help="Write all rows there as Parquet; it must not exist."
+    ),
+]
+
+
+@program.command()
+@_fleet_flags
+def inventory(**flags: Any) -> None:
+    """Show what is there: stores, chains, sizes, findings."""
+    _run(api.inventory, INVENTORY, **flags)
+
+
+@program.command()
+@_fleet_flags
+@policy_changes
+@click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
+def plan(*, policy: Mapping[str, Any], force: bool, **flags: Any) -> None:
+    """Show what maintenance would write and delete; writes nothing."""
+    _run(partial(api.plan_fleet, policy=policy, force=force), PLAN, **flags)
+
+
+@program.command()
+@_fleet_flags
+@policy_changes
+@click.option("--force-snapshot", "force", is_flag=True, help="Even where chains are short.")
+@click.option("--run", "run", metavar="ID", help="The run's id.  [default: a new one]")
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=1),
+    help="The number of the attempt at that run; a later one ends the leases of an earlier.",
+)
+@click.option("--history", metavar="ADDRESS", help="Add the outcomes to this Parquet dataset.")
+@click.option("--wait", type=Duration(), help="How long to wait for leases that other runs hold.")
+def maintain(
+    *,
+    policy: Mapping[str, Any],
+    force: bool,
+    run: str | None,
+    attempt: int | None,
+    wait: float | None,
+    history: str | None,
+    **flags: Any,
+) -> None:
+    """Write snapshots, delete files that no retained version needs, and report."""
+    if attempt and not run:
+        raise ConfigError("--attempt is that of a run; give its id with --run")
+    verb = partial(
+        api.maintain_fleet,
+        policy=policy,
+        force=force,
+        run=run,
+        attempt=attempt,
+        wait=wait,
+        history=history,
+        tell=partial(click.echo, err=True),
+    )
+    _run(verb, OUTCOMES, **flags)
+
+
+@program.command()
+@_fleet_flags
+@click.option("--deep", is_flag=True, help="Decode every file, and compare every snapshot.")
+@click.option(
+    "--shares",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many tasks share the partitions of a query.",
+)
+def verify(*, deep: bool, shares: int, **flags: Any) -> None:
+    """Check that every retained version of every store loads."""
+    _run(partial(api.verify_fleet, deep=deep, shares=shares), VERIFIED, **flags)
+
+
+def _run(  # noqa: PLR0913 -- the flags of every verb
+    verb: Verb,
+    columns: Mapping[str, str],
+    *,
+    file: str,
+    names: tuple[str, ...],
+    master: str | None,
+    remote: str | None,
+    output: str | None,
+    as_json: bool,
+) -> NoReturn:
+    fleet = _only(fleet_of(file), names)
+    spark = session(master, remote)
+    try:
+        table = collected(verb(spark, fleet), columns)
+        if output:
+            frame_of(spark, table, columns).write.parquet(output)
+    finally:
+        spark.stop()
+    _end(summaries(_rows(table)), as_json=as_json)
+
+
+def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
+    known = {one.query for one in fleet}
+    if unknown := sorted(set(names) - known):
+        raise ConfigError(f"the file has no enabled query {', '.join(unknown)}")
+    return [one for one in fleet if one.query in names] if names else fleet
+
+
+def _rows(table: Any) -> Iterator[Mapping[str, Any]]:
+    for batch in table.to_batches():
+        yield from batch.to_pylist()
+
+
+def _end(found: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
+    code = worst(one.exit_code for one in found)
+    if as_json:
+        document = {"exit_code": code, "queries": [one.to_json() for one in found]}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print(found)
+    for one in found:
+        for error in one.errors[:1]:
+            click.echo(f"{one.query}: {error}", err=True)
+    sys.exit(code)
+
+
+def _print(found: Sequence[QuerySummary]) -> None:
+    columns = ("query", "stores", "longest chain", "files", "bytes", "done", "findings", "exit")
+    tables.print_table(columns, [_cells(one) for one in found[:_MOST]])
+    if len(found) > _MOST:
+        tables.print_line(f"and {len(found) - _MOST} better ones; --json lists them")
+    stores = sum(one.stores for one in found)
+    bad = [one for one in found if one.exit_code]
+    worst_of_all = f"; the worst is {bad[0].query}" if bad else ""
+    tables.print_line(f"{len(found)} queries, {stores} stores, {len(bad)} not well{worst_of_all}")
+
+
+def _cells(one: QuerySummary) -> tuple[str, ...]:
+    sums = one.sums
+    done = [f"{count} {kind}" for kind, count in sorted(one.actions.items())]
+    if "snapshots_written" in sums:
+        done += [f"{sums['snapshots_written']} written", f"{sums['files_deleted']} deleted"]
+    if "versions_checked" in sums:
+        done += [f"{sums['versions_checked']} versions"]
+    return (
+        one.query,
+        str(one.stores or ""),
+        "" if one.chain is None else str(one.chain),
+        str(sums.get("files", "")),
+        decimal(sums["bytes"]) if "bytes" in sums else "",
+        ", ".join(done),
+        " ".join(sorted(one.codes)),
+        str(one.exit_code),
+    )

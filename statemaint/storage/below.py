@@ -1,0 +1,89 @@
+"""The checkpoints below a folder or prefix, and the one that an address is inside of."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from statemaint.errors import ConfigError, StorageError
+from statemaint.storage.base import Storage
+from statemaint.storage.local.storage import LocalStorage
+from statemaint.storage.open import open_storage
+
+_DEPTH = 3
+_MOST_FOLDERS = 10_000
+_MARKS = frozenset({"offsets", "commits"})
+
+
+def checkpoints_below(uri: str) -> list[str]:
+    """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
+
+    Folders whose names begin with `.` or `_` are passed over. Nothing inside a checkpoint is
+    listed, except where only Hadoop reaches the folder.
+
+    Raises:
+        ConfigError: when there are more than ten thousand folders to look into.
+        StorageError: when a folder cannot be listed.
+    """
+    found: list[str] = []
+    level, seen = [uri.rstrip("/") or "/"], 0
+    for _ in range(_DEPTH + 1):
+        deeper: list[str] = []
+        for folder in level:
+            names = folders_in(folder)
+            seen += 1
+            if seen > _MOST_FOLDERS:
+                raise ConfigError(f"{uri}: more than {_MOST_FOLDERS:,} folders; name one of them")
+            if names & _MARKS:
+                found.append(folder)
+            else:
+                deeper += [f"{folder}/{one}" for one in sorted(names) if one[0] not in "._"]
+        level = deeper
+    return sorted(found)
+
+
+def folders_in(uri: str) -> frozenset[str]:
+    """Returns the names of the folders directly in a folder; none where it does not exist.
+
+    Raises:
+        StorageError: when it cannot be listed.
+    """
+    storage = open_storage(uri)
+    if isinstance(storage, LocalStorage):
+        return frozenset(_local_folders(storage.root))
+    pages = getattr(storage, "folders", None)
+    return frozenset(pages() if pages else _listed_folders(storage))
+
+
+def checkpoint_around(uri: str) -> str | None:
+    """Returns the checkpoint that an address is inside of; `None` where it is in none."""
+    address = uri.rstrip("/") if "://" in uri else os.path.abspath(uri)  # noqa: PTH100 -- `..`
+    for _ in range(5):  # state / operator / partition / store / file
+        address, _, name = address.rpartition("/")
+        if not name or not address or address.endswith(":/"):
+            return None
+        try:
+            if folders_in(address) & _MARKS:
+                return address
+        except StorageError:
+            return None
+    return None
+
+
+def _local_folders(root: str) -> Iterator[str]:
+    try:
+        with os.scandir(root) as found:
+            yield from (one.name for one in found if one.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise StorageError(root, error.strerror or str(error)) from error
+
+
+def _listed_folders(storage: Storage) -> Iterator[str]:
+    return (one.path.partition("/")[0] for one in storage.list("") if "/" in one.path)
+
+
+def is_file(uri: str) -> bool:
+    """Returns whether a local address names a file."""
+    storage = open_storage(uri)
+    return isinstance(storage, LocalStorage) and Path(storage.root).is_file()

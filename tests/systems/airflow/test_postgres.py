@@ -1,0 +1,147 @@
+"""Runs in an Airflow whose database is PostgreSQL, as in production."""
+
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from statemaint.demo.airflow import Airflow, Setup, airflow
+from statemaint.demo.airflow_client import Client
+from tests.support.paths import ROOT
+from tests.support.postgres import NoPostgresError, postgresql
+from tests.systems.airflow.conftest import Ended
+from tests.systems.airflow.support import (
+    DAGS,
+    FLOOR,
+    PLUGINS,
+    TARGET,
+    damaged,
+    neglected,
+    snapshots,
+    tree_hash,
+)
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+QUERIES = """
+defaults: {{min_batches_to_retain: 5, grace: 0s}}
+queries:
+  good: {{checkpoint: {folder}/good, schedule: "* * * * *"}}
+  dry: {{checkpoint: {folder}/dry}}
+  damaged: {{checkpoint: {folder}/damaged}}
+  after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
+"""
+BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    if find_spec("psycopg") is None:
+        pytest.skip("psycopg is not installed; `make setup` installs it")
+    try:
+        manager = postgresql()
+        address = manager.__enter__()
+    except NoPostgresError as missing:
+        pytest.skip(str(missing))
+    yield address
+    manager.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("postgres")
+    for name in ("good", "dry", "after"):
+        neglected(made / name)
+    damaged(made / "damaged")
+    (made / "queries.yaml").write_text(QUERIES.format(folder=made), encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path, database: str) -> Iterator[Airflow]:
+    address = f"postgresql+psycopg://{database}"
+    environ = {
+        "PYTHONPATH": str(ROOT),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": address,
+    }
+    home, queries = folder / "home", folder / "queries.yaml"
+    setup = Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=queries, environ=environ)
+    with airflow(setup) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def admin(running: Airflow) -> Client:
+    client = running.client()
+    for name in ("after", "good", "dry", "damaged"):
+        client.wait_for_dag(f"statemaint__{name}")
+        client.unpause(f"statemaint__{name}")
+    return client
+
+
+def run(admin: Client, query: str, **conf: object) -> Ended:
+    dag = f"statemaint__{query}"
+    made = admin.trigger(dag, conf)
+    return Ended(admin, dag, made, admin.wait_for_run(dag, made))
+
+
+def first_run(admin: Client, query: str) -> Ended:
+    """Waits for the end of the first run, which nobody triggered."""
+    dag, deadline = f"statemaint__{query}", time.monotonic() + 120
+    while not (runs := admin.get(f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    made = min(runs, key=lambda one: one["run_after"])["dag_run_id"]
+    return Ended(admin, dag, made, admin.wait_for_run(dag, made))
+
+
+def note(run: Ended) -> str:
+    path, deadline = f"/api/v2/dags/{run.dag}/dagRuns/{quote(run.run)}", time.monotonic() + 30
+    while not (found := run.client.get(path)["note"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return str(found)
+
+
+def test_runs_follow_the_schedule_and_an_asset_and_leave_their_notes(
+    admin: Client, folder: Path
+) -> None:
+    for query in ("good", "after"):
+        ended = first_run(admin, query)
+        assert ended.state == "success"
+        assert snapshots(folder / query) == BOTH_IN_ALL
+        assert note(ended).startswith("8 snapshots written, 64 files deleted (")
+
+
+def test_the_plugin_makes_the_pool_there_too(admin: Client) -> None:
+    assert admin.get("/api/v2/pools/statemaint")["slots"] == 32
+    assert admin.import_errors() == []
+
+
+def test_a_dry_run_writes_nothing(admin: Client, folder: Path) -> None:
+    before = tree_hash(folder / "dry")
+    dry = run(admin, "dry", dry_run=True)
+    assert dry.states == {"plan": "success", "maintain": "skipped", "report": "skipped"}
+    assert note(dry).startswith("DRY RUN, nothing was changed.")
+    assert tree_hash(folder / "dry") == before
+
+
+def test_a_run_from_the_form_maintains_the_partitions_that_it_names(
+    admin: Client, folder: Path
+) -> None:
+    part = run(admin, "dry", partitions=[1, 3], min_batches_to_retain=6)
+    names = ("op 0 / part 1", "op 0 / part 3", "plan", "report")
+    assert part.states == dict.fromkeys(names, "success")
+    assert sorted(snapshots(folder / "dry")) == [1, 3]
+    assert note(part).startswith("Only partition 1, 3, as the form said.")
+
+
+def test_a_damaged_partition_fails_its_own_task(admin: Client, folder: Path) -> None:
+    ended = run(admin, "damaged")
+    assert (ended.state, ended.states["op 0 / part 2"]) == ("failed", "failed")
+    assert "BROKEN_CHAIN: state/0/2/7.delta is missing" in ended.log("op 0 / part 2")
+    assert sorted(snapshots(folder / "damaged")) == [0, 1, 3]

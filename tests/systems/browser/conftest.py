@@ -1,0 +1,46 @@
+"""One real Airflow and one Chromium for all tests of this folder."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers import Servers
+from tests.systems.browser.scene import Scene, scene
+
+_servers = Servers(Path(__file__).parent)
+
+
+@pytest.fixture
+def airflow_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A real Airflow with queries in every state."""
+    pytest.importorskip("airflow", reason="the extra `airflow`")
+    return _servers.get("scene", lambda: scene(tmp_path_factory.mktemp("browser")))
+
+
+@pytest.fixture
+def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
+    """Logs users in; no page may leave an error on the console."""
+    # Tests that need Playwright are skipped without it, and this file is read all the same.
+    from tests.systems.browser.pages import Visit, browser, chromium, visit  # noqa: PLC0415
+
+    if chromium() is None:
+        pytest.skip("Chromium is not installed; Debian's package is `chromium`")
+    running = _servers.get("browser", browser)
+    visits: list[Visit] = []
+    with ExitStack() as stack:
+
+        def one(user: str = "admin", **settings: str) -> Visit:
+            opened = visit(running, airflow_scene.airflow, user, **settings)
+            visits.append(stack.enter_context(opened))
+            return visits[-1]
+
+        yield one
+        assert [error for one in visits for error in one.errors] == []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Ends both with the last of the tests."""
+    _servers.leave(nextitem)

@@ -1,0 +1,199 @@
+"""Spark's engine: the same fleet by the command line, by Airflow's tasks and by Spark."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from statemaint.airflow.settings import Options, QuerySettings
+from statemaint.airflow.whole import maintain_query
+from statemaint.cli.main import program
+from statemaint.execute import Holder, leased
+from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet, verify_fleet
+from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
+from statemaint.storage import LocalStorage
+from tests.systems.spark.fleets import (
+    POLICY,
+    actions,
+    digests,
+    leftovers,
+    listing,
+    write_fleet,
+)
+
+FLAGS = [
+    "--min-deltas-for-snapshot",
+    "2",
+    "--min-batches-to-retain",
+    "2",
+    "--grace",
+    "0s",
+    "--orphan-age",
+    "0s",
+]
+Findings = set[tuple[Any, ...]]
+
+
+def by_command_line(fleet: Iterable[Target]) -> dict[str, Findings]:
+    found = {}
+    for one in fleet:
+        done = CliRunner().invoke(program, ["maintain", one.checkpoint, *FLAGS, "--json"])
+        report = json.loads(done.stdout) if done.stdout else {"findings": []}
+        found[one.query] = {
+            (each.get("operator"), each.get("partition"), each.get("store"), each["code"])
+            for each in report["findings"]
+        }
+    return found
+
+
+def by_tasks(fleet: Iterable[Target]) -> None:
+    for one in fleet:
+        settings = QuerySettings(one.query, one.checkpoint, POLICY, max_tasks=3)
+        maintain_query(settings, Options(), Holder("run"), run="run")
+
+
+def findings(rows: Iterable[Any], query: str) -> Findings:
+    return {
+        (row["operator"], row["partition"], row["store"], one["code"])
+        for row in rows
+        for one in row["findings"] or ()
+        if row["query"] == query
+    }
+
+
+@pytest.fixture(scope="module")
+def maintained(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Three equal fleets, each maintained by one engine."""
+    root = tmp_path_factory.mktemp("fleets")
+    fleets = {name: write_fleet(root / name) for name in ("before", "cli", "tasks", "spark")}
+    found = by_command_line(fleets["cli"])
+    by_tasks(fleets["tasks"])
+    rows = maintain_fleet(spark, fleets["spark"], run="fleet").collect()
+    return {**fleets, "findings": found, "rows": rows}
+
+
+def test_all_engines_leave_the_same_files_with_the_same_states(maintained: dict[str, Any]) -> None:
+    fleets = (maintained["cli"], maintained["tasks"], maintained["spark"])
+    for cli, tasks, spark in zip(*fleets, strict=True):
+        assert listing(cli) == listing(tasks) == listing(spark), cli.query
+        assert digests(cli) == digests(tasks) == digests(spark), cli.query
+        assert actions(cli) == actions(tasks) == actions(spark), cli.query
+    changed = zip(maintained["before"], maintained["spark"], strict=True)
+    assert sum(listing(before) != listing(after) for before, after in changed) >= 5
+
+
+def test_spark_finds_what_the_command_line_finds(maintained: dict[str, Any]) -> None:
+    for target in maintained["spark"]:
+        expected = maintained["findings"][target.query]
+        assert findings(maintained["rows"], target.query) == expected, target.query
+    assert maintained["findings"]["damaged"]
+
+
+def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str, Any]) -> None:
+    rows = maintained["rows"]
+    queries = {row["query"]: row for row in rows if row["operator"] is None}
+    assert list(queries) == [one.query for one in maintained["spark"]]
+    assert {name: row["outcome"] for name, row in queries.items()} == {
+        **dict.fromkeys(queries, "done"),
+        "nothing": "failed",
+        "damaged": "halted",
+    }
+    codes = {name: row["exit_code"] for name, row in queries.items()}
+    assert codes == {**dict.fromkeys(queries, 0), "nothing": 2, "damaged": 3}
+    assert "NOT_A_CHECKPOINT" in queries["nothing"]["error"]
+    stores = [(row["query"], row["operator"], row["partition"], row["store"]) for row in rows]
+    assert len(stores) == len(set(stores))
+    join = [row for row in rows if row["query"] == "join2" and row["store"]]
+    assert {row["outcome"] for row in join} == {"done"}
+    assert all(row["digest"] and row["chain_after"] == 0 for row in join)
+    assert sum(row["files_deleted"] for row in join) > 0
+    assert {row["outcome"] for row in rows if row["query"] == "damaged"} >= {"done", "halted"}
+
+
+def test_a_run_leaves_no_lease_and_no_file_of_its_units(maintained: dict[str, Any]) -> None:
+    for target in maintained["spark"]:
+        assert leftovers(target) == []
+
+
+def test_a_second_run_has_nothing_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path)[:2]
+    maintain_fleet(spark, fleet, wait=10)
+    before = [actions(one) for one in fleet]
+    rows = maintain_fleet(spark, fleet, wait=10).collect()
+    assert [actions(one) for one in fleet] == before
+    assert sum(row["snapshots_written"] or 0 for row in rows) == 0
+    assert {row["exit_code"] for row in rows} == {0}
+
+
+def test_a_query_whose_lease_is_held_is_held_and_the_others_are_maintained(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    fleet = write_fleet(tmp_path)[:2]
+    with leased(LocalStorage(Path(fleet[0].checkpoint)), Holder("another")):
+        rows = maintain_fleet(spark, fleet).collect()
+    queries = {row["query"]: row for row in rows if row["store"] is None}
+    assert [row["outcome"] for row in queries.values()] == ["held", "done"]
+    assert queries["aggregation2"]["exit_code"] == 4
+    assert not actions(fleet[0])
+    assert actions(fleet[1])
+
+
+def test_an_inventory_has_what_a_scan_finds(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path)
+    rows = inventory(spark, fleet).collect()
+    for one in fleet:
+        done = CliRunner().invoke(program, ["scan", one.checkpoint, "--json"])
+        expected = json.loads(done.stdout)["stores"] if done.stdout else []
+        found = [row.asDict() for row in rows if row["query"] == one.query and row["store"]]
+        names = ("operator", "partition", "store", "files", "bytes", "chain_length", "snapshots")
+        assert [[row[name] for name in names] for row in found] == [
+            [row[name] for name in names] for row in expected
+        ]
+    assert [row["exit_code"] for row in rows if row["query"] == "nothing"] == [2]
+
+
+def test_a_planned_fleet_has_the_actions_of_every_plan(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path)
+    rows = plan_fleet(spark, fleet).collect()
+    for one in fleet:
+        done = CliRunner().invoke(program, ["plan", one.checkpoint, *FLAGS, "--json"])
+        expected = json.loads(done.stdout)["actions"] if done.stdout else []
+        found = [row for row in rows if row["query"] == one.query]
+        names = ("action", "operator", "partition", "store", "version", "path", "reason")
+        kinds = ("finding", "error")
+        assert [[row[name] for name in names] for row in found if row["action"] not in kinds] == [
+            [row[name] for name in names] for row in expected
+        ]
+        assert len(found) == len(expected) + sum(row["action"] in kinds for row in found)
+    assert [row["reason"] for row in rows if row["query"] == "nothing"] == ["NOT_A_CHECKPOINT"]
+
+
+def test_a_fleet_is_verified_in_shares(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path)
+    whole = verify_fleet(spark, fleet, deep=True).collect()
+    shares = verify_fleet(spark, fleet, deep=True, shares=2).collect()
+    assert len(shares) == 2 * len(whole) == 2 * len(fleet)
+    healthy = {row["query"]: row["healthy"] for row in whole}
+    assert healthy == {**dict.fromkeys(healthy, True), "damaged": False, "nothing": False}
+    checked = {row["query"]: row["versions_checked"] for row in whole if row["stores"]}
+    assert checked == {
+        query: sum(row["versions_checked"] for row in shares if row["query"] == query)
+        for query in checked
+    }
+
+
+def test_the_columns_are_those_that_are_documented(spark: SparkSession) -> None:
+    none: list[Target] = []
+    frames = {
+        "inventory": (inventory(spark, none), INVENTORY),
+        "plan": (plan_fleet(spark, none), PLAN),
+        "outcomes": (maintain_fleet(spark, none), OUTCOMES),
+        "verified": (verify_fleet(spark, none), VERIFIED),
+    }
+    for frame, columns in frames.values():
+        assert frame.schema == spark.createDataFrame([], ddl(columns)).schema
+        assert frame.collect() == []

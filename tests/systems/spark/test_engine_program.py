@@ -1,0 +1,83 @@
+"""`python -m statemaint.spark`, in processes of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.paths import ROOT
+from tests.systems.spark.fleets import write_fleet
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    names = ("join2", "rocks-zips", "damaged", "nothing")
+    fleet = [one for one in write_fleet(tmp_path / "fleet") if one.query in names]
+    queries = "".join(f"  {one.query}: {{checkpoint: {one.checkpoint}}}\n" for one in fleet)
+    policy = "{min_deltas_for_snapshot: 2, min_batches_to_retain: 2, grace: 0s}"
+    (tmp_path / "queries.yaml").write_text(f"defaults: {policy}\nqueries:\n{queries}")
+    return tmp_path / "queries.yaml"
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "statemaint.spark", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_a_fleet_is_maintained_and_the_worst_query_comes_first(file: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    done = program(
+        *("maintain", "--queries", str(file), "--master", "local[2]", "--json"),
+        *("--output", str(rows), "--run", "one"),
+    )
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert found["exit_code"] == 3
+    assert [(one["query"], one["exit_code"]) for one in found["queries"]] == [
+        ("damaged", 3),
+        ("nothing", 2),
+        ("join2", 0),
+        ("rocks-zips", 0),
+    ]
+    assert "maintaining 6 partitions of 3 queries" in done.stderr
+    assert "nothing: NOT_A_CHECKPOINT: " in done.stderr
+    table = pq.read_table(rows).to_pylist()
+    assert {row["run"] for row in table} == {"one"}
+    assert sum(row["files_deleted"] or 0 for row in table) == sum(
+        one.get("files_deleted", 0) for one in found["queries"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("inventory",), "Missing option '--queries'"),
+        (("inventory", "--queries", "nowhere.yaml"), "nowhere.yaml"),
+        (("maintain", "--queries", "FILE", "--query", "other"), "no enabled query other"),
+        (("maintain", "--queries", "FILE", "--attempt", "2"), "--run"),
+        (("plan", "--queries", "FILE", "--grace", "soon"), "not a duration"),
+        (
+            ("plan", "--queries", "FILE", "--master", "local", "--remote", "sc://x"),
+            "mutually exclusive",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    file: Path, arguments: tuple[str, ...], line: str
+) -> None:
+    done = program(*(str(file) if one == "FILE" else one for one in arguments))
+    assert done.returncode == 2
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""

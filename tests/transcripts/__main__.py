@@ -1,0 +1,139 @@
+"""`python -m tests.transcripts`: writes docs/transcripts, what every verb prints.
+
+On a join of 200 partitions, a RocksDB checkpoint and a damaged one; on terminals of 80 and 160
+columns, and in a pipe. Run ids, times and folders are replaced by names.
+"""
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tests.checkpoints.archive import contents
+from tests.support.paths import ROOT
+from tests.support.terminal import at_terminal, in_pipe
+
+FOLDER = ROOT / "docs" / "transcripts"
+PLACE = "/data/checkpoints"
+_TIGHT = "--min-deltas-for-snapshot 5 --min-batches-to-retain 4 --grace 0s"
+_LOOKS = (
+    "scan NAME",
+    f"plan NAME {_TIGHT}",
+    "verify NAME",
+    "verify NAME --deep",
+    "doctor NAME",
+    "repair NAME",
+    "rollback NAME --to-batch {batch}",
+    "digest NAME",
+    "show NAME --limit 3",
+    "diff NAME --limit 3",
+    "stats NAME --top 2",
+)
+_CHANGES = (f"maintain NAME {_TIGHT} --trash-for 1d", "runs NAME", "undo NAME RUN", "runs NAME")
+_FLEET = ("scan .", "doctor .", "verify .")
+_PARTITIONS = 200
+_SAME = (
+    (r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b", "20260131T120000Z-0a1b2c3d"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-31 12:00:00"),
+    (r"(12:00:00 +)\d+\.\d\b", r"\g<1>0.4"),
+    (r"\b\d+\.\d+ s\b", "0.4 s"),
+    (r"\b\d+(\.\d+)? [kMG]B a second", "90.0 MB a second"),
+    (r"\bin \d+ slots?\b", "in 2 slots"),
+    (r"\bread in \d+\.\d+ s\b", "read in 0.01 s"),
+)
+
+
+def join(root: Path) -> None:
+    """Makes a join of 200 partitions of a real one, whose partitions it has again and again."""
+    _unpack("4.3.0", "join", root)
+    (operator,) = (one for one in (root / "state").iterdir() if (one / "0").is_dir())
+    for number in range(1, _PARTITIONS):
+        if not (operator / str(number)).exists():
+            shutil.copytree(operator / "0", operator / str(number))
+    for entry in (root / "offsets").iterdir():
+        if entry.name.isdecimal():
+            entry.write_text(_widened(entry.read_text()))
+
+
+def _widened(entry: str) -> str:
+    name = "spark.sql.shuffle.partitions"
+    return re.sub(rf'("{name}":\s*)"\d+"', rf'\1"{_PARTITIONS}"', entry)
+
+
+def rocksdb(root: Path) -> None:
+    """Unpacks a RocksDB checkpoint of `transformWithState`."""
+    _unpack("rocks-4.3.0", "rocks-timed", root)
+
+
+def damaged(root: Path) -> None:
+    """Unpacks an aggregation, and takes a delta away and a bit of another one."""
+    _unpack("4.3.0", "aggregation2", root)
+    (root / "state/0/0/9.delta").unlink()
+    file = root / "state/0/1/10.delta"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(bytes(content))
+
+
+MAKERS = {"join": join, "rocksdb": rocksdb, "damaged": damaged}
+
+
+def _unpack(archive: str, kind: str, root: Path) -> None:
+    for path, content in contents(archive)[kind].items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
+def transcript(name: str, place: Path, width: str) -> Iterator[str]:
+    """Yields each command and what it prints; `width` is a number of columns, or `piped`."""
+    batch = max(
+        int(one.name) for one in (place / name / "commits").iterdir() if one.name.isdecimal()
+    )
+    commands = (*_LOOKS, *_CHANGES) if name != "damaged" else (*_LOOKS, *_CHANGES[:2], *_FLEET)
+    for one in commands:
+        words = one.format(batch=batch - 2).replace("NAME", name)
+        printed = _printed(words.replace("RUN", _newest(place / name)).split(), place, width)
+        yield f"$ statemaint {words}\n{_same(printed, place)}"
+
+
+def _printed(words: list[str], place: Path, width: str) -> str:
+    if width == "piped":
+        return in_pipe(*words, where=place, environment={"PYTHONPATH": str(ROOT)})
+    return at_terminal(*words, columns=int(width), where=place, NO_COLOR="1", PYTHONPATH=str(ROOT))
+
+
+def _newest(root: Path) -> str:
+    found = json.loads(in_pipe("runs", str(root), "--json"))["runs"]
+    return str(found[0]["run"]) if found else "RUN"
+
+
+def _same(text: str, place: Path) -> str:
+    text = text.replace(str(place), PLACE)
+    for pattern, same in _SAME:
+        text = re.sub(pattern, same, text)
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, type=click.Choice([*MAKERS]))
+def main(names: tuple[str, ...]) -> None:
+    """Writes the transcripts."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in names or MAKERS:
+        for width in ("80", "160", "piped"):
+            with tempfile.TemporaryDirectory() as folder:
+                place = Path(folder)
+                MAKERS[name](place / name)
+                text = "\n".join(transcript(name, place, width))
+            (FOLDER / f"{name}-{width}.txt").write_text(text)
+            click.echo(f"{name}-{width}.txt")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from statemaint.airflow.figures import QueryFigures
+from statemaint.airflow.pages.fleet import Restartable, fleet, outcome, row_of, totals, verdict
+from statemaint.airflow.pages.model import AirflowRun, Record
+
+NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
+LOOKED = NOW - timedelta(hours=1)
+RUN = AirflowRun("manual__1", "success", "manual", LOOKED, LOOKED)
+
+
+def record(query: str = "revenue", *, run: AirflowRun | None = RUN, **figures: Any) -> Record:
+    """A query that a run has found in order, except for some figures."""
+    found = {"committed": 24, "target": 25, "partitions": 4, **figures}
+    return Record(
+        dag=f"statemaint__{query}",
+        group="",
+        query=query,
+        last=run,
+        figures=QueryFigures(query=query, checkpoint="/data", **found),
+        looked=LOOKED,
+    )
+
+
+def test_a_query_whose_partitions_all_load_restarts() -> None:
+    assert verdict(record()).restart is Restartable.YES
+    assert verdict(record()).why == "Every partition loads at version 25."
+
+
+def test_a_query_with_a_partition_that_does_not_load_does_not_restart() -> None:
+    found = verdict(record(blocked=1, damage=1, codes=["BROKEN_CHAIN", "UNKNOWN_FILE"]))
+    assert found.restart is Restartable.NO
+    assert found.why == "1 of 4 partitions do not load: BROKEN_CHAIN"
+
+
+def test_damage_in_files_that_are_there_leaves_a_doubt() -> None:
+    assert verdict(record(damage=1, codes=["CORRUPT_FILE"])).restart is Restartable.DOUBTFUL
+
+
+def test_a_code_of_a_newer_build_counts_as_damage() -> None:
+    assert "NEW_CODE" in verdict(record(damage=1, codes=["NEW_CODE"])).why
+
+
+def test_notices_leave_no_doubt() -> None:
+    assert verdict(record(notices=3, codes=["UNKNOWN_FILE"])).restart is Restartable.YES
+
+
+def test_a_storage_that_failed_shows_nothing() -> None:
+    assert verdict(record(damage=1, codes=["STORAGE_FAILED"])).restart is Restartable.UNKNOWN
+    could_not = record(partitions=0, failure="STORAGE: denied", target=None, committed=None)
+    assert verdict(could_not).restart is Restartable.UNKNOWN
+    assert "STORAGE: denied" in verdict(could_not).why
+
+
+def test_a_query_that_has_committed_nothing_is_not_broken() -> None:
+    nothing = record(committed=None, target=None, blocked=4, notices=1)
+    assert verdict(nothing).restart is Restartable.EMPTY
+
+
+def test_a_query_without_a_run_was_never_looked_at() -> None:
+    never = replace(record(run=None), figures=None, looked=None)
+    assert verdict(never).restart is Restartable.NEVER
+    assert row_of(never, NOW).outcome.text == "never ran"
+    assert row_of(never, NOW).age == "never"
+
+
+def test_figures_of_another_build_are_unknown() -> None:
+    assert verdict(replace(record(), figures=None)).restart is Restartable.UNKNOWN
+
+
+def test_partitions_without_a_report_are_named() -> None:
+    assert "2 are as the plan found them" in verdict(record(unreported=2)).why
+
+
+def test_the_worst_query_is_first() -> None:
+    failed = replace(RUN, state="failed")
+    rows = fleet(
+        [
+            record("small", replay_bytes=1),
+            record("large", replay_bytes=10),
+            record("failed", run=failed),
+            replace(record("never"), figures=None, looked=None),
+            replace(record("invalid"), invalid="queries.yaml:10: no such key"),
+            record("doubtful", damage=1, codes=["CORRUPT_FILE"]),
+            record("broken", blocked=1, damage=1),
+            record("empty", committed=None, target=None),
+        ],
+        NOW,
+    )
+    assert [row.record.query for row in rows] == [
+        "broken",
+        "doubtful",
+        "invalid",
+        "never",
+        "empty",
+        "failed",
+        "large",
+        "small",
+    ]
+    assert [row.attention for row in rows] == [True] * 4 + [False, True, False, False]
+
+
+def test_totals_add_up_the_rows() -> None:
+    rows = fleet(
+        [
+            record("a", bytes=10, replay_bytes=1, reclaimable=2, trash_bytes=3),
+            record("b", bytes=20, blocked=1, damage=1, trash_bytes=None),
+            replace(record("c"), figures=None, looked=None),
+        ],
+        NOW,
+    )
+    found = totals(rows)
+    assert (found.queries, found.broken, found.unknown, found.failed) == (3, 1, 1, 0)
+    assert (found.partitions, found.bytes, found.replay_bytes) == (8, 30, 1)
+    assert (found.reclaimable, found.trash_bytes) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("looked", "ended", "old"),
+    [
+        (timedelta(hours=1), timedelta(hours=1), False),
+        (timedelta(hours=47), timedelta(hours=47), False),
+        (timedelta(hours=49), timedelta(hours=49), True),
+        (timedelta(hours=3), timedelta(hours=1), True),  # the last run has left no figures
+    ],
+)
+def test_old_figures_are_marked(looked: timedelta, ended: timedelta, *, old: bool) -> None:
+    run = replace(RUN, ended=NOW - ended)
+    assert row_of(replace(record(run=run), looked=NOW - looked), NOW).old is old
+
+
+def test_a_running_run_does_not_make_figures_old() -> None:
+    running = replace(RUN, state="running", ended=None)
+    assert not row_of(record(run=running), NOW).old
+
+
+def test_a_run_is_told_in_words() -> None:
+    found = outcome(replace(RUN, state="failed", dry=True), NOW)
+    assert (found.text, found.mark, found.when) == ("failed, dry run", "bad", "1 h ago")
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"paused": True, "next_run": NOW}, "paused"),
+        ({"next_run": NOW + timedelta(minutes=5)}, "in 5 min"),
+        ({"schedule": "Triggered by assets"}, "after an Asset"),
+        ({"schedule": None}, "by hand"),
+    ],
+)
+def test_the_next_run_is_told(changed: dict[str, Any], text: str) -> None:
+    assert row_of(replace(record(), **changed), NOW).next == text

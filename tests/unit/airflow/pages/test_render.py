@@ -1,0 +1,145 @@
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from statemaint.airflow.figures import QueryFigures, Told, Unit
+from statemaint.airflow.pages.fleet import fleet, row_of, totals
+from statemaint.airflow.pages.model import AirflowRun, Record
+from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
+from statemaint.airflow.pages.render import render
+from statemaint.airflow.pages.timeline import timelines
+from statemaint.maintain import Run
+from statemaint.model.ids import StoreId, UnitId
+from statemaint.model.policy import Policy
+from statemaint.plan import plan
+from tests.support.checkpoints import NOW, checkpoint, store, versions
+
+TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
+ODD = "<script>alert(1)</script>\"'"
+PLACE = {"root": "", "pages": "/statemaint"}
+
+
+def record(query: str = "revenue") -> Record:
+    figures = QueryFigures(query=query, checkpoint=f"/data/{query}", target=25, codes=[query])
+    run = AirflowRun(query, "success", query, TIME, TIME)
+    return Record(f"statemaint__{query}", "", query, last=run, figures=figures, looked=TIME)
+
+
+def fleet_page(*records: Record) -> str:
+    rows = fleet(records, TIME)
+    return render("queries.html", rows=rows, totals=totals(rows), **PLACE)
+
+
+def query_page(found: Record, **changed: Any) -> str:
+    units = [Unit(0, 3, None, 1, 10, 0, 0, 0, 1, 0)]
+    values = {
+        "row": row_of(found, TIME),
+        "checkpoint": "/data",
+        "map": heat_map(units, 10),
+        "units": 1,
+        "worst": worst_units(units),
+        "advice": advise([Told(code="BROKEN_CHAIN", detail=found.query, damage=True)], found.query),
+        "buttons": buttons(found.dag, found.query, own=True, refused={found.dag: found.query}),
+        "runs": [found.last],
+        "source": object(),
+        "asked": "?query=revenue",
+        "now": TIME,
+        "unknown": found.query,
+        "live": False,
+        "others": [found.query],
+    }
+    return render("query.html", **{**values, **changed}, **PLACE)
+
+
+def partition_page(found: Record) -> str:
+    odd = checkpoint(
+        store(f"{versions('d', 1, 25)} x:<i>", StoreId(0, 0, "<b>left</b>")),
+        batches=range(22, 25),
+    )
+    decided = plan(replace(odd, root=found.query), Policy(), NOW)
+    stores, unit = timelines(decided), UnitId(0, 0)
+    values = {"record": found, "unit": unit, "plan": decided, "stores": stores, "asked": ""}
+    return render("partition.html", **values, **PLACE)
+
+
+def pages(query: str) -> list[str]:
+    found = record(query)
+    run = Run(query, 0.0, 1.0, 1, 1, 1, 1, 1, 0, in_trash=True, undo_of=query)
+    return [
+        fleet_page(found),
+        fleet_page(replace(found, invalid=query)),
+        query_page(found),
+        partition_page(found),
+        render("runs.html", runs=[run], now=TIME, **PLACE),
+        render("error.html", code="STORAGE", detail=query, **PLACE),
+        render("problem.html", code="STORAGE", detail=query, **PLACE),
+    ]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_nothing_from_outside_is_taken_for_html(number: int) -> None:
+    page = pages(ODD)[number]
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<i>" not in page
+    assert "<b>left" not in page
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_page_has_no_style_or_script_of_its_own(number: int) -> None:
+    page = pages("revenue")[number]
+    for word in ("http:", "https:", "@import", "url(", "style=", "onclick", "<style", "<script>"):
+        assert word not in page
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_no_address_is_cut_by_what_is_in_it(number: int) -> None:
+    page = pages('a/b?c#d"e')[number]
+    for address in re.findall(r'(?:href|data-from)="([^"]*)"', page):
+        path = address.removeprefix("/statemaint").partition("?")[0]
+        assert "#" not in address
+        assert "a/b" not in path
+
+
+def test_an_empty_fleet_says_so() -> None:
+    assert "There is none:" in fleet_page()
+
+
+def test_what_is_not_known_is_not_shown_as_nothing() -> None:
+    never = replace(record(), figures=None, looked=None, last=None)
+    assert "0 B" not in fleet_page(never).partition("<tbody>")[2]
+
+
+def test_colours_have_words_beside_them() -> None:
+    page = query_page(record())
+    assert '<span class="badge bad">BROKEN_CHAIN</span> damage' in page
+    assert 'title="op 0 / part 3: does not load, 10 B, findings: 1"' in page
+    assert "<small>3</small> <b>no</b>" in page
+
+
+def test_headers_that_sort_are_buttons() -> None:
+    page = fleet_page(record())
+    assert page.count('<th scope="col" aria-sort="none"') == page.count('class="sort"') == 11
+
+
+def test_a_button_that_is_refused_is_off_and_says_why() -> None:
+    page = query_page(record())
+    assert page.count("disabled") == 2
+    assert "Dry run: revenue" in page
+
+
+def test_old_figures_say_how_old() -> None:
+    old = replace(record(), looked=datetime(2026, 11, 20, tzinfo=UTC))
+    assert "4 days ago" in query_page(old)
+    assert "That is old" in query_page(old)
+    assert "That is old" not in query_page(record())
+
+
+def test_without_the_checkpoint_there_is_no_link_to_its_files() -> None:
+    assert "/partitions/" in query_page(record())
+    assert "/partitions/" not in query_page(record(), source=None)

@@ -1,0 +1,387 @@
+"""What a person at a terminal meets in the first hour: mistakes, names, many checkpoints."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemaint.cli.examples import EXAMPLES
+from statemaint.cli.main import VERBS as NAMES
+from statemaint.cli.reference import reference
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.paths import ROOT
+from tests.support.terminal import at_terminal
+from tests.unit.cli.test_program import TIGHT, run, run_json
+from tests.unit.cli.test_show import AGGREGATION, unpacked
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    root = tmp_path / "ck"
+    root.mkdir()
+    write_checkpoint(LocalStorage(root))
+    return root
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder of twelve checkpoints in teams, of which three are damaged."""
+    root = tmp_path_factory.mktemp("many")
+    for number in range(12):
+        place = root / f"team_{number % 2}" / f"query_{number}"
+        place.mkdir(parents=True)
+        write_checkpoint(LocalStorage(place), partitions=1 + number % 3)
+    (root / "team_1/query_3/state/0/0/20.delta").unlink()
+    (root / "team_0/query_4/commits/24").write_bytes(b"v1\n{")
+    (root / "team_1/query_5/state/0/1/21.delta").write_bytes(b"LZ4Block")
+    (root / "_trash").mkdir()
+    return root
+
+
+def test_a_table_keeps_to_a_terminal_of_80_columns(many: Path) -> None:
+    for verb in ("scan", "plan", "maintain --dry-run", "digest"):
+        name, *flags = verb.split()
+        root = str(many / "team_0/query_2")
+        lines = at_terminal(name, root, *flags, NO_COLOR="1").splitlines()
+        rows = [line for line in lines if re.match(r"\d+/\d+ |store ", line)]
+        assert len(rows) >= 4
+        assert max(len(line.rstrip()) for line in rows) <= 80
+
+
+def test_a_wide_terminal_has_every_column(checkpoint: Path) -> None:
+    narrow = at_terminal("scan", str(checkpoint), columns=40, NO_COLOR="1")
+    assert "(left out here for want of width: versions, snapshots)" in " ".join(narrow.split())
+    wide = at_terminal("scan", str(checkpoint), columns=160, NO_COLOR="1")
+    assert "left out" not in wide
+    assert re.search(r"store +versions +snapshots +chain +files +bytes +findings", wide)
+
+
+def test_nothing_is_wrapped_in_a_pipe(tmp_path: Path) -> None:
+    root = tmp_path / ("a" * 120) / ("b" * 120)
+    root.mkdir(parents=True)
+    write_checkpoint(LocalStorage(root))
+    printed = run("scan", str(root)).stdout.splitlines()
+    assert printed[0] == f"checkpoint  {root}"
+    assert all(line == line.rstrip() for line in printed)
+
+
+def test_colour_has_a_meaning_and_can_be_refused(checkpoint: Path) -> None:
+    (checkpoint / "state/0/0/20.delta").unlink()
+    red = "\x1b[1;31m"
+    assert f"{red}NO" in at_terminal("doctor", str(checkpoint))
+    assert f"{red}DAMAGED" in at_terminal("verify", str(checkpoint))
+    assert "\x1b[" not in at_terminal("doctor", str(checkpoint), NO_COLOR="1")
+    assert "\x1b[" not in at_terminal("doctor", str(checkpoint), "--color", "never")
+    assert "\x1b[" not in run("doctor", str(checkpoint)).stdout
+    assert red in run("doctor", str(checkpoint), "--color", "always").stdout
+
+
+def test_many_stores_are_a_total_and_the_worst(tmp_path: Path) -> None:
+    write_checkpoint(LocalStorage(tmp_path), partitions=30)
+    (tmp_path / "state/0/17/20.delta").unlink()
+    printed = run("scan", str(tmp_path)).stdout.splitlines()
+    assert any(
+        re.match(r"in all +30 stores, 749 files .*1 store with findings", one) for one in printed
+    )
+    rows = [line.split()[0] for line in printed if re.match(r"\d+/\d+ ", line)]
+    assert (rows[0], len(rows)) == ("0/17", 20)
+    assert printed[-1] == "and 10 more stores; --all shows them"
+    everything = run("scan", str(tmp_path), "--all").stdout
+    assert len(re.findall(r"^\d+/\d+ ", everything, re.MULTILINE)) == 30
+
+
+def test_a_floor_of_the_commit_log_is_explained(checkpoint: Path) -> None:
+    tight = ["--min-deltas-for-snapshot", "5", "--min-batches-to-retain", "2", "--grace", "0s"]
+    planned = run("plan", str(checkpoint), *tight).stdout
+    assert "the commit log goes back to it, further than min_batches_to_retain" in planned
+    run("maintain", str(checkpoint), *tight)
+    again = run("maintain", str(checkpoint), *tight).stdout
+    assert "nothing was deleted: the commit log still has the batch of version 17" in again
+
+
+def test_the_trash_and_the_way_back_are_named(checkpoint: Path) -> None:
+    done = run("maintain", str(checkpoint), *TIGHT, "--trash-for", "7d").stdout
+    assert "32 files (2.7 kB) moved to the trash" in done
+    undo = re.search(r"they stay there for 7d: statemaint undo (\S+) (\S+)", done)
+    assert undo is not None
+    assert run("undo", undo[1], undo[2]).returncode == 0
+
+
+def test_a_key_that_no_row_has_is_said(tmp_path: Path) -> None:
+    root = unpacked("dedup", tmp_path)
+    done = run("show", str(root), "--key", "nope")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "no row has a key column equal to 'nope' at version 13\n",
+    )
+
+
+QUERIES = """
+defaults: {{min_batches_to_retain: 7, min_deltas_for_snapshot: 3, grace: 0s}}
+queries:
+  hourly_revenue: {{checkpoint: {root}}}
+"""
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "folder"])
+def test_a_query_is_known_by_its_name(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    file = tmp_path / "statemaint_queries.yaml"
+    file.write_text(QUERIES.format(root=checkpoint))
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    flags = ["--queries", str(file)] if way == "flag" else []
+    if way == "variable":
+        monkeypatch.setenv("STATEMAINT_QUERIES", str(file))
+    if way == "folder":
+        monkeypatch.chdir(tmp_path)
+    assert run_json("scan", "hourly_revenue", *flags)["checkpoint"] == str(checkpoint)
+    planned: Any = run_json("plan", "hourly_revenue", *flags)
+    assert planned["policy"]["min_batches_to_retain"] == 7
+    kept: Any = run_json("plan", "hourly_revenue", "--min-batches-to-retain", "5", *flags)
+    assert kept["policy"]["min_batches_to_retain"] == 5
+    assert kept["policy"]["min_deltas_for_snapshot"] == 3
+    wrong = run("scan", "hourly_revenu", *flags)
+    assert wrong.returncode == 2
+    assert "did you mean 'hourly_revenue'?" in wrong.stderr
+
+
+@pytest.mark.parametrize("verb", ["scan", "doctor", "verify"])
+def test_a_folder_of_checkpoints_is_a_row_each_and_the_worst_first(many: Path, verb: str) -> None:
+    done = run(verb, str(many))
+    assert done.returncode == 3
+    first, head, *rows = done.stdout.splitlines()
+    damaged = 2 if verb == "scan" else 3
+    assert first.startswith(f"{many}: 12 checkpoints, ")
+    assert first.endswith(f"{damaged} damaged")
+    assert head.startswith("checkpoint")
+    assert len(rows) == 12
+    names = {"team_1/query_3", "team_0/query_4", "team_1/query_5"}
+    worst = {row.split()[0] for row in rows[:damaged]}
+    assert worst <= names
+    found: Any = run_json(verb, str(many))
+    assert found["folder"] == str(many)
+    assert len(found["checkpoints"]) == 12
+    lines = run(verb, str(many), "--json-lines") if verb != "doctor" else None
+    assert lines is None or len(lines.stdout.splitlines()) == 13
+
+
+def test_a_checkpoint_in_a_folder_that_cannot_be_read_does_not_hide_the_others(
+    many: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(many, root)
+    offsets = root / "team_0/query_0/offsets/24"
+    offsets.write_text(offsets.read_text().replace("lz4", "gzip"))
+    done = run("scan", str(root))
+    assert done.returncode == 3
+    assert re.search(r"^team_0/query_0 +UNSUPPORTED$", done.stdout, re.MULTILINE)
+    found: Any = run_json("scan", str(root))
+    errors = [one["error"]["code"] for one in found["checkpoints"] if "error" in one]
+    assert errors == ["UNSUPPORTED"]
+
+
+@pytest.mark.parametrize(
+    ("below", "text"),
+    [
+        ("state", "it is a part of the checkpoint {root}"),
+        ("state/0/1", "it is a part of the checkpoint {root}"),
+        ("metadata", "it is a part of the checkpoint {root}"),
+        ("../empty", "it is empty or does not exist"),
+        ("../plain", "it is a file"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["scan", "doctor", "maintain", "runs"])
+def test_what_is_no_checkpoint_is_told_apart(
+    checkpoint: Path, verb: str, below: str, text: str
+) -> None:
+    (checkpoint.parent / "empty").mkdir()
+    (checkpoint.parent / "plain").write_bytes(b"text")
+    done = run(verb, f"{checkpoint}/{below}")
+    assert done.returncode == 2
+    assert "NOT_A_CHECKPOINT" in done.stderr
+    assert text.format(root=checkpoint) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "exit_code"),
+    [
+        (["scan", "CK/none"], "NOT_A_CHECKPOINT", 2),
+        (["maintain", "CK", "--grace", "soon"], "CONFIG", 2),
+        (["scna", "CK"], "CONFIG", 2),
+        (["plan", "CK", "--target-version", "2"], None, 0),
+    ],
+)
+def test_an_error_is_json_where_json_was_asked_for(
+    checkpoint: Path, args: list[str], code: str | None, exit_code: int
+) -> None:
+    done = run(*(one.replace("CK", str(checkpoint)) for one in args), "--json")
+    assert done.returncode == exit_code
+    found = json.loads(done.stdout)
+    assert found["format"] == 1
+    assert found.get("error", {}).get("code") == code
+    if code:
+        assert set(found["error"]) == {"code", "message", "path", "next"}
+        assert f"statemaint: {code}: {found['error']['message']}" in done.stderr
+
+
+VERBS = ("scan", "plan", "verify", "doctor", "digest", "runs", "stats")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_document_names_its_format_and_checkpoint(tmp_path: Path, verb: str) -> None:
+    root = unpacked("dedup", tmp_path)
+    assert [*run_json(verb, str(root)).items()][:2] == [("format", 1), ("checkpoint", str(root))]
+
+
+@pytest.mark.parametrize(
+    ("verb", "field"),
+    [
+        ("scan", "stores"),
+        ("plan", "actions"),
+        ("digest", "stores"),
+        ("show", "rows"),
+        ("diff", "rows"),
+    ],
+)
+def test_json_lines_are_the_document_and_its_list(tmp_path: Path, verb: str, field: str) -> None:
+    root = unpacked("dedup", tmp_path)
+    whole: Any = run_json(verb, str(root))
+    first, *others = map(json.loads, run(verb, str(root), "--json-lines").stdout.splitlines())
+    assert others == whole.pop(field)
+    whole.pop("now", None), first.pop("now", None)
+    whole.pop("fingerprint", None), first.pop("fingerprint", None)
+    assert first == whole
+
+
+def test_an_output_file_appears_whole_or_not_at_all(checkpoint: Path, tmp_path: Path) -> None:
+    file = tmp_path / "scan.json"
+    done = run("scan", str(checkpoint), "--json", "--output", str(file))
+    assert (done.returncode, done.stdout) == (0, "")
+    before = file.read_text()
+    assert json.loads(before)["target_version"] == 25
+    failed = run("digest", str(checkpoint), "--version", "99", "--output", str(file))
+    assert failed.returncode == 2
+    assert file.read_text() == before
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+    nowhere = run("scan", str(checkpoint), "--output", str(tmp_path / "no" / "file"))
+    assert nowhere.returncode == 2
+    assert "No such file or directory" in nowhere.stderr
+
+
+def test_a_log_file_has_what_stderr_has(checkpoint: Path, tmp_path: Path) -> None:
+    (checkpoint / "state/0/0/20.delta").unlink()
+    log = tmp_path / "log"
+    done = run("verify", str(checkpoint), "--log-file", str(log))
+    run("digest", str(checkpoint), "--version", "99", "--log-file", str(log))
+    first, *_, last = log.read_text().splitlines()
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "
+    assert re.fullmatch(stamp + re.escape(done.stderr.splitlines()[0]), first)
+    assert re.match(stamp + "statemaint: CONFIG: ", last)
+
+
+def test_an_interrupt_is_130(checkpoint: Path) -> None:
+    script = (
+        "import statemaint.cli.scan as scan\n"
+        "def interrupted(storage): raise KeyboardInterrupt\n"
+        "scan.scan_checkpoint = interrupted\n"
+        "import sys; sys.argv = ['statemaint', 'scan', sys.argv[1]]\n"
+        "from statemaint.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(checkpoint)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stderr.lstrip() == "interrupted; run again to go on\n"
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_closed_pipe_is_quiet_and_no_failure(many: Path) -> None:
+    program = f"{sys.executable} -m statemaint"
+    quiet = shell(f"{program} scan {many}/team_0/query_0 --all | true; exit ${{PIPESTATUS[0]}}")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+def test_a_full_disk_is_one_line(checkpoint: Path) -> None:
+    done = shell(f"{sys.executable} -m statemaint scan {checkpoint} > /dev/full")
+    assert done.returncode == 5
+    assert done.stderr == (
+        "statemaint: OUTPUT: the result could not be written: No space left on device\n"
+    )
+
+
+def test_a_terminal_without_umlauts_is_no_fault(tmp_path: Path) -> None:
+    root = tmp_path / "zähler"
+    root.mkdir()
+    write_checkpoint(LocalStorage(root))
+    done = shell(f"{sys.executable} -m statemaint scan '{root}'", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"z\xe4hler" in done.stdout
+
+
+def test_a_verb_that_was_probably_meant(checkpoint: Path) -> None:
+    assert "Did you mean 'doctor'?" in run("docter", str(checkpoint)).stderr
+    assert "Did you mean '--json'?" in run("scan", str(checkpoint), "--jsn").stderr
+
+
+@pytest.fixture(scope="module")
+def queried(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a checkpoint of a real query, its queries file and a plan."""
+    place = tmp_path_factory.mktemp("queried")
+    root = place / "hourly_revenue"
+    root.mkdir()
+    unpacked(AGGREGATION, root)
+    (place / "statemaint_queries.yaml").write_text(QUERIES.format(root=root))
+    planned = run("plan", str(root), "--json", "--output", str(place / "plan.json"))
+    assert planned.returncode == 0
+    return place
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "command",
+    [
+        command
+        for verb in NAMES
+        for _, command in EXAMPLES[verb]
+        if "RUN" not in command and verb != "exporter"  # which does not end by itself
+    ],
+)
+def test_every_example_of_the_help_works(queried: Path, tmp_path: Path, command: str) -> None:
+    place = tmp_path / "place"
+    shutil.copytree(queried, place)
+    file = place / "statemaint_queries.yaml"
+    file.write_text(QUERIES.format(root=place / "hourly_revenue"))
+    plan = place / "plan.json"
+    plan.write_text(plan.read_text().replace(str(queried), str(place)))
+    words = command.replace("/data/checkpoints", str(place)).replace(
+        "--to-batch 20", "--to-batch 8"
+    )
+    words = re.sub(r"--(version|from|to) \d+", lambda found: f"--{found[1]} 9", words)
+    words = words.replace("--from 9 --to 9", "--from 8 --to 9")
+    done = shell(
+        f"cd {place} && {words}", PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_is_made_from_the_program() -> None:
+    assert (ROOT / "docs/cli.md").read_text() == reference(), "run `make generated`"

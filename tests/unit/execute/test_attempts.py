@@ -1,0 +1,219 @@
+"""Attempts at one unit: one works, whatever Spark repeats, and all have its outcome."""
+
+from collections.abc import Iterable
+from threading import Barrier, Thread
+
+import pytest
+
+from statemaint.errors import LeaseLostError, StorageError
+from statemaint.execute import Holder, leased
+from statemaint.execute.attempts import (
+    FOLDER,
+    SECONDS,
+    Below,
+    Guarded,
+    Rows,
+    UnitClaim,
+    forget_units,
+)
+from statemaint.execute.lease import acquire
+from statemaint.listing import Entry
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.parts import maintain_part
+from statemaint.model.policy import Policy
+from statemaint.storage import MemoryStorage, Storage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.faults import Clock
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
+ROWS: Rows = [{"store": "default"}]
+
+
+class Paused(Exception):  # noqa: N818 -- not an error
+    """The attempt waits for another one."""
+
+
+def stopping(_seconds: float) -> None:
+    raise Paused
+
+
+def checkpoint(clock: Clock) -> MemoryStorage:
+    found = MemoryStorage(clock=clock)
+    write_checkpoint(found, last=9, batches=range(6, 9), partitions=2)
+    return found
+
+
+def no_work(_storage: Storage) -> Rows:
+    raise AssertionError("the unit was worked on again")
+
+
+def test_the_attempts_after_the_first_have_its_outcome() -> None:
+    storage = MemoryStorage()
+    assert UnitClaim(storage, "run", "0-0").once(lambda _: ROWS) == ROWS
+    assert UnitClaim(storage, "run", "0-0").once(no_work) == ROWS
+
+
+@pytest.mark.parametrize("other", [("run", "0-1"), ("run 2", "0-0")])
+def test_other_units_and_other_runs_have_outcomes_of_their_own(other: tuple[str, str]) -> None:
+    storage = MemoryStorage()
+    UnitClaim(storage, "run", "0-0").once(lambda _: ROWS)
+    assert UnitClaim(storage, *other).once(lambda _: []) == []
+
+
+def test_an_attempt_waits_while_another_one_works() -> None:
+    storage = MemoryStorage(clock=Clock())
+
+    def first(_storage: Storage) -> Rows:
+        with pytest.raises(Paused):
+            UnitClaim(storage, "run", "0-0", pause=stopping).once(no_work)
+        return ROWS
+
+    assert UnitClaim(storage, "run", "0-0").once(first) == ROWS
+
+
+def test_an_attempt_that_waited_returns_what_the_other_one_made() -> None:
+    storage = MemoryStorage(clock=Clock())
+    claim = UnitClaim(storage, "run", "0-0")
+    lease = acquire(Below(storage, claim.folder), Holder("first"))
+
+    def ends(_seconds: float) -> None:
+        storage.replace(f"{claim.folder}/outcome.json", [b'[{"store": "default"}]'])
+        lease.release()
+
+    assert UnitClaim(storage, "run", "0-0", pause=ends).once(no_work) == ROWS
+
+
+def test_the_attempt_after_a_lost_executor_works_once_the_claim_has_ended() -> None:
+    clock = Clock()
+    storage = MemoryStorage(clock=clock)
+    claim = UnitClaim(storage, "run", "0-0")
+    acquire(Below(storage, claim.folder), Holder("lost"), seconds=SECONDS)
+    waited = []
+
+    def wait(_seconds: float) -> None:
+        waited.append(clock.now)
+        clock.now += SECONDS / 3
+
+    assert UnitClaim(storage, "run", "0-0", pause=wait).once(lambda _: ROWS) == ROWS
+    assert len(waited) == 3
+
+
+def test_an_attempt_that_was_paused_changes_nothing_and_has_the_other_ones_outcome() -> None:
+    clock = Clock()
+    storage = checkpoint(clock)
+    before = dict(storage.files)
+
+    def paused(guarded: Storage) -> Rows:
+        clock.now += SECONDS + 1
+        UnitClaim(storage, "run", "0-0").once(lambda _: ROWS)
+        for change in (
+            lambda: guarded.write("state/0/0/9.snapshot", [b"x"]),
+            lambda: guarded.replace("_statemaint/note", [b"x"]),
+            lambda: guarded.append("_statemaint/note", b"x\n"),
+            lambda: guarded.delete("state/0/0/1.delta"),
+            lambda: guarded.delete_all(["state/0/0/1.delta"]),
+            lambda: guarded.move("state/0/0/1.delta", "_statemaint/trash/1.delta"),
+        ):
+            with pytest.raises(LeaseLostError):
+                change()
+        raise LeaseLostError(storage.root, 1)
+
+    assert UnitClaim(storage, "run", "0-0").once(paused) == ROWS
+    assert {path: one for path, one in storage.files.items() if FOLDER not in path} == before
+
+
+def test_what_loses_the_runs_own_lease_is_told() -> None:
+    def lost(_storage: Storage) -> Rows:
+        raise LeaseLostError("memory:", 7)
+
+    with pytest.raises(LeaseLostError, match="lease 7 is lost"):
+        UnitClaim(MemoryStorage(), "run", "0-0").once(lost)
+
+
+def test_a_failing_storage_is_told() -> None:
+    class Failing(MemoryStorage):
+        def read(self, path: str) -> bytes:
+            raise StorageError(path, "no")
+
+    with pytest.raises(StorageError):
+        UnitClaim(Failing(), "run", "0-0").once(no_work)
+
+
+class Meeting(MemoryStorage):
+    """Lets two attempts meet before the first of them works."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.barrier = Barrier(2)
+        self.writes: list[str] = []
+
+    def write(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        overwrite: bool = False,
+        like: str | None = None,
+    ) -> Entry:
+        if path.startswith(FOLDER) and path.endswith("0000000001.json") and not overwrite:
+            self.barrier.wait()  # both have seen that nobody works on the unit
+        self.writes.append(path)
+        return super().write(path, chunks, overwrite=overwrite, like=like)
+
+
+def test_two_attempts_at_the_same_moment_do_nothing_twice() -> None:
+    clock = Clock()
+    storage = Meeting(clock)
+    write_checkpoint(storage, last=9, batches=range(6, 9), partitions=2)
+    holder, found = Holder("run"), []
+    bundle = Bundle(0, (0, 1), 9, holder)
+
+    def attempt() -> None:
+        claim = UnitClaim(storage, "run", "0-0", pause=lambda _seconds: None)
+        found.append(claim.once(maintained))
+
+    def maintained(guarded: Storage) -> Rows:
+        report = maintain_part(guarded, TIGHT, bundle, run="run")
+        return [
+            {"snapshots": report.snapshots_written, "deleted": sum(report.files_deleted.values())}
+        ]
+
+    with leased(storage, holder, keep=True):
+        attempts = [Thread(target=attempt) for _ in range(2)]
+        for one in attempts:
+            one.start()
+        for one in attempts:
+            one.join()
+    assert found[0] == found[1]
+    assert found[0][0]["snapshots"] > 0
+    assert found[0][0]["deleted"] > 0
+    snapshots = [path for path in storage.writes if path.endswith(".snapshot")]
+    assert len(snapshots) == len(set(snapshots)) == found[0][0]["snapshots"]
+    noted = b"".join(storage.read(one.path) for one in storage.list("_statemaint/ledger"))
+    assert noted.count(b'"action": "delete"') == found[0][0]["deleted"]
+
+
+def test_the_end_of_a_run_forgets_its_units() -> None:
+    storage = MemoryStorage()
+    UnitClaim(storage, "run", "0-0").once(lambda _: ROWS)
+    UnitClaim(storage, "earlier", "0-0").once(lambda _: ROWS)
+    checks = []
+    forget_units(storage, before=lambda: checks.append(1))
+    assert list(storage.list(FOLDER)) == []
+    assert checks
+    forget_units(storage)
+
+
+def test_a_guarded_storage_changes_what_it_wraps_while_the_unit_is_held() -> None:
+    storage = MemoryStorage({"a": b"1", "b": b"2", "c": b"3"})
+    place = Below(storage, f"{FOLDER}/run/0-0")
+    guarded = Guarded(storage, acquire(place, Holder("unit")))
+    assert guarded.exclusive
+    assert place.root == f"{storage.root}/{FOLDER}/run/0-0"
+    guarded.move("a", "d")
+    guarded.delete("b")
+    guarded.append("e", b"x\n")
+    guarded.replace("f", [b"y"])
+    guarded.delete_all(["c"])
+    ours = {path: one for path, one in storage.files.items() if FOLDER not in path}
+    assert ours == {"d": b"1", "e": b"x\n", "f": b"y"}

@@ -1,0 +1,144 @@
+"""What a proof says of its snapshot, whoever wrote that, and of what it was compared with (S6)."""
+
+from dataclasses import replace
+
+import google_crc32c
+import pytest
+
+from statemaint.execute import Fence, Ledger
+from statemaint.execute.run_context import RunContext
+from statemaint.execute.store_executor import StoreExecutor
+from statemaint.fold import Engine, Folding, Source, engine_for
+from statemaint.fold.rocksdb.engine import RocksEngine
+from statemaint.maintain import maintain
+from statemaint.model.chain import Chain
+from statemaint.model.files import Snapshot
+from statemaint.model.policy import Policy
+from statemaint.plan import Attest, WriteSnapshot
+from statemaint.planning import plan_checkpoint
+from statemaint.storage import MemoryStorage
+from tests.support.checkpoints import snapshot_bytes, state_at, write_checkpoint
+from tests.support.faults import Clock
+from tests.support.rocks import write_rocks_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0)
+HOME = "state/0/0"
+PATH, BELOW = f"{HOME}/25.snapshot", f"{HOME}/10.snapshot"
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    found = MemoryStorage(clock=Clock())
+    write_checkpoint(found, partitions=1)
+    return found
+
+
+class Seeing(RocksEngine):
+    """Remembers which zip said how a chain is folded."""
+
+    def __init__(self) -> None:
+        self.families: list[Snapshot | None] = []
+
+    def fold(
+        self, source: Source, chain: Chain, versions: tuple[int, ...], *, write: bool = True
+    ) -> Folding:
+        self.families.append(source.families)
+        return super().fold(source, chain, versions, write=write)
+
+
+def executor(storage: MemoryStorage, engine: Engine | None = None) -> StoreExecutor:
+    plan = plan_checkpoint(storage, TIGHT)[1]
+    folds = engine or engine_for(0, plan.provider)
+    context = RunContext(storage, folds, Ledger(storage, "r"), Fence(), target=25)
+    store = plan.stores[0]
+    return StoreExecutor.of(store, Source.of(storage, store.store, plan), context)
+
+
+def newest(run: StoreExecutor) -> WriteSnapshot:
+    return next(one for one in run.plan.actions if isinstance(one, WriteSnapshot))
+
+
+def of(run: StoreExecutor, path: str) -> Snapshot:
+    files = (one for one in run.plan.store.files if isinstance(one, Snapshot))
+    return next(one for one in files if one.entry.path == path)
+
+
+def test_a_written_snapshot_is_ours_and_readable(storage: MemoryStorage) -> None:
+    run = executor(storage)
+    assert run.plan.store.listed > 0
+    (written,) = run.writer.write((newest(run),), verify=True)
+    proof = written.attestation
+    assert proof is not None
+    assert (proof.path, proof.target, proof.at) == (PATH, 25, run.plan.store.listed)
+    assert (proof.start, proof.files, proof.ours, proof.readable) == (0, 25, True, True)
+    assert PATH in run.record.known.written
+
+
+def test_a_snapshot_that_spark_wrote_first_is_not_ours(storage: MemoryStorage) -> None:
+    run = executor(storage)
+    storage.write(PATH, [snapshot_bytes(state_at(25))])
+    (written,) = run.writer.write((newest(run),), verify=True)
+    proof = written.attestation
+    assert proof is not None
+    assert (written.bytes, proof.ours, proof.readable) == (0, False, False)
+    assert PATH not in run.record.known.written
+
+
+def test_only_a_checksum_file_that_the_query_writes_counts(storage: MemoryStorage) -> None:
+    run = executor(storage)
+    assert not newest(run).checksum
+    storage.write(f"{PATH}.crc", [b"of another file"])
+    (written,) = run.writer.write((newest(run),), verify=True)
+    assert written.attestation is not None
+
+
+def test_a_comparison_says_where_its_chain_starts(storage: MemoryStorage) -> None:
+    for path, version in ((BELOW, 10), (PATH, 25)):
+        storage.write(path, [snapshot_bytes(state_at(version))])
+    run = executor(storage)
+    snapshot, store = of(run, PATH), run.plan.store
+    chain = store.versions.from_log(25, proved=(10,))
+    against = run.writer.attest(Attest(store.id, snapshot, chain)).attestation
+    assert (against.start, against.files, against.readable) == (10, 16, False)
+    alone = run.writer.attest(Attest(store.id, snapshot, None)).attestation
+    assert (alone.start, alone.files) == (0, 0)
+
+
+def test_an_attested_snapshot_of_ours_is_not_readable_for_that(storage: MemoryStorage) -> None:
+    maintain(storage, TIGHT)
+    run = executor(storage)
+    known = run.record.known.proofs
+    known[PATH] = replace(known[PATH], readable=False)
+    proof = run.writer.attest(Attest(run.plan.store.id, of(run, PATH), None)).attestation
+    assert (proof.ours, proof.readable) == (True, False)
+
+
+def test_a_file_in_doubt_is_noted_with_its_bytes(storage: MemoryStorage) -> None:
+    run = executor(storage)
+    entry = storage.stat(f"{HOME}/3.delta")
+    (record,) = run.writer._doubted((entry,))
+    assert (record.path, record.sum) == (entry.path, google_crc32c.value(storage.read(entry.path)))
+
+
+def test_a_zip_is_ours_by_its_mark_and_is_proved_with_its_tables() -> None:
+    storage = MemoryStorage(clock=Clock())
+    write_rocks_checkpoint(storage, partitions=1)
+    run = executor(storage)
+    (written,) = run.writer.write((newest(run),), verify=True)
+    path, tables = written.entry.path, sorted(written.refers)
+    assert tables
+    assert written.attestation is not None
+    assert [one.path for one in written.attestation.parts] == tables
+    engine = Seeing()
+    again = executor(storage, engine)
+    store = again.plan.store
+    assert store.rocks is not None
+    for ours in (frozenset({path}), frozenset[str]()):
+        claimed = replace(store, rocks=replace(store.rocks, ours=ours))
+        executed = StoreExecutor.of(
+            replace(again.plan, store=claimed), again.writer.folds.source, again.writer.context
+        )
+        attest = Attest(store.id, of(again, path), store.versions.from_log(25, proved=()))
+        proof = executed.writer.attest(attest).attestation
+        assert proof.ours is bool(ours)
+    assert engine.families == [of(again, path)] * 2

@@ -1,0 +1,64 @@
+"""What the times of files say of a log that a rewound query wrote again."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.listing import Entry
+from statemaint.model.checkpoint import Checkpoint, Store
+from statemaint.model.files import Delta, Snapshot
+from statemaint.model.ids import StoreId
+from statemaint.model.proof import Attestation, FileRecord
+from statemaint.plan.rewinds import earlier_than_their_log, written_below
+from tests.support.checkpoints import store
+
+HOME = "state/0/0"
+SNAPSHOT = Snapshot(4, Entry(f"{HOME}/4.snapshot", 1, 100.0))
+BASE = FileRecord(f"{HOME}/2.snapshot", 1, 20.0)
+
+
+@pytest.mark.parametrize(("target", "found"), [(1, 0), (2, 1), (3, 1)])
+def test_a_snapshot_of_the_target_may_be_older_than_its_log(target: int, found: int) -> None:
+    one = store("1d@50 2d@10 2s@20")
+    assert len([*earlier_than_their_log(one, target)]) == found
+
+
+def rewritten(*times: float) -> tuple[Store, Checkpoint]:
+    """Returns a store whose changes have these times; the proof of version 4 begins with 2."""
+    deltas = tuple(
+        Delta(version, Entry(f"{HOME}/{version}.delta", 1, at))
+        for version, at in enumerate(times, 1)
+    )
+    named = tuple(FileRecord(one.entry.path, 1, 50.0) for one in deltas[2:4])
+    proof = Attestation(SNAPSHOT.entry.path, 4, 1, 100.0, "", 0, 0, start=2, inputs=(BASE, *named))
+    commits = {version - 1: at + 1 for version, at in enumerate(times, 1)}
+    found = Store(StoreId(0, 0), (*deltas, SNAPSHOT), attestations=(proof,))
+    return found, Checkpoint("memory:", batches=tuple(commits), commit_times=commits)
+
+
+@pytest.mark.parametrize(
+    ("times", "target", "replaced"),
+    [
+        ((10.0, 130.0, 140.0, 150.0), 4, [2]),
+        ((110.0, 130.0, 140.0, 150.0), 4, [1, 2]),
+        ((10.0, 130.0, 140.0, 150.0), 3, None),  # the snapshot is above the target
+        ((10.0, 145.0, 140.0, 150.0), 4, None),  # no query writes them in this order
+        ((10.0, 20.0, 140.0, 150.0), 4, None),  # only what the proof names
+        ((10.0, 130.0, 140.0, 50.0), 4, None),  # the newest change was not written again
+        ((10.0, 130.0, 140.0, 150.0, 145.0), 4, [2]),  # what is above the target says nothing
+    ],
+)
+def test_a_log_may_be_written_again_below_what_a_proof_names(
+    times: tuple[float, ...], target: int, replaced: list[int] | None
+) -> None:
+    one, whole = rewritten(*times)
+    found = [*written_below(one, whole, target)]
+    paths = [[f"{HOME}/{version}.delta" for version in replaced]] if replaced else []
+    assert [[entry.path for entry in one.replaced] for one in found] == [
+        sorted(some, reverse=True) for some in paths
+    ]
+
+
+def test_a_copied_log_has_no_commit_that_says_so() -> None:
+    one, whole = rewritten(10.0, 130.0, 140.0, 150.0)
+    assert [*written_below(one, replace(whole, commit_times={}), 4)] == []

@@ -1,0 +1,50 @@
+"""What is written beside a new snapshot, and when a new zip would have Spark delete too much."""
+
+from dataclasses import replace
+
+import pytest
+
+from statemaint.model.checkpoint import Store
+from statemaint.model.policy import Policy
+from statemaint.plan.actions import WriteSnapshot
+from statemaint.plan.facts import Facts, gather
+from statemaint.plan.snapshots import _overtakes, snapshots_due
+from statemaint.plan.staleness import Judgement
+from statemaint.plan.window import Window
+from tests.support.checkpoints import NOW, store
+from tests.support.rocks import rocks_store
+
+POLICY = Policy(min_deltas_for_snapshot=1, grace=0, rebase=False)
+
+
+def facts(one: Store, target: int) -> Facts:
+    window = Window(1, 1, target, target, NOW, POLICY)
+    return gather(one, window, judgement=Judgement(), versions=one.versions, floor=1)
+
+
+def written(one: Store, target: int) -> WriteSnapshot:
+    (found,) = snapshots_due(facts(one, target))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("notation", "checksum"),
+    [("1d 2d 3d x:3.delta.crc", True), ("1d 2d 3d x:2.delta.crc", False), ("1d 2d 3d", False)],
+)
+def test_a_snapshot_has_a_checksum_file_where_the_newest_change_has_one(
+    notation: str, *, checksum: bool
+) -> None:
+    assert written(store(notation), 3).checksum is checksum
+
+
+def test_only_a_zip_has_families() -> None:
+    rocks = rocks_store("1c 2c 2z 3c 4c", written=["2.zip"], since=1)
+    assert written(rocks, 4).families == rocks.versions.base(4)
+    assert written(store("1d 2d 2s 3d 4d"), 4).families is None
+
+
+def test_a_zip_that_the_first_batch_had_to_write_shows_no_habit() -> None:
+    found = facts(rocks_store("1c 1z 2c 3c", since=1), 3)
+    assert _overtakes(found, 3)
+    forced = replace(found, window=replace(found.window, forced=frozenset({0})))
+    assert not _overtakes(forced, 3)

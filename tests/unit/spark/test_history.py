@@ -1,0 +1,87 @@
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from statemaint.errors import ConfigError, StorageError
+from statemaint.spark.columns import OUTCOMES, arrow_schema
+from statemaint.spark.history import History
+from statemaint.storage import MemoryStorage
+
+NOON = 1_795_521_600.0  # 2026-11-24T12:00:00Z
+DAY = 86400.0
+
+
+def table(*rows: dict[str, Any]) -> Any:
+    return pa.Table.from_pylist(list(rows), schema=arrow_schema(OUTCOMES))
+
+
+def row(run: str, seconds: float, partition: int = 0, **fields: Any) -> dict[str, Any]:
+    place = {"query": "q", "operator": 0, "partition": partition, "store": "default"}
+    return {"run": run, **place, "unit": "u", "weight": 10.0, "seconds": seconds, **fields}
+
+
+def test_a_run_is_one_file_of_its_day(tmp_path: Path) -> None:
+    path = History.at(str(tmp_path / "history")).add("a:1", table(row("a:1", 1.0)), NOON)
+    assert path == "date=2026-11-24/a-1.parquet"
+    found = pq.read_table(tmp_path / "history").to_pylist()
+    assert [(one["run"], str(one["date"])) for one in found] == [("a:1", "2026-11-24")]
+
+
+def test_a_later_attempt_replaces_the_file_even_on_the_next_day(tmp_path: Path) -> None:
+    history = History.at(str(tmp_path))
+    history.add("a", table(row("a", 1.0)), NOON)
+    assert history.add("a", table(row("a", 2.0)), NOON + DAY) == "date=2026-11-24/a.parquet"
+    assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [2.0]
+
+
+def test_a_run_that_dies_while_it_writes_leaves_nothing_that_a_reader_sees() -> None:
+    class Dying(MemoryStorage):
+        def replace(self, path: str, chunks: Iterable[bytes]) -> None:
+            def half() -> Iterable[bytes]:
+                yield b"".join(chunks)[:10]
+                raise StorageError(path, "the driver is gone")
+
+            super().replace(path, half())
+
+    storage = Dying()
+    with pytest.raises(StorageError):
+        History(storage).add("a", table(row("a", 1.0)), NOON)
+    assert storage.files == {}
+    assert History(storage).costs() == {}
+
+
+def test_the_newest_runs_say_how_slow_each_partition_was() -> None:
+    history = History(MemoryStorage())
+    history.add("a", table(row("a", 1.0), row("a", 9.0, 1)), NOON)
+    history.add("b", table(row("b", 2.0), row("b", 4.0, 2, unit=None)), NOON + DAY)
+    history.add("c", table(row("c", 3.0, 3, query="other")), NOON + 2 * DAY)
+    assert history.costs() == {
+        "q": {"op 0 / part 0": 0.2, "op 0 / part 1": 0.9},
+        "other": {"op 0 / part 3": 0.3},
+    }
+    history.add("d", table(), NOON + 3 * DAY)
+    assert history.costs()["q"] == {"op 0 / part 0": 0.2}
+
+
+def test_what_is_no_history_says_nothing() -> None:
+    storage = MemoryStorage({"date=2026-11-24/a.parquet": b"no", "note.txt": b""})
+    assert History(storage).costs() == {}
+
+
+def test_a_storage_that_fails_says_nothing() -> None:
+    class Failing(MemoryStorage):
+        def list(self, prefix: str) -> Any:
+            raise StorageError(prefix, "no")
+
+    assert History(Failing()).costs() == {}
+
+
+def test_a_place_where_no_folder_can_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=re.escape("the history's folder")):
+        History.at(str(tmp_path / "file" / "history"))

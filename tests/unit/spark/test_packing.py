@@ -1,0 +1,48 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemaint.spark.packing import TASKS_A_CORE, deal, shares
+
+WORK = st.lists(st.floats(0, 1e9), max_size=50).map(lambda some: list(enumerate(some)))
+
+
+@given(WORK, st.integers(1, 20))
+def test_every_piece_is_in_exactly_one_task(work: list[tuple[int, float]], tasks: int) -> None:
+    dealt = deal(work, tasks)
+    assert sorted(piece for task in dealt for piece in task) == [piece for piece, _ in work]
+    assert all(dealt)
+    assert len(dealt) == min(tasks, len(work))
+
+
+@given(WORK, st.integers(1, 20))
+def test_no_task_has_more_than_an_even_share_and_one_piece(
+    work: list[tuple[int, float]], tasks: int
+) -> None:
+    weights = dict(work)
+    for task in deal(work, tasks):
+        even = sum(weights.values()) / tasks
+        assert sum(weights[one] for one in task) <= even + max(weights.values()) + 1e-3
+
+
+def test_the_heaviest_task_comes_first_and_in_it_the_heaviest_piece() -> None:
+    assert deal([("a", 1.0), ("b", 9.0), ("c", 2.0), ("d", 1.5)], 2) == [["b"], ["c", "d", "a"]]
+
+
+def test_pieces_without_weight_are_dealt_evenly() -> None:
+    assert [len(task) for task in deal([(one, 0.0) for one in range(9)], 3)] == [3, 3, 3]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.floats(0, 1e12)), st.integers(1, 64))
+def test_no_unit_is_larger_than_a_tasks_even_share(weights: dict[str, float], cores: int) -> None:
+    found = shares(weights, cores)
+    even = max(sum(weights.values()) / (cores * TASKS_A_CORE), 10_000_000)
+    assert found.keys() == weights.keys()
+    assert all(weights[one] / found[one] <= even + 1 for one in weights)
+
+
+def test_little_work_is_one_unit() -> None:
+    assert shares({"small": 1000.0, "none": 0.0}, 8) == {"small": 1, "none": 1}
+
+
+def test_a_large_query_beside_small_ones_is_split() -> None:
+    assert shares({"large": 1e9, "small": 1e6}, 2) == {"large": 8, "small": 1}

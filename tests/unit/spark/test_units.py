@@ -1,0 +1,103 @@
+"""What executors do, without Spark."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemaint.execute import Holder, leased
+from statemaint.maintain.bundles import Bundle
+from statemaint.model.policy import Policy
+from statemaint.spark import units
+from statemaint.spark.columns import NOTED
+from statemaint.spark.fleet import Target
+from statemaint.spark.units import Piece, maintain_unit, prepare_query, task_workers
+from statemaint.storage import LocalStorage, MemoryStorage
+from tests.support.checkpoints import write_checkpoint
+
+TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=2, grace=0)
+HOLDER = Holder("run")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    write_checkpoint(LocalStorage(tmp_path), last=9, batches=range(6, 9), partitions=2)
+    return Target("query", str(tmp_path), TIGHT)
+
+
+def unit(target: Target, holder: Holder | None = HOLDER, **options: Any) -> list[dict[str, Any]]:
+    bundle = Bundle(0, (0, 1), 9, holder)
+    given = {"run": "run", "force_snapshot": False, "handover": None, "bundle": bundle.to_json()}
+    return list(maintain_unit(Piece(target, {**given, **options}).to_json()))
+
+
+def test_a_plan_tells_the_driver_of_its_partitions_and_its_version(target: Target) -> None:
+    rows = list(prepare_query(Piece(target, {"run": "r", "force_snapshot": False}).to_json()))
+    note = json.loads(rows[-1]["note"])
+    assert note["target"] == 9
+    assert [one[:2] for one in note["units"]] == [[0, 0], [0, 1]]
+    assert {row["run"] for row in rows} == {"r"}
+
+
+def test_what_has_no_work_has_its_rows_from_the_plan(target: Target) -> None:
+    lazy = Target(target.query, target.checkpoint, Policy(grace=1e9, min_deltas_for_snapshot=100))
+    rows = list(prepare_query(Piece(lazy, {"run": "r", "force_snapshot": False}).to_json()))
+    assert [(row["partition"], row["outcome"], row["chain_after"]) for row in rows] == [
+        (0, "done", 9),
+        (1, "done", 9),
+    ]
+
+
+def test_a_unit_is_maintained_under_the_drivers_lease(target: Target) -> None:
+    with leased(LocalStorage(Path(target.checkpoint)), HOLDER, keep=True):
+        rows = unit(target)
+    assert [(row["partition"], row["outcome"], row["chain_after"]) for row in rows] == [
+        (0, "done", 0),
+        (1, "done", 0),
+    ]
+    assert {row["unit"] for row in rows} == {"op 0 / parts 0-1"}
+    assert all(set(row) <= set(NOTED) for row in rows)
+
+
+@pytest.mark.parametrize("holder", [None, Holder("another")])
+def test_a_unit_that_outlives_its_driver_does_nothing(
+    target: Target, holder: Holder | None
+) -> None:
+    before = sorted(Path(target.checkpoint).glob("state/**/*"))
+    storage = LocalStorage(Path(target.checkpoint))
+    if holder:
+        with leased(storage, holder, keep=True):
+            rows = unit(target)
+    else:
+        rows = unit(target)
+    assert [row["exit_code"] for row in rows] == [4]
+    assert "LEASE_LOST" in rows[0]["error"]
+    assert "driver" in rows[0]["error"]
+    assert sorted(Path(target.checkpoint).glob("state/**/*")) == before
+
+
+def test_a_fault_of_ours_is_the_row_of_its_unit(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(units, "scan_checkpoint", fault)
+    rows = list(units.take_inventory(Piece(target).to_json()))
+    assert [(row["exit_code"], row["error"]) for row in rows] == [
+        (1, "FAULT: ZeroDivisionError: oops")
+    ]
+
+
+def test_a_task_keeps_within_the_memory_that_spark_gives_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("STATEMAINT_MEMORY", raising=False)
+    monkeypatch.setenv("PYSPARK_EXECUTOR_MEMORY_MB", "512")
+    assert task_workers(MemoryStorage()).memory == 512 * 1024 * 1024
+    monkeypatch.setenv("STATEMAINT_MEMORY", "1GB")
+    assert task_workers(MemoryStorage()).memory == 1_000_000_000
+    monkeypatch.delenv("STATEMAINT_MEMORY")
+    monkeypatch.setenv("PYSPARK_EXECUTOR_MEMORY_MB", "")
+    assert task_workers(MemoryStorage()).memory is None
