@@ -65,8 +65,8 @@ class Options:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
         """Returns the options in a run's params."""
-        given = {name: params[name] for name in cls.__slots__}
-        lists = {name: tuple(given[name] or ()) for name in ("operators", "partitions")}
+        lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
+        given = {name: params[name] for name in cls.__slots__ if name not in lists}
         return cls(**{**given, **lists})
 
     @property

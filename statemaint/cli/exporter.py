@@ -20,7 +20,7 @@ from statemaint.queries.interval import expected_interval
 from statemaint.storage import open_storage
 
 if TYPE_CHECKING:
-    from statemaint.metrics.exporter import Sources
+    from statemaint.metrics.exporter import RecordPlaces
 
 _EVERY, _KEEP = 60.0, 900.0
 
@@ -110,18 +110,18 @@ def _until_stopped(work: Callable[[], None], every: float) -> None:
         work()
 
 
-def _sources(file: str) -> "Sources":
-    from statemaint.metrics.exporter import Source, Sources  # noqa: PLC0415 -- as above
+def _sources(file: str) -> "RecordPlaces":
+    from statemaint.metrics.exporter import RecordPlace, RecordPlaces  # noqa: PLC0415 -- as above
 
     reading = read_queries(file)
     queries = {name: one for name, one in reading.file.queries.items() if one.enabled}
     if not reading.usable:
         raise ConfigError("; ".join(map(str, reading.problems)))
     found = tuple(
-        Source(_named(name, one), partial(open_storage, one.checkpoint))
+        RecordPlace(_named(name, one), partial(open_storage, one.checkpoint))
         for name, one in sorted(queries.items())
     )
-    return Sources(found, len(reading.all_problems))
+    return RecordPlaces(found, len(reading.all_problems))
 
 
 def _named(name: str, query: Query) -> Named:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RecordPlace:
     """A query, and how its checkpoint is opened."""
 
     named: Named
@@ -35,10 +35,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class RecordPlaces:
     """The queries of a file, and the number of mistakes in it."""
 
-    queries: tuple[Source, ...]
+    queries: tuple[RecordPlace, ...]
     problems: int = 0
 
 
@@ -71,7 +71,7 @@ class Exporter:
     """
 
     def __init__(
-        self, load: Callable[[], Sources], clock: Callable[[], float], *, keep: float = 900.0
+        self, load: Callable[[], RecordPlaces], clock: Callable[[], float], *, keep: float = 900.0
     ) -> None:
         self._load, self._clock, self._keep = load, clock, keep
         self._lock = Lock()
@@ -99,7 +99,7 @@ class Exporter:
         yield family("exporter_problems", None, [({}, problems)])
         yield from merged([*self._families(one)] for one in readings)
 
-    def _read(self, source: Source) -> Reading:
+    def _read(self, source: RecordPlace) -> Reading:
         before = self._readings.get(source.named.query, Reading(source.named))
         try:
             record = read_record(source.open())

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from statemaint.errors import StorageError
 from statemaint.maintain.record import write_record
-from statemaint.metrics.exporter import Exporter, Source, Sources
+from statemaint.metrics.exporter import Exporter, RecordPlace, RecordPlaces
 from statemaint.metrics.families import families, registry_of
 from statemaint.report.record import Record
 from statemaint.storage import MemoryStorage, Storage
@@ -23,10 +23,10 @@ class World:
         self.fails: dict[str, Exception] = {}
         self.exporter = Exporter(self.load, lambda: self.now, keep=900)
 
-    def load(self) -> Sources:
-        return Sources(
+    def load(self) -> RecordPlaces:
+        return RecordPlaces(
             tuple(
-                Source(named(one, interval=3600), lambda one=one: self.open(one))  # type: ignore[misc]
+                RecordPlace(named(one, interval=3600), lambda one=one: self.open(one))  # type: ignore[misc]
                 for one in self.storages
             ),
             problems=2,

@@ -133,7 +133,10 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("", "must be a mapping with the key `queries`, even if it is empty"),
         ("- a", "must be a mapping with the key `queries`, even if it is empty"),
         ("x: 1", "queries: is missing; add it"),
-        ("queries: {}\nx: 1", "x: no such key; known are defaults, pushgateway, textfile, plans,"),
+        (
+            "queries: {}\nx: 1",
+            "x: no such key; known are defaults, pushgateway, pushgateway_auth, textfile,",
+        ),
         ("queries: [a]", "queries: must be a mapping, not a list"),
         ("queries:\n  a: {checkpoint: /x}\n  a: {}", "queries.a: stands twice in its"),
         ("queries: {a: }", "queries.a: must be a mapping, not null"),
