@@ -11,6 +11,7 @@ from statemaint.airflow.settings import Failure
 from statemaint.audit import verify
 from statemaint.errors import Superseded
 from statemaint.maintain import Undone, parse_undo, undo
+from statemaint.maintain.record import note_verification
 from statemaint.model.findings import damaged
 from statemaint.plan import RecoveryPlan, Remove, UndoPlan, WriteSnapshot
 from statemaint.recover import RecoveryReport, apply_recovery, parse_recovery
@@ -62,12 +63,13 @@ class Applied:
 
 
 def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
-    """Verifies a checkpoint.
+    """Verifies a checkpoint, and notes the result for the metrics.
 
     Raises:
         StatemaintError: as `verify` does.
     """
     result = verify(storage, deep=deep, sample=sample)
+    note_verification(storage, healthy=result.healthy)
     findings = texts.findings_json(result.findings)
     found = {
         "checkpoint": storage.root,

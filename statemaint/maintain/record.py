@@ -5,10 +5,11 @@ _statemaint/metrics.json     the last run and the totals, replaced by each run's
 
 import json
 import logging
+from dataclasses import replace
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.execute.manifest import FOLDER as TRASH
-from statemaint.report.record import Record
+from statemaint.report.record import LastVerification, Record
 from statemaint.storage import Storage
 
 PATH = "_statemaint/metrics.json"
@@ -38,6 +39,21 @@ def write_record(storage: Storage, record: Record) -> None:
         StorageError: when the storage fails.
     """
     storage.replace(PATH, [json.dumps(record.to_json()).encode() + b"\n"])
+
+
+def note_verification(storage: Storage, *, healthy: bool) -> None:
+    """Adds a verification's result to the record, if there is one; a failure is logged only.
+
+    Args:
+        storage: where the checkpoint lives; where it cannot be written, nothing is noted.
+        healthy: whether nothing was damaged.
+    """
+    try:
+        if (record := read_record(storage)) is not None:
+            verified = LastVerification(ended=storage.now(), healthy=healthy)
+            write_record(storage, replace(record, verified=verified))
+    except StorageError as error:
+        _log.warning("the verification is not in the metrics: %s", error)
 
 
 def trash_size(storage: Storage) -> tuple[int, int] | None:

@@ -43,7 +43,7 @@ class RecordPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordReading:
     """What is known of a query.
 
     Attributes:
@@ -75,7 +75,7 @@ class Exporter:
     ) -> None:
         self._load, self._clock, self._keep = load, clock, keep
         self._lock = Lock()
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, RecordReading] = {}
         self._made: list[Family] = []
 
     def refresh(self) -> None:
@@ -94,13 +94,13 @@ class Exporter:
             made = self._made
         yield from made
 
-    def _all(self, readings: list[Reading], problems: int) -> Iterator[Family]:
+    def _all(self, readings: list[RecordReading], problems: int) -> Iterator[Family]:
         yield family("exporter_queries", None, [({}, len(readings))])
         yield family("exporter_problems", None, [({}, problems)])
         yield from merged([*self._families(one)] for one in readings)
 
-    def _read(self, source: RecordPlace) -> Reading:
-        before = self._readings.get(source.named.query, Reading(source.named))
+    def _read(self, source: RecordPlace) -> RecordReading:
+        before = self._readings.get(source.named.query, RecordReading(source.named))
         try:
             record = read_record(source.open())
         except StatemaintError as error:
@@ -109,9 +109,9 @@ class Exporter:
         except Exception:  # noqa: BLE001 -- one query's fault must not stop the others
             _log.exception("%s", source.named.query)
             return replace(before, named=source.named, failed=True)
-        return Reading(source.named, record, self._clock())
+        return RecordReading(source.named, record, self._clock())
 
-    def _families(self, one: Reading) -> Iterator[Family]:
+    def _families(self, one: RecordReading) -> Iterator[Family]:
         query = one.named.query
         yield family("exporter_read_failed", query, [({}, one.failed)])
         if one.time is not None:
@@ -121,7 +121,7 @@ class Exporter:
         else:
             yield from _without_record(one.named)
 
-    def _outdated(self, one: Reading) -> bool:
+    def _outdated(self, one: RecordReading) -> bool:
         return one.failed and one.time is not None and self._clock() - one.time > self._keep
 
 

@@ -17,7 +17,14 @@ from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.plan import DeleteReason
 from statemaint.report import StoreOutcome
-from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
+from statemaint.report.facts import (
+    CHAIN_BOUNDS,
+    SIZE_BOUNDS,
+    TASK_BOUNDS,
+    RunFacts,
+    Spread,
+    UnitFacts,
+)
 from statemaint.report.record import Cause, Record
 
 Value = float | None
@@ -203,7 +210,7 @@ def _units(named: Named, facts: RunFacts | None) -> Iterator[Family]:
             yield _of_units(f"partition_{name}", named.query, facts.units, field)
 
 
-def _of_units(name: str, query: str, units: Iterable[Unit], field: str) -> Family:
+def _of_units(name: str, query: str, units: Iterable[UnitFacts], field: str) -> Family:
     found = (
         ({"operator": str(x.operator), "partition": str(x.partition)}, getattr(x, field))
         for x in units

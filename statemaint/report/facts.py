@@ -34,7 +34,7 @@ TASK_BOUNDS = (1, 5, 15, 60, 300, 900, 3600, 14400)
 """Bounds of the distribution of task durations, in seconds."""
 
 
-class Unit(NamedTuple):
+class UnitFacts(NamedTuple):
     """One partition with all its stores.
 
     Attributes:
@@ -102,9 +102,9 @@ class RunFacts:
     checkpoint: Mapping[str, int] = field(default_factory=dict)
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     snapshot: float | None = None
-    worst: tuple[Unit, ...] = ()
+    worst: tuple[UnitFacts, ...] = ()
     halted: tuple[tuple[int, int, str], ...] = ()
-    units: tuple[Unit, ...] = ()
+    units: tuple[UnitFacts, ...] = ()
 
     def __add__(self, other: "RunFacts") -> "RunFacts":
         """Returns the facts of both, which have no partition in common."""
@@ -143,7 +143,9 @@ class RunFacts:
         """
         spreads = {name: Spread(tuple(one[0]), one[1]) for name, one in fields["spreads"].items()}
         halted = tuple((store[0], store[1], store[2]) for store in fields["halted"])
-        lists = {name: tuple(Unit(*row) for row in fields[name]) for name in ("worst", "units")}
+        lists = {
+            name: tuple(UnitFacts(*row) for row in fields[name]) for name in ("worst", "units")
+        }
         return cls(**{**fields, **lists, "spreads": spreads, "halted": halted})
 
 
@@ -188,7 +190,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     )
 
 
-def _sums(report: Report, units: Sequence[Unit]) -> dict[str, int]:
+def _sums(report: Report, units: Sequence[UnitFacts]) -> dict[str, int]:
     proofs = [one.attestation for one in report.stores]
     chains = [_chain(one) for one in report.stores]
     return {
@@ -220,19 +222,19 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
     }
 
 
-def _units(stores: Iterable[StoreReport]) -> list[Unit]:
+def _units(stores: Iterable[StoreReport]) -> list[UnitFacts]:
     by_unit: dict[UnitId, list[StoreReport]] = defaultdict(list)
     for one in stores:
         by_unit[one.after.id.unit].append(one)
     return [_unit(unit, by_unit[unit]) for unit in sorted(by_unit)]
 
 
-def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
+def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> UnitFacts:
     chains = [_chain(one) for one in stores]
     loads = [len(one.deltas) for one in chains if one]
     replayed = sum(_replayed(one) for one in stores)
     files = sum(_read(one) for one in stores)
-    return Unit(
+    return UnitFacts(
         operator=unit.operator,
         partition=unit.partition,
         seconds=round(files * FILE_SECONDS + replayed / BYTES_PER_SECOND, 3),
@@ -276,7 +278,7 @@ def _snapshot(store: Store) -> float:
     return snapshots[max(snapshots)].entry.modified or 0.0 if snapshots else 0.0
 
 
-def _worst(units: Iterable[Unit]) -> tuple[Unit, ...]:
+def _worst(units: Iterable[UnitFacts]) -> tuple[UnitFacts, ...]:
     """Returns the worst partitions: one that does not load is worse than any other."""
     ranked = sorted(units, key=lambda one: (one.chain is not None, -one.seconds, one[:2]))
     return tuple(ranked[:WORST])

@@ -30,7 +30,7 @@ from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG
 from statemaint.airflow.pages import contents
 from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
-from statemaint.airflow.pages.model import Record
+from statemaint.airflow.pages.model import QueryRecord
 from statemaint.airflow.pages.records import details, handover, records
 from statemaint.airflow.pages.render import FOLDER, render
 from statemaint.airflow.pages.sources import CheckpointSource, UnknownQueryError, source_of
@@ -147,7 +147,9 @@ def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSourc
     return source_of(dag_id, _record(dag_id, query, session)[0].query, session)
 
 
-def _record(dag_id: str, query: str | None, session: Session) -> tuple[Record, list[Record]]:
+def _record(
+    dag_id: str, query: str | None, session: Session
+) -> tuple[QueryRecord, list[QueryRecord]]:
     """Returns a query of a DAG, by default the worst, and all of them."""
     found = records(session, {dag_id}, dag_id)
     asked = [one for one in found if query in (None, one.query)]

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.model import Details, Record
+from statemaint.airflow.pages.model import Details, QueryRecord
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.sources import CheckpointSource
 from statemaint.airflow.pages.timeline import timelines
@@ -29,19 +29,23 @@ def root() -> str:
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
-def worst(records: Iterable[Record]) -> Record:
+def worst(records: Iterable[QueryRecord]) -> QueryRecord:
     """Returns the query that needs most attention."""
     return fleet(records, now())[0].record
 
 
-def of_fleet(records: Sequence[Record]) -> Values:
+def of_fleet(records: Sequence[QueryRecord]) -> Values:
     """Returns the values of the page with all queries."""
     rows = fleet(records, now())
     return {"rows": rows, "totals": totals(rows)}
 
 
 def of_query(
-    record: Record, known: Details, *, source: CheckpointSource | None, refused: Mapping[str, str]
+    record: QueryRecord,
+    known: Details,
+    *,
+    source: CheckpointSource | None,
+    refused: Mapping[str, str],
 ) -> Values:
     """Returns the values of the page of one query."""
     policy = source.policy if source else PRESETS["safe"]
@@ -64,7 +68,7 @@ def of_query(
     }
 
 
-def of_partition(record: Record, plan: Plan, unit: tuple[int, int]) -> Values:
+def of_partition(record: QueryRecord, plan: Plan, unit: tuple[int, int]) -> Values:
     """Returns the values of the page of one partition."""
     return {
         "record": record,

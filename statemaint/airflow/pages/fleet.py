@@ -7,7 +7,7 @@ from enum import Enum
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.ages import ago, ahead, stamp
-from statemaint.airflow.pages.model import AirflowRun, Record
+from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.model.findings import Finding, FindingCode
 
 # QueryFigures older than this are marked, as most queries are maintained at least once a day.
@@ -83,7 +83,7 @@ class Row:
         next: when the next run is due, in words.
     """
 
-    record: Record
+    record: QueryRecord
     verdict: Verdict
     outcome: Outcome
     figures: QueryFigures
@@ -121,12 +121,12 @@ class Totals:
     trash_bytes: int
 
 
-def fleet(records: Iterable[Record], now: datetime) -> tuple[Row, ...]:
+def fleet(records: Iterable[QueryRecord], now: datetime) -> tuple[Row, ...]:
     """Returns a row for each query, the worst first."""
     return tuple(sorted((row_of(one, now) for one in records), key=lambda one: one.rank))
 
 
-def row_of(record: Record, now: datetime) -> Row:
+def row_of(record: QueryRecord, now: datetime) -> Row:
     """Returns the row of a query."""
     figures = record.figures
     return Row(
@@ -157,7 +157,7 @@ def totals(rows: Sequence[Row]) -> Totals:
     )
 
 
-def verdict(record: Record) -> Verdict:
+def verdict(record: QueryRecord) -> Verdict:
     """Returns whether a query would restart, by the newest figures."""
     if record.invalid is not None:
         return Verdict(Restartable.INVALID, record.invalid)
@@ -213,7 +213,7 @@ def outcome(run: AirflowRun | None, now: datetime) -> Outcome:
     return Outcome(text, marks.get(run.state, "plain"), age, stamp(when), run.id)
 
 
-def _is_old(record: Record, now: datetime) -> bool:
+def _is_old(record: QueryRecord, now: datetime) -> bool:
     if record.looked is None:
         return False
     ended = record.last.ended if record.last else None
@@ -221,7 +221,7 @@ def _is_old(record: Record, now: datetime) -> bool:
     return missed or now - record.looked > OLD
 
 
-def _next(record: Record, now: datetime) -> str:
+def _next(record: QueryRecord, now: datetime) -> str:
     if record.paused:
         return "paused"
     if record.next_run:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from statemaint.airflow.figures import Told, figures_json, planned_units, read_figures
-from statemaint.airflow.pages.model import Details, Record
+from statemaint.airflow.pages.model import Details, QueryRecord
 from statemaint.airflow.texts import findings_json
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
@@ -15,8 +15,8 @@ from statemaint.storage import Storage
 
 
 def looked_at_now(
-    storage: Storage, policy: Policy, record: Record, known: Details
-) -> tuple[Record, Details]:
+    storage: Storage, policy: Policy, record: QueryRecord, known: Details
+) -> tuple[QueryRecord, Details]:
     """Returns a query as its checkpoint is now, with the findings of its last run."""
     _, plan = plan_checkpoint(storage, policy)
     units, told = planned_units(plan), findings_json(plan.all_findings)

@@ -28,7 +28,7 @@ class AirflowRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class QueryRecord:
     """A maintained query.
 
     Attributes:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from statemaint.airflow.figures import FLEET, PARTITIONS, read_figures, read_partitions
 from statemaint.airflow.names import asset_uri, findings_uri
-from statemaint.airflow.pages.model import AirflowRun, Details, Record
+from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
 
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
 _INVALID = "statemaint-invalid"
@@ -27,7 +27,7 @@ _TASKS = ("plan", "report")
 _RUNS = 15
 
 
-def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[Record]:
+def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[QueryRecord]:
     """Returns a record of each query whose DAG is among the readable ones, or of one DAG."""
     allowed = set(readable) if dag is None else {dag} & set(readable)
     dags = {one.dag_id: one for one in session.execute(_dags(dag)) if one.dag_id in allowed}
@@ -44,7 +44,7 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     return sorted(found, key=lambda one: (one.query, one.dag, one.group))
 
 
-def details(session: Session, record: Record) -> Details:
+def details(session: Session, record: QueryRecord) -> Details:
     """Returns what the page of one query shows beside its record."""
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
     newest = _run_columns().where(DagRun.dag_id == record.dag)
@@ -52,13 +52,13 @@ def details(session: Session, record: Record) -> Details:
     return Details(read[0], read[1], tuple(_run(one) for one in runs))
 
 
-def handover(session: Session, record: Record) -> str | None:
+def handover(session: Session, record: QueryRecord) -> str | None:
     """Returns what the newest run's plan has handed to its tasks, if it handed over anything."""
     found = _value(session, record, _HANDOVER)
     return found if isinstance(found, str) else None
 
 
-def _value(session: Session, record: Record, key: str) -> Any:
+def _value(session: Session, record: QueryRecord, key: str) -> Any:
     if record.looked_in is None:
         return None
     asked = select(XComModel.task_id, XComModel.value).where(
@@ -153,9 +153,9 @@ def _record(
     query: str,
     last: Mapping[str, AirflowRun],
     figures: Mapping[tuple[str, str], Any],
-) -> Record:
+) -> QueryRecord:
     row = figures.get((dag.dag_id, group))
-    return Record(
+    return QueryRecord(
         dag=dag.dag_id,
         group=group,
         query=query,
@@ -169,8 +169,8 @@ def _record(
     )
 
 
-def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> Record:
-    return Record(
+def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:
+    return QueryRecord(
         dag=dag.dag_id,
         group="",
         query=dag.dag_id.removeprefix("statemaint__"),

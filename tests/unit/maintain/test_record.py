@@ -2,9 +2,16 @@
 
 import pytest
 
-from statemaint.maintain.record import PATH, read_record, trash_size, write_record
-from statemaint.report.record import LastRun, next_record
-from statemaint.storage import MemoryStorage
+from statemaint.maintain.record import (
+    PATH,
+    note_verification,
+    read_record,
+    trash_size,
+    write_record,
+)
+from statemaint.report.record import LastRun, LastVerification, next_record
+from statemaint.storage import MemoryStorage, ReadOnly
+from tests.support.faults import Clock
 
 
 def test_it_is_read_as_it_was_written() -> None:
@@ -30,3 +37,25 @@ def test_the_trash_is_counted() -> None:
     assert trash_size(storage) == (0, 0)
     storage.write("_statemaint/trash/r/state/0/0/1.delta", [b"1234"])
     assert trash_size(storage) == (1, 4)
+
+
+def test_a_verification_is_noted_and_a_later_run_keeps_it() -> None:
+    storage = MemoryStorage(clock=Clock(70.0))
+    note_verification(storage, healthy=False)
+    assert read_record(storage) is None  # of what never ran there are no metrics
+    record = next_record(None, LastRun("r", 5.0))
+    write_record(storage, record)
+    note_verification(storage, healthy=False)
+    noted = read_record(storage)
+    assert noted is not None
+    assert noted.verified == LastVerification(70.0, healthy=False)
+    assert next_record(noted, LastRun("s", 90.0)).verified == noted.verified
+
+
+def test_where_nothing_can_be_written_a_verification_ends_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    storage = MemoryStorage()
+    write_record(storage, next_record(None, LastRun("r", 5.0)))
+    note_verification(ReadOnly(storage), healthy=True)
+    assert "the verification is not in the metrics" in caplog.text

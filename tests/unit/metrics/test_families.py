@@ -22,7 +22,14 @@ from statemaint.metrics.options import Named
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
 from statemaint.plan import DeleteReason
-from statemaint.report.facts import CHAIN_BOUNDS, SIZE_BOUNDS, TASK_BOUNDS, RunFacts, Spread, Unit
+from statemaint.report.facts import (
+    CHAIN_BOUNDS,
+    SIZE_BOUNDS,
+    TASK_BOUNDS,
+    RunFacts,
+    Spread,
+    UnitFacts,
+)
 from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.report.to_json import report_json
 from tests.support.metrics import (
@@ -96,7 +103,7 @@ def test_no_query_has_more_series_than_the_bound() -> None:
         "deleted": {reason.value: 1 for reason in DeleteReason},
         "requests": {f"verb{number}": 1 for number in range(40)},
     }
-    unit = Unit(0, 0, 1.0, 1, 1, 1, 1, 1, 1)
+    unit = UnitFacts(0, 0, 1.0, 1, 1, 1, 1, 1, 1)
     spreads = {
         "chains": Spread.of([1], CHAIN_BOUNDS),
         "sizes": Spread.of([1], SIZE_BOUNDS),

@@ -8,17 +8,17 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.fleet import Restartable, fleet, outcome, row_of, totals, verdict
-from statemaint.airflow.pages.model import AirflowRun, Record
+from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 LOOKED = NOW - timedelta(hours=1)
 RUN = AirflowRun("manual__1", "success", "manual", LOOKED, LOOKED)
 
 
-def record(query: str = "revenue", *, run: AirflowRun | None = RUN, **figures: Any) -> Record:
+def record(query: str = "revenue", *, run: AirflowRun | None = RUN, **figures: Any) -> QueryRecord:
     """A query that a run has found in order, except for some figures."""
     found = {"committed": 24, "target": 25, "partitions": 4, **figures}
-    return Record(
+    return QueryRecord(
         dag=f"statemaint__{query}",
         group="",
         query=query,

@@ -8,7 +8,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import Told
 from statemaint.airflow.pages.looks import looked_at_now, plan_of_partition
-from statemaint.airflow.pages.model import Details, Record
+from statemaint.airflow.pages.model import Details, QueryRecord
 from statemaint.errors import ConfigError
 from statemaint.listing import Entry
 from statemaint.model.ids import StoreId
@@ -19,7 +19,7 @@ from statemaint.storage import MemoryStorage, ReadOnly
 from tests.support.checkpoints import write_checkpoint
 
 POLICY = Policy(min_batches_to_retain=5, grace=0.0)
-RECORD = Record("statemaint__revenue", "", "revenue")
+RECORD = QueryRecord("statemaint__revenue", "", "revenue")
 READ = Told(code="CORRUPT_FILE", detail="1.delta: bad block", damage=True)
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import QueryFigures, Told, Unit
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
-from statemaint.airflow.pages.model import AirflowRun, Record
+from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
 from statemaint.airflow.pages.timeline import timelines
@@ -24,18 +24,18 @@ ODD = "<script>alert(1)</script>\"'"
 PLACE = {"root": "", "pages": "/statemaint"}
 
 
-def record(query: str = "revenue") -> Record:
+def record(query: str = "revenue") -> QueryRecord:
     figures = QueryFigures(query=query, checkpoint=f"/data/{query}", target=25, codes=[query])
     run = AirflowRun(query, "success", query, TIME, TIME)
-    return Record(f"statemaint__{query}", "", query, last=run, figures=figures, looked=TIME)
+    return QueryRecord(f"statemaint__{query}", "", query, last=run, figures=figures, looked=TIME)
 
 
-def fleet_page(*records: Record) -> str:
+def fleet_page(*records: QueryRecord) -> str:
     rows = fleet(records, TIME)
     return render("queries.html", rows=rows, totals=totals(rows), **PLACE)
 
 
-def query_page(found: Record, **changed: Any) -> str:
+def query_page(found: QueryRecord, **changed: Any) -> str:
     units = [Unit(0, 3, None, 1, 10, 0, 0, 0, 1, 0)]
     values = {
         "row": row_of(found, TIME),
@@ -56,7 +56,7 @@ def query_page(found: Record, **changed: Any) -> str:
     return render("query.html", **{**values, **changed}, **PLACE)
 
 
-def partition_page(found: Record) -> str:
+def partition_page(found: QueryRecord) -> str:
     odd = checkpoint(
         store(f"{versions('d', 1, 25)} x:<i>", StoreId(0, 0, "<b>left</b>")),
         batches=range(22, 25),
