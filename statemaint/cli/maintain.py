@@ -16,6 +16,7 @@ from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
 from statemaint.cli.words import counted, files_of, lasting
 from statemaint.maintain import maintain
+from statemaint.maintain.record import note_run
 from statemaint.model.policy import Policy, duration
 from statemaint.plan import Delete, Request
 from statemaint.report import Report, StoreOutcome, StoreReport
@@ -29,10 +30,18 @@ from statemaint.workers import Workers
 @policy_flags
 @scope_flags
 @click.option("--dry-run", is_flag=True, help="Report what a run would do; write nothing.")
+@click.option("--record", is_flag=True, help="Leave the run's figures for `statemaint exporter`.")
 @workers_flag
 @as_json
-def maintain_verb(
-    uri: str, *, policy: Policy, request: Request, dry_run: bool, workers: Workers, as_json: bool
+def maintain_verb(  # noqa: PLR0913 -- each is a choice of its own
+    uri: str,
+    *,
+    policy: Policy,
+    request: Request,
+    dry_run: bool,
+    record: bool,
+    workers: Workers,
+    as_json: bool,
 ) -> None:
     """Write snapshots for long chains, delete files that no retained version needs, and report."""
     storage = open_storage(uri)
@@ -40,6 +49,8 @@ def maintain_verb(
         report = maintain(
             storage, policy, request=request, dry_run=dry_run, workers=workers, on_outcome=advance
         )
+    if record and not dry_run and not request.is_partial:
+        note_run(storage, report)
     end_with_report(report, as_json=as_json)
 
 

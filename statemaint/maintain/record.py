@@ -1,6 +1,8 @@
 """Where the record of a query's maintenance is stored.
 
 _statemaint/metrics.json     the last run and the totals, replaced by each run's report
+
+Airflow's `report` writes it, and `statemaint maintain --record`.
 """
 
 import json
@@ -9,7 +11,11 @@ from dataclasses import replace
 
 from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.execute.manifest import FOLDER as TRASH
-from statemaint.report.record import LastVerification, Record
+from statemaint.model.findings import FindingCode
+from statemaint.report import Report
+from statemaint.report.facts import facts_of
+from statemaint.report.query_state import lag
+from statemaint.report.record import Cause, LastRun, LastVerification, Record, next_record
 from statemaint.storage import Storage
 
 PATH = "_statemaint/metrics.json"
@@ -39,6 +45,40 @@ def write_record(storage: Storage, record: Record) -> None:
         StorageError: when the storage fails.
     """
     storage.replace(PATH, [json.dumps(record.to_json()).encode() + b"\n"])
+
+
+def note_run(storage: Storage, report: Report) -> None:
+    """Adds a run without Airflow to the record; a failure is logged only.
+
+    Args:
+        storage: where the checkpoint lives.
+        report: of a run of the whole checkpoint: the figures of a part are not the query's.
+    """
+    try:
+        write_record(storage, next_record(read_record(storage), _ended(storage, report)))
+    except StorageError as error:
+        _log.warning("the run is not in the metrics: %s", error)
+
+
+def _ended(storage: Storage, report: Report) -> LastRun:
+    damage = {one.code for one in report.findings if one.damage}
+    failing = FindingCode.STORAGE_FAILED in damage
+    size = trash_size(storage)
+    return LastRun(
+        run=report.run,
+        ended=report.started + report.seconds,
+        failed=(
+            *([Cause.DAMAGE] if damage - {FindingCode.STORAGE_FAILED} else []),
+            *([Cause.STORAGE] if failing else []),
+        ),
+        tasks=1,
+        storage_errors=int(failing),
+        committed=report.plan.committed,
+        lag=lag((one.after for one in report.stores), report.plan.target),
+        facts=facts_of(report),
+        trash_files=size[0] if size else None,
+        trash_bytes=size[1] if size else None,
+    )
 
 
 def note_verification(storage: Storage, *, healthy: bool) -> None:

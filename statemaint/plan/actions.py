@@ -203,6 +203,11 @@ class Request:
     partitions: frozenset[int] = frozenset()
     stores: frozenset[str] = frozenset()
 
+    @property
+    def is_partial(self) -> bool:
+        """Returns whether some stores are left out."""
+        return bool(self.operators or self.partitions or self.stores)
+
     def covers(self, store: StoreId) -> bool:
         """Returns whether the request includes a store."""
         return (

@@ -587,3 +587,17 @@ def test_a_reader_that_goes_away_is_no_traceback(checkpoint: Path) -> None:
         ["bash", "-c", command], capture_output=True, check=False, text=True, stdin=None
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [(["--record"], True), ([], False), (["--record", "--dry-run"], False),
+     (["--record", "--partition", "0"], False)],
+)  # fmt: skip
+def test_a_whole_run_leaves_its_figures_where_they_are_asked_for(
+    checkpoint: Path,
+    flags: list[str],
+    left: bool,  # noqa: FBT001 -- of the table above
+) -> None:
+    assert run("maintain", str(checkpoint), *TIGHT, *flags).returncode == 0
+    assert (checkpoint / "_statemaint/metrics.json").exists() == left

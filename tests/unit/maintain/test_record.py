@@ -2,15 +2,19 @@
 
 import pytest
 
+from statemaint.maintain import maintain
 from statemaint.maintain.record import (
     PATH,
+    note_run,
     note_verification,
     read_record,
     trash_size,
     write_record,
 )
-from statemaint.report.record import LastRun, LastVerification, next_record
+from statemaint.model.policy import Policy
+from statemaint.report.record import Cause, LastRun, LastVerification, next_record
 from statemaint.storage import MemoryStorage, ReadOnly
+from tests.support.checkpoints import write_checkpoint
 from tests.support.faults import Clock
 
 
@@ -59,3 +63,24 @@ def test_where_nothing_can_be_written_a_verification_ends_all_the_same(
     write_record(storage, next_record(None, LastRun("r", 5.0)))
     note_verification(ReadOnly(storage), healthy=True)
     assert "the verification is not in the metrics" in caplog.text
+
+
+def test_a_run_without_airflow_has_its_figures_and_adds_to_the_totals() -> None:
+    storage = MemoryStorage()
+    write_checkpoint(storage)
+    policy = Policy(min_deltas_for_snapshot=5, min_batches_to_retain=8, grace=0.0)
+    for run in ("a", "b"):
+        report = maintain(storage, policy, run=run)
+        note_run(storage, report)
+        note_run(storage, report)  # a report that is repeated counts once
+    record = read_record(storage)
+    assert record is not None
+    assert (record.last.committed, record.last.lag, record.last.failed) == (24, 0, ())
+    assert record.success == record.last.ended
+    assert record.totals["files"] == 32
+    storage.delete("state/0/0/20.delta")
+    note_run(storage, maintain(storage, policy, run="c"))
+    halted = read_record(storage)
+    assert halted is not None
+    assert halted.last.failed == (Cause.DAMAGE,)
+    assert halted.success == record.success
