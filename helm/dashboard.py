@@ -2,10 +2,10 @@
 
     python helm/dashboard.py
 
-Every metric is a gauge in a Pushgateway. So each expression first reduces a metric to its own
-labels (`max by`), because a new pod of the Pushgateway would count twice for a while. Panels that
-show the present query only the present (`instant`), because the last value of a whole day would
-hide that metrics have stopped arriving.
+Each expression first reduces a metric to its own labels (`max by`), because a new pod of the
+Pushgateway, or the exporter beside it, would count twice. Panels that show the present query only
+the present (`instant`), because the last value of a whole day would hide that metrics have stopped
+arriving.
 """
 
 import json
@@ -32,9 +32,10 @@ TARGET = Path(__file__).resolve().parent / "statemaint" / "files" / "dashboard.j
 # The default thresholds of the alerts, before any change in the chart's values.
 _STALE_SECONDS = 21600
 _LONG_CHAIN = 200
+_SLOW_RESTART = 300
 
-_PARTITION = "query, operator, partition"
-_STORE = f"{_PARTITION}, store"
+# The labels that some totals have.
+_TOTAL = "query, result, verb"
 
 _SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -75,9 +76,10 @@ def _dashboard() -> dashboard.Dashboard:
     rows = {
         "Now": _now(),
         "Queries": _queries(),
-        "Chains": _chains(),
+        "Restarts": _restarts(),
         "Sizes": _sizes(),
         "Last runs": _runs(),
+        "This week": _totals(),
     }
     number = 0
     for title, panels in rows.items():
@@ -119,179 +121,246 @@ def _now() -> list[_Panel]:
     return [
         _number(
             _Text("Halted stores", "Damage was found; nothing is written or deleted there."),
-            f"sum({_store('halted')})",
+            f"sum({_query('stores', outcome='halted')})",
             alarm=1,
         ),
-        _number(_Text("Stores", "Named state stores in all partitions."), f"count({_chain()})"),
+        _number(
+            _Text("Stores", "Named state stores in all partitions."),
+            f"sum({_per('query, outcome', 'stores')})",
+        ),
+        _number(
+            _Text("Slowest restart", "Estimated, of the query that takes longest.", "s"),
+            f"max({_query('restart_seconds')})",
+            alarm=_SLOW_RESTART,
+        ),
         _number(
             _Text("Longest chain", "Deltas on top of the newest snapshot, in the worst store."),
-            f"max({_chain()})",
+            f"max({_query('chain_length_max')})",
             alarm=_LONG_CHAIN,
         ),
         _number(
-            _Text("Longest without success", "Since the last good run, worst partition.", "s"),
-            f"max({_since(_PARTITION, 'last_success')})",
-            alarm=_STALE_SECONDS,
-        ),
-        _number(
             _Text("State on storage", "Bytes of all files of all stores.", "bytes"),
-            f"sum({_store('store_bytes')})",
+            f"sum({_query('store_bytes')})",
         ),
         _number(
-            _Text(
-                "Reclaimable", "Bytes that the policy no longer keeps, not deleted yet.", "bytes"
-            ),
-            f"sum({_store('reclaimable_bytes')})",
+            _Text("Reclaimed this week", "Bytes that runs have deleted in seven days.", "bytes"),
+            f"sum({_week('reclaimed_bytes_total')})",
         ),
     ]
 
 
 def _queries() -> list[_Panel]:
-    success = _since(_PARTITION, "last_success")
-    run = _since(_PARTITION, "last_run")
-    lag = _per("query", "snapshot_lag_versions")
+    success, run = _since("last_success"), _since("last_run")
+    lag = _query("snapshot_lag_versions")
+    failed = _per("query, cause", "last_run_failed")
     return [
         _table(
-            _Text("Queries", "One line for each query; times are those of its worst partition."),
+            _Text("Queries", "One line for each query."),
             _Column("Maintained by", _per("query, version", "build_info")),
-            _Column("Last committed batch", _per("query", "last_committed_batch"), "none"),
+            _Column("DAG", _per("query, dag", "query_info")),
+            _Column("Halted stores", _query("stores", outcome="halted"), alarm=1),
+            _Column("Would not load", _query("stores_unloadable"), alarm=1),
+            _Column("Restart", _query("restart_seconds"), "s", _SLOW_RESTART),
+            _Column("Longest chain", _query("chain_length_max"), alarm=_LONG_CHAIN),
             _Column("Snapshot lag", lag),
-            _Column("Halted stores", f"sum by (query) ({_store('halted')})", alarm=1),
-            _Column("Longest chain", f"max by (query) ({_chain()})", alarm=_LONG_CHAIN),
-            _Column("Since last run", f"max by (query) ({run})", "s"),
-            _Column("Since last success", f"max by (query) ({success})", "s", _STALE_SECONDS),
+            _Column("Last committed batch", _query("last_committed_batch"), "none"),
+            _Column("Since last run", run, "s"),
+            _Column("Since last success", success, "s", _STALE_SECONDS),
         ).height(6),
         _series(
-            _Text("Time since last success", "The worst partition of each query.", "s"),
-            {"{{query}}": f"max by (query) ({success})"},
+            _Text("Why runs failed", "1 for each cause that the last run failed for."),
+            {"{{query}} {{cause}}": f"{failed}"},
+        ),
+        _series(
+            _Text("Time since last success", "Beside the interval that the schedule expects.", "s"),
+            {
+                "{{query}}": success,
+                # Without a schedule nothing is expected.
+                "{{query}} expected": f"{_query('expected_interval_seconds')} "
+                f"or ({_query('partitions')} * 0)",
+            },
         ),
         _series(
             _Text("Snapshot lag", "Versions between the last commit and the newest snapshot."),
             {"{{query}}": lag},
         ),
-    ]
-
-
-def _chains() -> list[_Panel]:
-    findings = _per(f"{_STORE}, code", "findings")
-    return [
-        _heatmap(
-            _Text("Chain length", "How many stores have a chain of which length, over time."),
-            _chain(),
-        ),
         _series(
-            _Text("Longest chain", "The worst store of each query."),
-            {"{{query}}": f"max by (query) ({_chain()})"},
+            _Text("Waiting for a lease", "Since when a run waits for another run's lease.", "s"),
+            {"{{query}}": f"(time() - {_since_raw('lease_held')}) or ({_query('partitions')} * 0)"},
         ),
-        _table(
-            _Text("Stores", "One line for each store, the longest chain first."),
-            _Column("Chain", _chain(), alarm=_LONG_CHAIN),
-            _Column("Newest snapshot", _since(_STORE, "newest_snapshot"), "s"),
-            _Column("Rows", _store("state_rows")),
-            _Column("State", _store("state_bytes"), "bytes"),
-            _Column("Files", _store("store_files")),
-            _Column("On storage", _store("store_bytes"), "bytes"),
-            _Column("Reclaimable", _store("reclaimable_bytes"), "bytes"),
-            _Column("Halted", _store("halted"), alarm=1),
-        )
-        .height(12)
-        .sort_by([common.TableSortByFieldState().display_name("Chain").desc(True)]),
         _series(
             _Text(
                 "Findings by code", "What is wrong; docs/runbook.md has a heading for each code."
             ),
-            {"{{query}} {{code}}": f"sum by (query, code) ({findings})"},
-        ).span(24),
+            {"{{query}} {{code}}": f"sum by (query, code) ({_per('query, code', 'findings')})"},
+        ),
+        _series(
+            _Text("Damage found by verification", "1 where the last verification found damage."),
+            {"{{query}}": f"{_query('last_verify_failed')} or ({_query('partitions')} * 0)"},
+        ),
+        _series(
+            _Text("Time since verification", "0 for a query that never was verified.", "s"),
+            {"{{query}}": f"({_since('last_verify')}) or ({_query('partitions')} * 0)"},
+        ),
+    ]
+
+
+def _restarts() -> list[_Panel]:
+    unit = "query, operator, partition"
+    halted = _per(f"{unit}, store", "halted_store")
+    return [
+        _heatmap(
+            _Text("Chain length", "How many stores have a chain of which length, over time."),
+            f"sum by (le) ({_per('query, le', 'store_chain_length_bucket')})",
+        ),
+        _series(
+            _Text("Restart time", "Estimated from the files and bytes to read.", "s"),
+            {"{{query}}": _query("restart_seconds")},
+        ),
+        _series(
+            _Text("Restart bytes", "What a restart reads, in all partitions.", "bytes"),
+            {"{{query}}": _query("restart_bytes")},
+        ),
+        _series(
+            _Text("Restart files", "Files that a restart reads."),
+            {"{{query}}": _query("restart_files")},
+        ),
+        _table(
+            _Text("Worst partitions", "The five of each query that are slowest at a restart."),
+            _Column("Restart", _per(unit, "worst_partition_restart_seconds"), "s", _SLOW_RESTART),
+            _Column("Chain", _per(unit, "worst_partition_chain_length"), alarm=_LONG_CHAIN),
+            _Column("On storage", _per(unit, "worst_partition_bytes"), "bytes"),
+        )
+        .height(8)
+        .sort_by([common.TableSortByFieldState().display_name("Restart").desc(True)]),
+        _table(
+            _Text("Halted", "The first five halted stores of each query."),
+            _Column("Halted", f"{halted} or ({_query('partitions')} * 0)", alarm=1),
+        ).height(8),
     ]
 
 
 def _sizes() -> list[_Panel]:
-    def total(metric: str) -> str:
-        return f"sum by (query) ({_store(metric)})"
-
     return [
         _series(
-            _Text("Bytes on storage", "All files, and those the policy no longer keeps.", "bytes"),
+            _Text("Bytes on storage", "All files, those that go next, and the trash.", "bytes"),
             {
-                "{{query}} all": total("store_bytes"),
-                "{{query}} reclaimable": total("reclaimable_bytes"),
+                "{{query}} all": _query("store_bytes"),
+                "{{query}} reclaimable": _query("reclaimable_bytes"),
+                "{{query}} trash": _query("trash_bytes"),
             },
         ),
         _series(
-            _Text("Files on storage", "Deltas, snapshots and their side files."),
-            {"{{query}}": total("store_files")},
+            _Text("Files on storage", "Deltas, snapshots and their side files; the trash."),
+            {"{{query}}": _query("store_files"), "{{query}} trash": _query("trash_files")},
         ),
         _series(
-            _Text("State rows", "Rows in the newest committed version."),
-            {"{{query}}": total("state_rows")},
+            _Text("State rows", "As last attested; stores without a proof are missing in it."),
+            {
+                "{{query}}": _query("state_rows"),
+                "{{query}} unproved stores": _query("stores_unproved"),
+            },
         ),
         _series(
-            _Text("State bytes", "Keys and values of the newest committed version.", "bytes"),
-            {"{{query}}": total("state_bytes")},
+            _Text("State bytes", "Keys and values, as last attested.", "bytes"),
+            {"{{query}}": _query("state_bytes")},
+        ),
+        _heatmap(
+            _Text("Store sizes", "How many stores have which size, over time.", "bytes"),
+            f"sum by (le) ({_per('query, le', 'store_size_bytes_bucket')})",
+        ),
+        _series(
+            _Text("Newest snapshot", "Age in the most neglected store.", "s"),
+            {"{{query}}": f"({_since('newest_snapshot')}) or ({_query('partitions')} * 0)"},
         ),
     ]
 
 
 def _runs() -> list[_Panel]:
-    def total(metric: str) -> str:
-        return f"sum by (query) ({_partition(metric)})"
-
-    deleted = _per(f"{_PARTITION}, reason", "last_run_files_deleted")
+    deleted = _per("query, reason", "last_run_files_deleted")
+    tasks = _per("query, state", "last_run_tasks")
     return [
         _series(
-            _Text("Files deleted by reason", "In the last run of each partition."),
+            _Text("Files deleted by reason", "In the last run."),
             {"{{reason}}": f"sum by (reason) ({deleted})"},
         ),
         _series(
-            _Text("Bytes written and deleted", "In the last run of each partition.", "bytes"),
+            _Text("Bytes written and deleted", "In the last run.", "bytes"),
             {
-                "{{query}} written": total("last_run_bytes_written"),
-                "{{query}} deleted": total("last_run_bytes_deleted"),
+                "{{query}} written": _query("last_run_bytes_written"),
+                "{{query}} deleted": _query("last_run_bytes_deleted"),
             },
         ),
         _series(
-            _Text("Duration", "Of the last run, in the slowest partition.", "s"),
-            {"{{query}}": f"max by (query) ({_partition('last_run_duration_seconds')})"},
+            _Text("Duration", "Of the slowest task of the last run.", "s"),
+            {"{{query}}": _query("last_run_duration_seconds")},
+        ),
+        _heatmap(
+            _Text("Task times", "How long the tasks of the last run took.", "s"),
+            f"sum by (le) ({_per('query, le', 'task_seconds_bucket')})",
         ),
         _series(
-            _Text("Peak memory", "Of the process that ran it, in the largest partition.", "bytes"),
-            {"{{query}}": f"max by (query) ({_partition('last_run_peak_memory_bytes')})"},
+            _Text("Peak memory", "Of the largest task of the last run.", "bytes"),
+            {"{{query}}": _query("last_run_peak_memory_bytes")},
         ),
         _series(
-            _Text("Storage requests", "In the last run of each partition, by verb."),
-            {"{{query}} {{verb}}": f"sum by (query, verb) ({_requests()})"},
+            _Text("Tasks", "Of the last run, and those of them that gave no report or no storage."),
+            {
+                "{{query}} {{state}}": tasks,
+                "{{query}} storage failed": _query("last_run_storage_errors"),
+            },
         ),
         _series(
-            _Text("Snapshots written", "In the last run of each partition."),
-            {"{{query}}": total("last_run_snapshots_written")},
+            _Text("Snapshots written", "In the last run."),
+            {"{{query}}": _query("last_run_snapshots_written")},
+        ),
+        _series(
+            _Text("Storage requests", "In the last run, by verb."),
+            {"{{query}} {{verb}}": _per("query, verb", "last_run_storage_requests")},
         ),
     ]
 
 
-def _per(labels: str, metric: str, known: str = ">= 0") -> str:
+def _totals() -> list[_Panel]:
+    return [
+        _table(
+            _Text("This week", "What seven days of maintenance did and cost."),
+            _Column("Runs", f"sum by (query) ({_week('runs_total')})"),
+            _Column("Snapshots", _week("snapshots_written_total")),
+            _Column("Written", _week("written_bytes_total"), "bytes"),
+            _Column("Reclaimed", _week("reclaimed_bytes_total"), "bytes"),
+            _Column("Files deleted", _week("reclaimed_files_total")),
+            _Column("Requests", f"sum by (query) ({_week('storage_requests_total')})"),
+            _Column("Storage errors", _week("storage_errors_total"), alarm=1),
+            _Column("Lost pushes", _week("push_losses_total"), alarm=1),
+        ).height(8),
+    ]
+
+
+def _per(labels: str, metric: str, known: str = ">= 0", chosen: str = "") -> str:
     # NaN stands for "not known"; a comparison drops it, but it would make a whole sum NaN.
-    return f'max by ({labels}) (statemaint_{metric}{{query=~"$query"}} {known})'
+    return f'max by ({labels}) (statemaint_{metric}{{query=~"$query"{chosen}}} {known})'
 
 
-def _requests() -> str:
-    return _per(f"{_PARTITION}, verb", "last_run_storage_requests")
+def _query(metric: str, **labels: str) -> str:
+    chosen = "".join(f', {name}="{value}"' for name, value in labels.items())
+    return _per("query", metric, chosen=chosen)
 
 
-def _partition(metric: str) -> str:
-    return _per(_PARTITION, metric)
+def _week(metric: str) -> str:
+    # Totals survive restarts, and a query that is younger than a week began at 0.
+    now = _per(_TOTAL, metric)
+    before = f'max by ({_TOTAL}) (statemaint_{metric}{{query=~"$query"}} offset 7d)'
+    return f"({now} - ({before} or {now} * 0))"
 
 
-def _store(metric: str) -> str:
-    return _per(_STORE, metric)
-
-
-def _chain() -> str:
-    return _store("chain_length")
-
-
-def _since(labels: str, event: str) -> str:
+def _since_raw(event: str) -> str:
     # The time 0 stands for "never", not for fifty years ago.
-    return f"time() - {_per(labels, f'{event}_timestamp_seconds', '> 0')}"
+    return _per("query", f"{event}_timestamp_seconds", "> 0")
+
+
+def _since(event: str) -> str:
+    return f"time() - {_since_raw(event)}"
 
 
 def _number(text: _Text, expr: str, *, alarm: int | None = None) -> stat.Panel:

@@ -17,9 +17,11 @@ from statemaint.report.to_json import chain_length
 from statemaint.storage import LocalStorage
 
 _METRICS = (
-    "statemaint_chain_length",
+    "statemaint_chain_length_max",
     "statemaint_last_run_snapshots_written",
     "statemaint_last_run_files_deleted",
+    "statemaint_restart_seconds",
+    "statemaint_reclaimed_bytes_total",
     "statemaint_last_committed_batch",
     "statemaint_snapshot_lag_versions",
 )

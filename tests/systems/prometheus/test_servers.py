@@ -54,20 +54,19 @@ def _group(pid: int) -> int | None:
 def test_what_was_pushed_before_the_start_can_be_queried_at_once(monitored: Server) -> None:
     found = instant_query(monitored.url, "max by (query) (statemaint_last_committed_batch)")
     assert {sample.labels["query"]: sample.value for sample in found} == dict.fromkeys(
-        QUERIES, 8759.0
+        QUERIES, 24.0
     )
 
 
 def test_series_keep_the_labels_of_their_group(monitored: Server) -> None:
     [sample] = instant_query(
-        monitored.url, 'statemaint_last_run_duration_seconds{query="click_join",partition="1"}'
+        monitored.url, 'statemaint_last_run_failed{query="click_join",cause="damage"}'
     )
     assert dict(sample.labels) == {
-        "__name__": "statemaint_last_run_duration_seconds",
+        "__name__": "statemaint_last_run_failed",
         "job": "statemaint",
         "query": "click_join",
-        "operator": "0",
-        "partition": "1",
+        "cause": "damage",
     }
 
 
