@@ -1,6 +1,7 @@
 """The tasks of one run hold one lease; `report` ends it; another run's tasks try again later."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,9 +159,12 @@ def test_report_does_not_mind_a_lease_of_another_run(
 
 def test_report_takes_no_lease_where_nothing_was_to_be_done(tmp_path: Path) -> None:
     where = settings(neglected(tmp_path / "c"))
-    before = tree_hash(Path(where.checkpoint))
+    root = Path(where.checkpoint)
+    before = tree_hash(root)
     finish(where, (), [])
-    assert tree_hash(Path(where.checkpoint)) == before
+    assert [file.name for file in (root / "_statemaint").iterdir()] == ["metrics.json"]
+    shutil.rmtree(root / "_statemaint")
+    assert tree_hash(root) == before
 
 
 def test_a_plan_waits_while_another_run_holds_the_lease(tmp_path: Path) -> None:
