@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute import Holder, Lease, forget_units, leased
+from statemaint.execute import QUIET, Holder, Lease, forget_units, leased
 from statemaint.maintain import begin_run, end_run
 from statemaint.spark.fleet import Target
 
@@ -44,7 +44,8 @@ class Leases:
 
         Args:
             holders: the holder of each query's lease.
-            wait: seconds to wait for a lease that another run holds.
+            wait: seconds to wait for a lease that another run holds. A later attempt at a run waits
+                until the tasks of the one that it has ended must have stopped.
         """
 
         def take(target: Target) -> None:
@@ -57,7 +58,7 @@ class Leases:
 
     def _take(self, target: Target, holder: Holder, wait: float) -> None:
         storage = target.open()
-        until = storage.now() + wait
+        until = storage.now() + max(wait, QUIET if holder.attempt > 1 else 0.0)
         while True:
             held = leased(storage, holder, keep=True)
             try:
