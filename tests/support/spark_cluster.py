@@ -14,15 +14,19 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from statemaint.demo.processes import Process, end_of, free_port, spawn, stop, wait_until
+from statemaint.demo.processes import Process, alive, end_of, free_port, spawn, stop, wait_until
 from tests.support.paths import ROOT
 
 _SPARK = Path(pyspark.__file__).parent
-_SECONDS = 60.0
+_SECONDS = 180.0
+# For processes that live for seconds.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": _QUICK,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "512m",
+    "spark.executor.extraJavaOptions": _QUICK,
     "spark.executor.memory": "512m",
     "spark.executorEnv.PYTHONPATH": str(ROOT),
     "spark.pyspark.python": sys.executable,
@@ -43,11 +47,13 @@ class Cluster:
         place: the folder of logs and working folders.
         port: the master's.
         started: all processes that were ever started, for the end.
+        workers: those of them that are workers.
     """
 
     place: Path
     port: int
     started: list[Process] = field(default_factory=list)
+    workers: list[Process] = field(default_factory=list)
 
     @property
     def master(self) -> str:
@@ -64,8 +70,13 @@ class Cluster:
             raise ClusterError(f"{name}:\n{end_of(log)}")
         return process
 
-    def start_worker(self, name: str) -> Process:
-        """Starts a worker with two cores."""
+    def second_worker(self) -> Process:
+        """Returns the second of two workers that are alive, after starting what is missing."""
+        while len(running := [one for one in self.workers if alive(one)]) < 2:
+            self.workers.append(self._start_worker(f"worker-{len(self.workers) + 1}"))
+        return running[1]
+
+    def _start_worker(self, name: str) -> Process:
         return self.start(
             name,
             "Successfully registered with master",
@@ -105,7 +116,7 @@ class Submitted:
     log: Path
     out: Path
 
-    def code(self, seconds: float = 120.0) -> int:
+    def code(self, seconds: float = _SECONDS) -> int:
         """Waits for its end, and returns its exit code."""
         code = self.out.with_name(f"{self.out.name}.code")
         wait_until(code.exists, seconds=seconds, needed=[self.process])
@@ -150,6 +161,7 @@ def _environment() -> dict[str, str]:
     return {
         **others,
         "PYTHONPATH": str(ROOT),
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK,
         "SPARK_DAEMON_MEMORY": "192m",
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": "127.0.0.1",

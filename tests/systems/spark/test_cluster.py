@@ -36,7 +36,7 @@ from tests.systems.spark.fleets import (
 
 LARGE = 6
 VERSIONS = 300
-_SECONDS = 60.0
+_SECONDS = 180.0
 # Deletions of a store that are noted together, before they are done (docs/adr/0021).
 _PAGE = 200
 Actions = Counter[tuple[str, str]]
@@ -60,7 +60,6 @@ class Goal:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        running.start_worker("worker-1")
         yield running
 
 
@@ -204,7 +203,7 @@ def has_ended(process: psutil.Process) -> bool:
 def test_a_killed_worker_and_a_task_that_comes_back_lose_nothing_and_do_nothing_twice(
     cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal
 ) -> None:
-    worker = cluster.start_worker("worker-killed")
+    worker = cluster.second_worker()
     driver = cluster.submit("killed", "maintain", "--queries", file, "--json", "--run", "killed")
     at_work = pause_at_work(fleet, worker, driver, tasks=2)
     paused, unit = next(iter(at_work.items()))
@@ -225,7 +224,7 @@ def test_a_killed_worker_and_a_task_that_comes_back_lose_nothing_and_do_nothing_
 def test_a_killed_driver_is_run_again_and_its_last_task_does_nothing_more(
     cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal
 ) -> None:
-    worker = cluster.start_worker("worker-of-killed-driver")
+    worker = cluster.second_worker()
     run = ("maintain", "--queries", file, "--json", "--run", "driver")
     driver = cluster.submit("driver-1", *run)
     at_work = pause_at_work(fleet, worker, driver, tasks=1)
@@ -245,7 +244,7 @@ def test_a_killed_driver_is_run_again_and_its_last_task_does_nothing_more(
 def test_speculation_does_nothing_twice_and_a_second_driver_is_held(
     cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal, spark: SparkSession
 ) -> None:
-    worker = cluster.start_worker("worker-slow")
+    worker = cluster.second_worker()
     conf = {
         "spark.speculation": "true",
         "spark.speculation.interval": "50ms",
@@ -264,7 +263,9 @@ def test_speculation_does_nothing_twice_and_a_second_driver_is_held(
         (query,) = (one.query for one in fleet if unit.is_relative_to(one.checkpoint))
         assert second[query] == "held"
     second_attempt = re.compile(r"Starting task \d+\.1 in stage")
-    assert wait_until(lambda: second_attempt.search(driver.log.read_text()) is not None, seconds=60)
+    assert wait_until(
+        lambda: second_attempt.search(driver.log.read_text()) is not None, seconds=_SECONDS
+    )
     resume(slow)
     assert driver.code() == 3, driver.log.read_text()
     assert outcomes(driver) == expected_codes(fleet)

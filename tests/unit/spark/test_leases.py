@@ -59,3 +59,22 @@ def test_a_lease_of_another_run_is_refused_unless_it_ends_in_time() -> None:
     assert list(map(type, taken(target, Holder("run"), clock).values())) == [LeaseHeldError]
     assert clock.now == before
     assert taken(target, Holder("run"), clock, wait=lost.seconds + 1) == {}
+
+
+def test_a_run_waits_for_all_queries_together() -> None:
+    clock = Clock()
+    fleet = [InMemory(str(number), "memory:", storage=MemoryStorage(clock=clock))
+             for number in range(40)]  # fmt: skip
+    others = [acquire(one.storage, Holder("other")) for one in fleet]
+    before = clock.now
+
+    def pause(seconds: float) -> None:
+        clock.now += seconds
+        if clock.now - before >= 3:
+            others[0].release()
+
+    with leases(pause) as held:
+        held.take({one: Holder(one.query) for one in fleet}, wait=10)
+        assert set(held.leases) == {"0"}
+        assert set(held.refused) == {one.query for one in fleet[1:]}
+    assert clock.now - before == 10
