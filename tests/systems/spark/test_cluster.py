@@ -200,6 +200,37 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
+def test_speculation_does_nothing_twice_and_a_second_driver_is_held(
+    cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal, spark: SparkSession
+) -> None:
+    worker = cluster.second_worker()
+    conf = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "50ms",
+    }
+    run = ("maintain", "--queries", file, "--json", "--run", "speculation")
+    driver = cluster.submit("speculation", *run, conf=conf)
+    at_work = pause_at_work(fleet, worker, driver, tasks=1)
+    slow = [psutil.Process(pid) for pid in at_work]
+    resume([one for one in tree(worker) if one.pid not in at_work])
+    rows = maintain_fleet(spark, fleet, run="another").collect()
+    second = {row["query"]: row["outcome"] for row in rows if row["operator"] is None}
+    for unit in at_work.values():
+        (query,) = (one.query for one in fleet if unit.is_relative_to(one.checkpoint))
+        assert second[query] == "held"
+    second_attempt = re.compile(r"Starting task \d+\.1 in stage")
+    assert wait_until(
+        lambda: second_attempt.search(driver.log.read_text()) is not None, seconds=_SECONDS
+    )
+    resume(slow)
+    assert driver.code() == 3, driver.log.read_text()
+    assert outcomes(driver) == expected_codes(fleet)
+    must_be(goal, fleet, disturbed=list(at_work.values()))
+
+
 def test_a_killed_worker_and_a_task_that_comes_back_lose_nothing_and_do_nothing_twice(
     cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal
 ) -> None:
@@ -239,34 +270,3 @@ def test_a_killed_driver_is_run_again_and_its_last_task_does_nothing_more(
     resume([spared])
     assert wait_until(lambda: has_ended(spared), seconds=_SECONDS)
     must_be(goal, fleet, disturbed=begun)
-
-
-def test_speculation_does_nothing_twice_and_a_second_driver_is_held(
-    cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal, spark: SparkSession
-) -> None:
-    worker = cluster.second_worker()
-    conf = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.multiplier": "1.01",
-        "spark.speculation.quantile": "0.1",
-        "spark.speculation.minTaskRuntime": "50ms",
-    }
-    run = ("maintain", "--queries", file, "--json", "--run", "speculation")
-    driver = cluster.submit("speculation", *run, conf=conf)
-    at_work = pause_at_work(fleet, worker, driver, tasks=1)
-    slow = [psutil.Process(pid) for pid in at_work]
-    resume([one for one in tree(worker) if one.pid not in at_work])
-    rows = maintain_fleet(spark, fleet, run="another").collect()
-    second = {row["query"]: row["outcome"] for row in rows if row["operator"] is None}
-    for unit in at_work.values():
-        (query,) = (one.query for one in fleet if unit.is_relative_to(one.checkpoint))
-        assert second[query] == "held"
-    second_attempt = re.compile(r"Starting task \d+\.1 in stage")
-    assert wait_until(
-        lambda: second_attempt.search(driver.log.read_text()) is not None, seconds=_SECONDS
-    )
-    resume(slow)
-    assert driver.code() == 3, driver.log.read_text()
-    assert outcomes(driver) == expected_codes(fleet)
-    must_be(goal, fleet, disturbed=list(at_work.values()))
