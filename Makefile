@@ -45,8 +45,9 @@ test-all: test-parts ## everything (25 minutes on two cores), and hold its cover
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
 
-test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark
+test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark; fleets on 3.5 to 4.3
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
+	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.engine $(ARGS)
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
