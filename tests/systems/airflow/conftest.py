@@ -48,6 +48,7 @@ queries:
   cancelled: {{checkpoint: {folder}/cancelled, retry_delay: 1h}}
   killed: {{checkpoint: {folder}/killed, max_tasks: 1, retry_delay: 1s}}
   after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
+  twice: {{checkpoint: {folder}/twice}}
   misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
   wide: {{checkpoint: {folder}/wide, max_tasks: 3}}
   fresh: {{checkpoint: {folder}/fresh}}
@@ -70,6 +71,7 @@ RUN = (
     "cancelled",
     "killed",
     "after",
+    "twice",
     "misspelt",
     "wide",
     "fresh",
@@ -155,7 +157,8 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after"):
+    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after",
+                 "twice"):  # fmt: skip
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)

@@ -52,7 +52,8 @@ def main(queries: int, runs: int, partitions: int) -> None:
         (record,) = records(session, {"statemaint__q0"}, "statemaint__q0")
         known = details(session, record)
         found = contents.of_query(record, known, source=None, refused={})
-        page = render("query.html", **found, unknown="", live=False, others=[], **_PLACE)
+        rest = {"unknown": "", "live": False, "others": [], "paused": []}
+        page = render("query.html", **found, **rest, **_PLACE)
         query = {
             "statements": len(counted),
             "seconds": round(time.perf_counter() - began, 3),
