@@ -234,6 +234,18 @@ def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, fold
     assert manual(admin, "verify", {**form, "deep": True}).state == "success"
 
 
+def test_a_key_that_the_form_of_manual_work_does_not_have_is_refused(
+    admin: Client, folder: Path
+) -> None:
+    before = contents(folder / "rolled")
+    refused = manual(admin, "rollback", {"query": "rolled", "batch": 20, "dry_run": True})
+    assert (refused.state, refused.states["apply"]) == ("failed", "upstream_failed")
+    assert "AirflowFailException: CONFIG: the run's configuration has 'dry_run'" in refused.log(
+        "plan"
+    )
+    assert contents(folder / "rolled") == before
+
+
 def test_a_rollback_and_its_undo_are_shown_and_carried_out_after_approvals(
     admin: Client, folder: Path
 ) -> None:

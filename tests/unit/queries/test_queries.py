@@ -223,7 +223,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ),
         (
             "queries: {a: {checkpoint: /x, after: 's3://me:hush@lake/orders'}}",
-            "queries.a.after: the address has a secret in it, which would be shown; give it withou",
+            "queries.a.after: the address has a secret in it, which would be shown; give it",
         ),
         (
             "queries: {a: {checkpoint: /x, notify: [{call: nothing}]}}",

@@ -159,7 +159,7 @@ def test_the_next_run_is_told(changed: dict[str, Any], text: str) -> None:
 
 
 def test_queries_sort_by_the_time_of_their_next_run_those_without_one_last() -> None:
-    changed = {
+    changed: dict[str, dict[str, Any]] = {
         "in 2 h": {"next_run": NOW + timedelta(hours=2)},
         "in 30 min": {"next_run": NOW + timedelta(minutes=30)},
         "paused": {"next_run": NOW, "paused": True},
