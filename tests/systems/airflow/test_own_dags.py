@@ -1,4 +1,7 @@
-"""Maintenance inside a user's own DAGs, in a real Airflow that knows the package by its wheel."""
+"""Maintenance inside a user's own DAGs, in a real Airflow that knows the package by its wheel.
+
+Its database is PostgreSQL where that is installed, and else SQLite.
+"""
 
 import shutil
 import subprocess
@@ -46,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[Airflow]:
+def running(folder: Path, postgres: Mapping[str, str]) -> Iterator[Airflow]:
     queries = folder / "queries.yaml"
     names = ("repaired", "rolled", "undone")
     entries = ", ".join(f"{name}: {{checkpoint: {folder}/{name}}}" for name in names)
@@ -69,6 +72,7 @@ def running(folder: Path) -> Iterator[Airflow]:
             "STATEMAINT_TEST_NOTES": str(folder / "notified"),
             "AIRFLOW_VAR_CHECKPOINTS": str(folder),
             "AIRFLOW__STATEMAINT__DASHBOARD_URL": "http://grafana/d/state?var-query={query}",
+            **postgres,
         },
     )
     with airflow(setup) as found:

@@ -2,8 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,7 +11,6 @@ import pytest
 from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client
 from tests.support.paths import ROOT
-from tests.support.postgres import NoPostgresError, postgresql
 from tests.systems.airflow.conftest import KILLED, Ended, obstacle
 from tests.systems.airflow.support import (
     DAGS,
@@ -46,19 +44,6 @@ BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    if find_spec("psycopg") is None:
-        pytest.skip("psycopg is not installed; `make setup` installs it")
-    try:
-        manager = postgresql()
-        address = manager.__enter__()
-    except NoPostgresError as missing:
-        pytest.skip(str(missing))
-    yield address
-    manager.__exit__(None, None, None)
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("postgres")
     for name in ("good", "dry", "after", "twice", "cancelled"):
@@ -72,13 +57,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path, database: str) -> Iterator[Airflow]:
-    address = f"postgresql+psycopg://{database}"
-    environ = {
-        "PYTHONPATH": str(ROOT),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address,
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": address,
-    }
+def running(folder: Path, postgres: Mapping[str, str]) -> Iterator[Airflow]:
+    if not postgres:
+        pytest.skip("PostgreSQL or psycopg is not installed; `make test-parts` installs both")
+    environ = {"PYTHONPATH": str(ROOT), **postgres}
     home, queries = folder / "home", folder / "queries.yaml"
     setup = Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=queries, environ=environ)
     with airflow(setup) as found:
