@@ -64,7 +64,9 @@ checkpoints: setup ## make the files of tests/checkpoints anew with each of thos
 bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-airflow: setup ## measure what a run of 400 partitions costs in a real Airflow, and small queries beside it
+bench-airflow: setup ## measure parsing, the pages, and a run of 400 partitions in a real Airflow beside small queries
+	$(BIN)/python -m tests.benchmarks.dags
+	$(BIN)/python -m tests.benchmarks.pages
 	$(BIN)/python -m tests.benchmarks.airflow_run $(ARGS)
 
 soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
