@@ -12,7 +12,7 @@ from statemaint.maintain import maintain
 from statemaint.maintain.record import write_record
 from statemaint.metrics.options import Targets
 from statemaint.metrics.publish import publish_record
-from statemaint.report.record import next_record
+from statemaint.report.record import LastVerification, Record, next_record
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.metrics import JOIN, TIGHT, ended, named
@@ -54,7 +54,7 @@ def write_example(folder: Path, url: str, *, now: float) -> Path:
             storage.delete(f"state/0/1/{JOIN[0]}/20.delta")
         each = query == "hourly_revenue"
         last = ended(maintain(storage, TIGHT), now - 3600, every_unit=each)
-        record = next_record(None, last)
+        record = next_record(Record(last, verified=LastVerification(now, healthy=True)), last)
         write_record(storage, record)
         about = named(query, interval=3600.0, every_unit=each)
         assert publish_record(about, record, Targets(gateway=url))
