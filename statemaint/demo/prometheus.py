@@ -129,9 +129,9 @@ def alertmanager(folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def exporter(folder: Path, queries: Path) -> Iterator[Server]:
+def exporter(folder: Path, queries: Path, *, every: str = "1s") -> Iterator[Server]:
     """Runs `statemaint exporter` for the duration of a `with` block; see `start_exporter`."""
-    server = start_exporter(folder, queries)
+    server = start_exporter(folder, queries, every=every)
     try:
         yield server
     finally:
@@ -199,13 +199,16 @@ def start_alertmanager(folder: Path, *, port: int | None = None) -> Server:
     return _awaited(server, lambda: _answers(server), log=folder / f"{name}.log")
 
 
-def start_exporter(folder: Path, queries: Path, *, port: int | None = None) -> Server:
-    """Starts `statemaint exporter` for a queries file; it reads every record each second.
+def start_exporter(
+    folder: Path, queries: Path, *, port: int | None = None, every: str = "1s"
+) -> Server:
+    """Starts `statemaint exporter` for a queries file.
 
     Args:
         folder: the folder for its log and note.
         queries: the queries file.
         port: the port on 127.0.0.1; a free one by default.
+        every: the time between two readings of the records.
 
     Raises:
         NotReadyError: when it did not answer in time; it is ended.
@@ -215,7 +218,7 @@ def start_exporter(folder: Path, queries: Path, *, port: int | None = None) -> S
     note, log = folder / f"{name}.server.json", folder / f"{name}.log"
     processes.stop_noted(note, seconds=_STOP_SECONDS)
     options = ["--queries", str(queries), "--host", "127.0.0.1", "--port", str(port)]
-    command = [sys.executable, "-m", "statemaint", "exporter", *options, "--every", "1s"]
+    command = [sys.executable, "-m", "statemaint", "exporter", *options, "--every", every]
     process = processes.spawn(command, log=log, environ=os.environ)
     processes.write_note(note, {name: process})
     server = Server(f"http://127.0.0.1:{port}", process)
