@@ -184,7 +184,7 @@ def _next(steps: Steps) -> None:
     steps.show(
         "",
         "Where to look next:",
-        "  make up                                   Airflow, Prometheus and this query, to click",
+        "  make up                                   Airflow, Prometheus and alerts, to click",
         "  .venv/bin/statemaint scan .run/demo/twin/checkpoint     the one that nobody maintains",
         f"  .venv/bin/statemaint plan .run/demo/twin/checkpoint {policy}",
         "  docs/safety.md                            why it is safe to let it delete",
