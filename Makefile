@@ -16,7 +16,7 @@ WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots bench-airflow clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots bench-airflow clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -55,6 +55,9 @@ test-recovery: setup ## damage, repair and roll back every kind of query, each r
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
 
+grafana-types: setup ## make the JSON schemas of Grafana's dashboards anew, from its npm package (needs npm)
+	$(BIN)/python -m tests.grafana
+
 test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
 	$(BIN)/python -m tests.image $(ARGS)
 
@@ -90,7 +93,7 @@ mutation: setup ## change plan, model, codec and execute a little, thousands of 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo
 
-up: parts ## the demo's Airflow, Pushgateway and Prometheus, left running
+up: parts ## Airflow, Pushgateway, exporter, Prometheus, Alertmanager and three queries, left running
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo up
 
 down: ## stop what `make up` started
@@ -112,7 +115,7 @@ screenshots: test-parts ## the pages in a real Airflow, as docs/images shows the
 	$(BIN)/python -m tests.systems.browser.screenshots
 
 generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, chart copies
-	$(BIN)/python helm/dashboard.py
+	$(BIN)/python -m helm.dashboards
 	$(BIN)/python helm/alerts.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
 	$(BIN)/python .ci/man_pages.py
