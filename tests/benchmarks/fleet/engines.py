@@ -84,7 +84,7 @@ def work(
     bucket: FarBucket | None = None,
 ) -> list[Took]:
     """Returns what an engine takes for some steps, in a process of its own."""
-    environ = {**_SPARK, **(_environ_of(bucket) if bucket else {})}
+    environ = {**_SPARK, **(environ_of(bucket) if bucket else {})}
     port = bucket.port if bucket else None
     if engine != CLUSTER:
         return _child(Job(engine, steps, warm, environ=environ, bucket=port))
@@ -92,7 +92,8 @@ def work(
         return _child(Job(running.master, steps, warm, running.pids, environ, port))
 
 
-def _environ_of(bucket: FarBucket) -> Mapping[str, str]:
+def environ_of(bucket: FarBucket) -> Mapping[str, str]:
+    """Returns the environment in which a bucket is reached."""
     return {
         "AWS_ACCESS_KEY_ID": "access",
         "AWS_SECRET_ACCESS_KEY": "secret",

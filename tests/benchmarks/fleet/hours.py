@@ -16,7 +16,7 @@ from tests.support.checkpoints import offsets_bytes
 
 # Spark keeps so many batches, and a query of one batch a minute adds so many an hour.
 RETAINED, A_MINUTE = 100, 60
-_POLICY = Policy(grace=0)
+POLICY = Policy(grace=0)
 _FIRST = RETAINED + 60
 _COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 STATES = ("after neglect", "nothing is due", "after 60 batches")
@@ -61,8 +61,7 @@ def measured(stores: int, folder: Path, engine: str) -> dict[str, Took]:
     case = Case("hours", rows=16, deltas=_FIRST, share=0.25, inserts=0.0, base=0, partitions=stores)
     root = generate(Shape("hours", case, queries=2), folder).root  # the second one is to warm up
     step, warm = (
-        Step("maintain", [Target(f"q{one}", f"s3://far/{one}", _POLICY).to_json()])
-        for one in (0, 1)
+        Step("maintain", [Target(f"q{one}", f"s3://far/{one}", POLICY).to_json()]) for one in (0, 1)
     )
     with far_bucket(root, 0) as bucket:
         for one in "10":
@@ -79,6 +78,6 @@ def hour_of(took: Took) -> Hour:
     return Hour(dict(took.asked), took.usage.all)
 
 
-def hourly_job(idle: Hour, due: Hour, deltas: int = _POLICY.min_deltas_for_snapshot) -> Hour:
+def hourly_job(idle: Hour, due: Hour, deltas: int = POLICY.min_deltas_for_snapshot) -> Hour:
     """Returns an hour of a query with one batch an hour: a snapshot is due in one of some hours."""
     return idle.times(deltas / (deltas + 1)) + due.times(1 / (deltas + 1))
