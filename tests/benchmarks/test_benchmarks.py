@@ -134,7 +134,7 @@ def test_a_far_bucket_is_asked_for_each_delta_and_tells_so(tmp_path: Path) -> No
 
 def test_a_far_bucket_is_what_it_was_after_each_verb(tmp_path: Path) -> None:
     given = quiet(tmp_path).prepare(replace(FAR, partitions=2))
-    with far.far_bucket(given, 1) as bucket:
+    with far.far_bucket(given.root, 1) as bucket:
         before = {entry.path: entry.size for entry in bucket.storage().list("")}
         for verb in far.VERBS.values():
             verb(bucket.storage())
