@@ -11,7 +11,8 @@ COPY dist/statemaint-*-py3-none-any.whl /tmp/
 # What is compiled here is read by every pod: for any processor of the platform, not for the builder's own.
 ENV NUMBA_CACHE_DIR=/home/airflow/.cache/statemaint-kernels \
     NUMBA_CPU_NAME=generic
-# hadolint ignore=DL3013 -- the wheel is a file; its extra hides that
+# An extra of a file has no version.
+# hadolint ignore=DL3013
 RUN wheel=$(echo /tmp/statemaint-*-py3-none-any.whl) \
  && pip install --no-cache-dir "apache-airflow==${AIRFLOW_VERSION}" "${wheel}[airflow]" \
  && python -m statemaint.fold \
