@@ -19,6 +19,7 @@ from statemaint.cli.options import (
     workers_flag,
 )
 from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.progress import work_done
 from statemaint.cli.settings import settings
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
@@ -71,7 +72,8 @@ _Compare = Callable[..., StateDiff]
 
 def _print_json(uri: str, compare: _Compare) -> None:
     found = Spool()
-    diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
+    with work_done("comparing"):
+        diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
     printed = as_lines if settings().json_lines else json_with_rows
     print_pieces(printed(headed(diff_json(diff), uri), map(json.loads, found)))
 
@@ -103,7 +105,8 @@ def _changed_json(row: ChangedRow) -> Json:
 def _print_table(compare: _Compare, when: str) -> None:
     """Prints the changes of rows: first the counts, then each row."""
     shown = rows.RowTables(when)
-    diff = compare(into=lambda row: shown.add(row, _columns(row)))
+    with work_done("comparing"):
+        diff = compare(into=lambda row: shown.add(row, _columns(row)))
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
     counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in diff.stores)
     measures = ("added", "changed", "removed", "rewritten")
