@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ class Meter:
     ) -> None:
         self.label, self.noun = label, noun
         self._clock, self._lock = clock, Lock()
+        self._settings = copy_context()  # steps end in threads, which have none of their own
         self._began = self._told = clock()
         self._steps = self._ended = self._size = self._read = 0
         self._bar: Progress | None = None
@@ -58,13 +60,16 @@ class Meter:
         with self._lock:
             self._ended += 1
             self._read += size
-            if settings().quiet or self._clock() - self._began < _SHOWN_AFTER:
-                return
-            if sys.stderr.isatty():
-                self._show()
-            elif self._clock() - self._told >= _BETWEEN_LINES:
-                self._told = self._clock()
-                note(self.line())
+            self._settings.run(self._tell)
+
+    def _tell(self) -> None:
+        if settings().quiet or self._clock() - self._began < _SHOWN_AFTER:
+            return
+        if sys.stderr.isatty():
+            self._show()
+        elif self._clock() - self._told >= _BETWEEN_LINES:
+            self._told = self._clock()
+            note(self.line())
 
     def line(self) -> str:
         """Returns where the work is, in words."""

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from statemaint.cli import progress
 from statemaint.cli.progress import Meter
+from statemaint.cli.settings import Settings, in_force
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.program import run
@@ -62,6 +64,18 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_every_half_minute(
         ["60 of 100"],
         ["90 of 100"],
     ]
+
+
+def test_a_thread_is_as_quiet_as_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with in_force(Settings(quiet=True)):
+        meter = Meter("verifying", clock=clock)
+        meter.begin(1, 0)
+        clock.time += 60
+        thread = Thread(target=meter.done, args=(0,))
+        thread.start()
+        thread.join()
+    assert capsys.readouterr().err == ""
 
 
 def test_what_takes_less_than_a_second_has_none(tmp_path: Path) -> None:
