@@ -16,7 +16,7 @@ WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots bench-airflow clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -108,7 +108,7 @@ lock: ## resolve requirements.lock anew (needs uv)
 screenshots: test-parts ## the pages in a real Airflow, as docs/images shows them
 	$(BIN)/python -m tests.systems.browser.screenshots
 
-generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, chart copies
+generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, pictures, chart copies
 	$(BIN)/python helm/dashboard.py
 	$(BIN)/python helm/alerts.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
@@ -117,6 +117,13 @@ generated: setup ## rebuild the files that are made from code: dashboards, alert
 	$(BIN)/python -m statemaint.metrics > docs/metrics.md
 	$(BIN)/python helm/sync.py
 	cp docs/runbook.md statemaint/airflow/pages/runbook.md
+	$(BIN)/python -m tests.support.pictures
+
+site: setup ## build the documents into dist/site, and follow every link
+	$(BIN)/python .ci/site.py $(ARGS)
+
+dist: setup ## build and check wheel, source archive and bill of materials in dist
+	$(BIN)/python .ci/dist.py $(ARGS)
 
 transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
 	$(BIN)/python -m tests.transcripts $(ARGS)

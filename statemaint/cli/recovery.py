@@ -82,7 +82,8 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
     if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(goes)):
         older, newer = version_of(plan.batch), version_of(ends[-1])
-        yield f"rows      statemaint diff {plan.root} --from {older} --to {newer} counts them, if both load"
+        command = f"statemaint diff {plan.root} --from {older} --to {newer}"
+        yield f"rows      {command} counts them, if both load"
     if writes:
         yield f"written   {counted(writes, 'snapshot')}"
 
