@@ -75,7 +75,7 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
     goes = [step for step in plan.actions if isinstance(step, Remove)]
     writes = len(plan.actions) - len(goes)
     if plan.verb == "rollback":
-        yield f"rollback  the query goes on behind batch {plan.batch}{_batches(goes)}"
+        yield f"rollback  the query goes on after batch {plan.batch}{_batches(goes)}"
     if goes:
         yield f"goes      {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
         kinds = Counter(_kind(one.path) for one in goes)

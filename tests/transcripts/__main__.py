@@ -16,7 +16,7 @@ import click
 from tests.checkpoints.archive import contents
 from tests.support.paths import ROOT
 from tests.support.terminal import at_terminal, in_pipe
-from tests.transcripts.wide import WIDE
+from tests.transcripts.wide import write_wide_join
 
 FOLDER = ROOT / "docs" / "transcripts"
 PLACE = "/data/checkpoints"
@@ -48,8 +48,8 @@ _SAME = (
 
 
 def join(root: Path) -> None:
-    """Unpacks a join of 200 partitions (`tests.transcripts.wide` makes it)."""
-    _unpack(WIDE, "join2", root)
+    """Writes a join of 200 partitions."""
+    write_wide_join(root)
 
 
 def rocksdb(root: Path) -> None:

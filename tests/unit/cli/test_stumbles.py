@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from statemaint.cli.diff import _print_counts
+from statemaint.model.ids import StoreId
+from statemaint.state.diff import Counts, StateDiff, StoreDiff
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.fifty import CUT, FLIPPED, MISSING, write_fifty
@@ -88,7 +91,7 @@ def test_a_rollback_is_its_batches_files_bytes_and_where_its_rows_are(tmp_path: 
     root = str(unpacked("join2", tmp_path))
     printed = run("rollback", root, "--to-batch", "9").stdout.splitlines()
     assert printed[0] == (
-        "rollback  the query goes on behind batch 9; 3 batches (10 to 12) run again"
+        "rollback  the query goes on after batch 9; 3 batches (10 to 12) run again"
     )
     assert re.fullmatch(r"goes      \d+ files \(\d+\.\d kB\) to the trash", printed[1])
     assert re.fullmatch(r" {10}\d+ checksums, \d+ deltas, 3 commits, 2 offsets", printed[2])
@@ -102,7 +105,7 @@ def test_a_rollback_is_its_batches_files_bytes_and_where_its_rows_are(tmp_path: 
 def test_a_rollback_of_one_batch_is_singular(tmp_path: Path) -> None:
     root = str(unpacked("join2", tmp_path))
     first = run("rollback", root, "--to-batch", "11").stdout.splitlines()[0]
-    assert first == "rollback  the query goes on behind batch 11; batch 12 runs again"
+    assert first == "rollback  the query goes on after batch 11; batch 12 runs again"
 
 
 def test_a_run_that_is_unknown_is_an_error_and_a_near_one_is_named(tmp_path: Path) -> None:
@@ -132,6 +135,35 @@ def test_a_run_is_shown_file_by_file(tmp_path: Path) -> None:
     assert re.search(r"^ +32 delete below_base$", printed.stdout, re.MULTILINE)
     run("undo", root, one["run"])
     assert f"{one['run']} was undone " in run("runs", root, one["run"]).stdout
+
+
+@pytest.fixture(scope="module")
+def many_stores(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("many")
+    write_checkpoint(LocalStorage(root), partitions=30)
+    return str(root)
+
+
+@pytest.mark.parametrize("verb", ["scan", "plan", "digest"])
+def test_a_table_of_stores_has_the_first_ones(many_stores: str, verb: str) -> None:
+    printed = run(verb, many_stores).stdout.splitlines()
+    assert sum(bool(STORE.match(line)) for line in printed) == 20
+    assert "and 10 more stores; --all shows them" in printed
+    everything = run(verb, many_stores, "--all").stdout.splitlines()
+    assert sum(bool(STORE.match(line)) for line in everything) == 30
+    assert not any("--all" in line for line in everything)
+
+
+def test_a_diff_of_many_stores_has_those_with_most_changes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = [Counts(added=one % 7, removed=one) for one in range(30)]
+    stores = [StoreDiff(StoreId(0, at), None, one) for at, one in enumerate(counts)]
+    _print_counts(StateDiff(1, 2, tuple(stores), ()))
+    _, first, *_, total, more = capsys.readouterr().out.splitlines()
+    assert first.split() == ["0/27", "6", "0", "27", "0"]
+    assert total.split() == ["total", "85", "0", "435", "0"]
+    assert more == "and 10 more stores, in the total too; --all shows them"
 
 
 WRITING = {
