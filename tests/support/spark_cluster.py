@@ -105,9 +105,9 @@ class Cluster:
         for key, value in settings.items():
             submit += ["--conf", f"{key}={value}"]
         submit += [str(ROOT / "statemaint" / "spark" / "__main__.py"), *arguments]
-        # `spawn` has one log for both streams; the document has to be on its own.
-        command = ["/bin/sh", "-c", 'out=$1; shift; "$@" > "$out"; echo $? > "$out.code"', "-"]
-        process = spawn([*command, str(out), *submit], log=log, environ=_environment(_DRIVER))
+        code = ["/bin/sh", "-c", 'code=$1; shift; "$@"; echo $? > "$code"', "-", f"{out}.code"]
+        command = [*code, *submit, "--summary", str(out)]
+        process = spawn(command, log=log, environ=_environment(_DRIVER))
         self.started.append(process)
         return Submitted(process, log, out)
 
@@ -119,7 +119,7 @@ class Submitted:
     Attributes:
         process: the shell that it runs in.
         log: what it says.
-        out: what it prints.
+        out: the file of its result.
     """
 
     process: Process

@@ -5,8 +5,10 @@ what each version held before, as read from the state itself.
 """
 
 import json
+import os
 import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -152,7 +154,7 @@ def claims(fleet: Sequence[Target]) -> dict[int, Path]:
 def pause_at_work(
     fleet: Sequence[Target], worker: Process, driver: Submitted, *, tasks: int
 ) -> dict[int, Path]:
-    """Pauses a worker and all that it started, while some of its tasks work on a unit each.
+    """Pauses some tasks of a worker while each works on a unit.
 
     Returns:
         The unit of each task, by the number of its process.
@@ -160,22 +162,31 @@ def pause_at_work(
     caught: dict[int, Path] = {}
 
     def try_it() -> bool:
-        if len(claims(fleet)) < tasks:
+        at_work = [pid for pid in claims(fleet) if is_of(pid, worker)]
+        if len(at_work) < tasks:
             return False
-        processes = tree(worker)
-        numbers = {one.pid for one in processes}
-        if len(numbers & set(claims(fleet))) < tasks:
-            return False
-        for one in processes:
-            one.suspend()
-        caught.update({pid: unit for pid, unit in claims(fleet).items() if pid in numbers})
+        signal_each(at_work, signal.SIGSTOP)
+        caught.update({pid: unit for pid, unit in claims(fleet).items() if pid in at_work})
         if len(caught) < tasks:  # one of them has ended meanwhile
             caught.clear()
-            resume(processes)
+            signal_each(at_work, signal.SIGCONT)
         return bool(caught)
 
     assert wait_until(try_it, seconds=_SECONDS, needed=[driver.process]), driver.log.read_text()
     return caught
+
+
+def is_of(pid: int, worker: Process) -> bool:
+    """Returns whether a process is of a worker's session."""
+    with suppress(ProcessLookupError):
+        return os.getsid(pid) == worker.pid
+    return False
+
+
+def signal_each(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @contextmanager
@@ -194,9 +205,12 @@ def resume(processes: Sequence[psutil.Process]) -> None:
 
 
 def kill(processes: Sequence[psutil.Process], *, but: int) -> psutil.Process:
-    """Kills processes with SIGKILL, and returns the one that is left."""
+    """Kills processes with SIGKILL, and returns the one that is left.
+
+    The last started ones come first: a Python daemon that is left alone ends its workers.
+    """
     (spared,) = (one for one in processes if one.pid == but)
-    for one in processes:
+    for one in reversed(processes):
         if one.pid != but:
             one.kill()
     return spared
@@ -247,10 +261,11 @@ def disturbed(
     at_work = pause_at_work(fleet, worker, driver, tasks=2)
 
     def second_attempts() -> int:
-        return len(set(re.findall(r"Starting task \d+\.1 in stage", driver.log.read_text())))
+        return len(set(re.findall(r"Starting task \d+\.1 in stage \d+", driver.log.read_text())))
 
-    assert wait_until(lambda: second_attempts() > 0, seconds=_SECONDS, needed=[driver.process])
-    begun = second_attempts()
+    before = second_attempts()  # at tasks that planned
+    assert wait_until(lambda: second_attempts() > before, seconds=_SECONDS, needed=[driver.process])
+    begun = second_attempts() - before
     with paused([one for other in cluster.workers if other != worker for one in tree(other)]):
         rows = maintain_fleet(spark, fleet, run="another").collect()
     spared_one, unit = next(iter(at_work.items()))
