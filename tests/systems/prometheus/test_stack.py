@@ -169,9 +169,7 @@ def of_json(reports: Sequence[Report]) -> dict[str, float]:
         "partitions": 8,
         "stores_unloadable": 0,
     }
-    return {
-        name if "(" in name else f"statemaint_{name}": float(one) for name, one in sums.items()
-    }
+    return {name if "(" in name else f"statemaint_{name}": float(one) for name, one in sums.items()}
 
 
 def by(server: Server, metric: str, label: str) -> dict[str, float]:
