@@ -48,6 +48,16 @@ def test_a_store_of_a_join_is_one_line_of_80_columns(join: str, verb: str) -> No
     assert any(line.startswith("0/0/left-keyToNumValues ") for line in rows)
 
 
+@pytest.mark.parametrize("verb", ["show", "diff"])
+def test_rows_that_are_too_wide_are_a_line_for_each_column(join: str, verb: str) -> None:
+    printed = at_terminal(verb, join, NO_COLOR="1", columns=60)
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000000Z"
+    whole = rf"^value\.at +{time}$" if verb == "show" else rf'^before +{{.*"at": "{time}".*}}$'
+    assert re.search(whole, printed, re.MULTILINE)
+    wide = at_terminal(verb, join, NO_COLOR="1", columns=200)
+    assert re.search(r"^partition +(change +)?key\.field0 +key\.index ", wide, re.MULTILINE)
+
+
 def test_a_digest_is_whole_on_80_columns(join: str) -> None:
     found: Any = json.loads(run("digest", join, "--json").stdout)
     digests = {one["digest"] for one in found["stores"]}
