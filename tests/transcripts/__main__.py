@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
@@ -79,13 +79,22 @@ def _unpack(archive: str, kind: str, root: Path) -> None:
         file.write_bytes(content)
 
 
-def transcript(name: str, place: Path, width: str) -> Iterator[str]:
-    """Yields each command and what it prints; `width` is a number of columns, or `piped`."""
+def transcript(name: str, place: Path, width: str, verbs: Collection[str] = ()) -> Iterator[str]:
+    """Yields each command and what it prints.
+
+    Args:
+        name: the checkpoint, a folder of `place`.
+        place: the working folder.
+        width: a number of columns, or `piped`.
+        verbs: those to run; all by default.
+    """
     batch = max(
         int(one.name) for one in (place / name / "commits").iterdir() if one.name.isdecimal()
     )
     commands = (*_LOOKS, *_CHANGES) if name != "damaged" else (*_LOOKS, *_CHANGES[:2], *_FLEET)
     for one in commands:
+        if verbs and one.split()[0] not in verbs:
+            continue
         words = one.format(batch=batch - 2).replace("NAME", name)
         printed = _printed(words.replace("RUN", _newest(place / name)).split(), place, width)
         yield f"$ statemaint {words}\n{_same(printed, place)}"
