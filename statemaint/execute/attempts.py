@@ -32,6 +32,10 @@ _LOOK_AGAIN = 1.0
 Rows = list[dict[str, Any]]
 
 
+def _always(_rows: Rows) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class UnitClaim:
     """The claim of one unit of one run.
@@ -67,13 +71,16 @@ class UnitClaim:
             return None
         return rows
 
-    def once(self, work: Callable[[Storage], Rows]) -> Rows:
+    def once(
+        self, work: Callable[[Storage], Rows], *, counts: Callable[[Rows], bool] = _always
+    ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
         An attempt that lost the unit to another one returns the other one's outcome.
 
         Args:
             work: given the storage to work on, which stops it once the unit is lost.
+            counts: whether rows are an outcome; else the next attempt does the work again.
 
         Raises:
             LeaseLostError: when the run has lost its own lease.
@@ -81,20 +88,21 @@ class UnitClaim:
         """
         while (found := self.outcome()) is None:
             try:
-                return self._alone(work)
+                return self._alone(work, counts)
             except LeaseHeldError:
                 self.pause(_LOOK_AGAIN)
             except _UnitLostError:
                 continue
         return found
 
-    def _alone(self, work: Callable[[Storage], Rows]) -> Rows:
+    def _alone(self, work: Callable[[Storage], Rows], counts: Callable[[Rows], bool]) -> Rows:
         place, holder = Below(self.storage, self.folder), Holder(self.unit)
         with leased(place, holder, seconds=self.seconds) as lease:
             if (found := self.outcome()) is not None:  # the attempt before has ended meanwhile
                 return found
             try:
-                return self._done(work(Guarded(self.storage, lease)), lease)
+                rows = work(Guarded(self.storage, lease))
+                return self._done(rows, lease) if counts(rows) else rows
             except LeaseLostError as error:
                 if _holds(lease):  # it is the run's own lease that is lost
                     raise

@@ -143,7 +143,7 @@ def maintain_unit(piece: str) -> Iterator[Row]:
     def rows() -> Iterator[Row]:
         # Another attempt at the run may have other partitions in a unit of the same name.
         attempt = bundle.holder.nonce if bundle.holder else run
-        claim = UnitClaim(target.open(), attempt, unit_name(bundle))
+        claim = UnitClaim(target.open(), attempt, bundle.key)
         yield from claim.once(lambda storage: _maintained(given, bundle, storage))
 
     for row in _whatever_happens(target, rows):
@@ -156,11 +156,6 @@ def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iter
         yield from rows()
     except Exception as error:  # noqa: BLE001 -- nor must a fault of ours
         yield error_row(target, error)
-
-
-def unit_name(bundle: Bundle) -> str:
-    """Returns the name of a unit's claim, unique in its run."""
-    return f"{bundle.operator}-{bundle.partitions[0]}"
 
 
 def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
