@@ -58,6 +58,7 @@ def start_spark(
 def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> str | None:
     command = [sys.executable, "-m", _MODULE, *arguments, "--master", spark.master or _LOCAL]
     _log.info("running %s", shlex.join(command))
+    # In a session of its own, so that the JVM and its workers end with it.
     child = subprocess.Popen(  # noqa: S603 -- our own program; the arguments are one each
         command,
         env={**os.environ, **_environment(spark)},
@@ -65,17 +66,18 @@ def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> 
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # so that the JVM and its workers end with it
+        start_new_session=True,
     )
-    on_kill(lambda: _end(child))
     last: deque[str] = deque(maxlen=1)
-    try:
-        for line in child.stdout or ():
-            _log.info(line.rstrip())
-            last.append(line.strip())
-        code = child.wait()
-    finally:
-        _end(child)
+    with child:
+        on_kill(lambda: _end(child))
+        try:
+            for line in child.stdout or ():
+                _log.info(line.rstrip())
+                last.append(line.strip())
+            code = child.wait()
+        finally:
+            _end(child)
     if code == ConfigError.exit_code:
         raise ConfigError(f"Spark's program: {''.join(last)}")
     return f"Spark's program ended with {code}" if code else None
@@ -85,16 +87,8 @@ def _environment(spark: SparkSettings) -> dict[str, str]:
     """Returns what the program takes Spark's settings from."""
     if not spark.conf:
         return {}
-    pairs = [part for name, value in _conf(spark).items() for part in ("--conf", f"{name}={value}")]
+    pairs = [part for name, value in spark.conf.items() for part in ("--conf", f"{name}={value}")]
     return {"PYSPARK_SUBMIT_ARGS": shlex.join([*pairs, "pyspark-shell"])}
-
-
-def _conf(spark: SparkSettings) -> dict[str, str]:
-    return {name: _text(value) for name, value in spark.conf.items()}
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _end(child: subprocess.Popen[str]) -> None:
@@ -142,7 +136,7 @@ def _hook_arguments(settings: QuerySettings, arguments: Sequence[str]) -> Mappin
     spark = settings.spark
     ours = {
         "conn_id": spark.connection,
-        "conf": _conf(spark),
+        "conf": dict(spark.conf),
         "application_args": list(arguments),
         "name": f"statemaint {settings.query}",
     }

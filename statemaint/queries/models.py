@@ -23,6 +23,8 @@ from statemaint.queries.checks import (
     duration_in_seconds,
     open_argument,
     some_time,
+    spark_setting,
+    spark_setting_name,
     valid_callable,
     valid_connection,
     valid_schedule,
@@ -40,6 +42,11 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?[smhd]$"}),
 ]
 Period = Annotated[Duration, AfterValidator(some_time)]
+SparkSetting = Annotated[
+    str,
+    BeforeValidator(spark_setting),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
 # The braces are those of a pattern; a query's own name has none.
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
@@ -147,7 +154,7 @@ class SparkSettings(_Strict):
             "default local[*]."
         ),
     )
-    conf: Mapping[Text, Annotated[str | int | float | bool, AfterValidator(open_argument)]] = Field(
+    conf: Mapping[Annotated[Text, AfterValidator(spark_setting_name)], SparkSetting] = Field(
         default_factory=dict, description="Spark's settings, spark.executor.memory and others."
     )
     submit: Mapping[Text, Annotated[Any, AfterValidator(open_argument)]] = Field(
