@@ -14,6 +14,7 @@ from statemaint.airflow.tasks import Maintained
 from statemaint.errors import StatemaintError
 from statemaint.maintain.bundles import Bundle
 from statemaint.maintain.handed import Handed, hand_over, read_outcomes
+from statemaint.report.units import Unit
 from statemaint.storage import Storage
 
 _log = logging.getLogger(__name__)
@@ -91,11 +92,17 @@ def _silence(silent: Sequence[str], wrong: str | None) -> Iterator[Failure]:
 
 
 def _failures(found: dict[str, Maintained]) -> Iterator[Failure]:
-    """Yields the failure of each bundle that has one, with its name."""
+    """Yields the failure of each bundle that has one, with the partitions that are damaged."""
     for label, one in found.items():
         if one.failure:
-            _log.error("%s: %s", label, one.failure.reason)
-            yield Failure(f"{label}: {one.failure.reason}", one.failure.retry)
+            reason = f"{_named(_damaged(one)) or label}: {one.failure.reason}"
+            _log.error(reason)
+            yield Failure(reason, one.failure.retry)
+
+
+def _damaged(one: Maintained) -> list[str]:
+    units = [Unit(*row) for row in one.summary["units"]] if one.summary else []
+    return [str(unit.id) for unit in units if unit.damage]
 
 
 def _together(failures: Sequence[Failure]) -> Failure | None:
