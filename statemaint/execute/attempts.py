@@ -46,6 +46,7 @@ class UnitClaim:
         unit: the unit's name, unique in the run.
         seconds: how long a claim lasts without being renewed.
         pause: waits for a number of seconds, between two looks at a unit that another attempt has.
+        counts: whether rows are an outcome that is stored; else the next attempt works again.
     """
 
     storage: Storage
@@ -53,6 +54,7 @@ class UnitClaim:
     unit: str
     seconds: float = SECONDS
     pause: Callable[[float], object] = time.sleep
+    counts: Callable[[Rows], bool] = _always
 
     @property
     def folder(self) -> str:
@@ -72,7 +74,7 @@ class UnitClaim:
         return rows
 
     def once(
-        self, work: Callable[[Storage], Rows], *, counts: Callable[[Rows], bool] = _always
+        self, work: Callable[[Storage], Rows], *, again: Callable[[], object] = nothing
     ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
@@ -80,29 +82,37 @@ class UnitClaim:
 
         Args:
             work: given the storage to work on, which stops it once the unit is lost.
-            counts: whether rows are an outcome; else the next attempt does the work again.
+            again: called before each claim but the first, to end an attempt whose run has ended.
 
         Raises:
             LeaseLostError: when the run has lost its own lease.
             StorageError: when the storage fails.
         """
-        while (found := self.outcome()) is None:
-            try:
-                return self._alone(work, counts)
-            except LeaseHeldError:
-                self.pause(_LOOK_AGAIN)
-            except _UnitLostError:
-                continue
+        found = self.outcome()
+        while found is None:
+            found = self._claimed(work) or self.outcome()
+            if found is None:
+                again()
         return found
 
-    def _alone(self, work: Callable[[Storage], Rows], counts: Callable[[Rows], bool]) -> Rows:
+    def _claimed(self, work: Callable[[Storage], Rows]) -> Rows | None:
+        """Returns the outcome of the work; `None` where another attempt has the unit."""
+        try:
+            return self._alone(work)
+        except LeaseHeldError:
+            self.pause(_LOOK_AGAIN)
+        except _UnitLostError:
+            pass
+        return None
+
+    def _alone(self, work: Callable[[Storage], Rows]) -> Rows:
         place, holder = Below(self.storage, self.folder), Holder(self.unit)
         with leased(place, holder, seconds=self.seconds) as lease:
             if (found := self.outcome()) is not None:  # the attempt before has ended meanwhile
                 return found
             try:
                 rows = work(Guarded(self.storage, lease))
-                return self._done(rows, lease) if counts(rows) else rows
+                return self._done(rows, lease) if self.counts(rows) else rows
             except LeaseLostError as error:
                 if _holds(lease):  # it is the run's own lease that is lost
                     raise

@@ -99,10 +99,12 @@ class Versions:
         return trusted[-1] if trusted else next(iter(chains), None)
 
     def _chain_from(self, start: int, version: int) -> Chain | None:
-        present = sorted(number for number in self.deltas if start < number <= version)
-        if len(present) != version - start:
+        if version - start > len(self.deltas):  # before a range is walked that may be endless
             return None
-        deltas = tuple(self.deltas[number] for number in present)
+        found = (self.deltas.get(number) for number in range(start + 1, version + 1))
+        deltas = tuple(delta for delta in found if delta)
+        if len(deltas) != version - start:
+            return None
         return Chain(version, self.snapshots.get(start), deltas)
 
     def loadable(self, first: int, last: int) -> frozenset[int]:
@@ -129,6 +131,8 @@ def _first_absent(present: list[int], expected: int) -> int:
 def lone_checksum_files(files: Iterable[StateFile]) -> tuple[ChecksumFile, ...]:
     """Returns the checksum files whose owner is missing."""
     kept = tuple(files)
+    sides = [file for file in kept if isinstance(file, ChecksumFile)]
+    if not sides:
+        return ()
     owners = {file.entry.path for file in kept if isinstance(file, Delta | Snapshot | SstFile)}
-    sides = (file for file in kept if isinstance(file, ChecksumFile))
     return tuple(side for side in sides if side.owner not in owners)

@@ -203,7 +203,7 @@ def _decided(store: Store, checkpoint: Checkpoint, window: Window) -> StorePlan:
 
 
 def _in_order(store: Store) -> tuple[StateFile, ...]:
-    return tuple(sorted(store.files, key=lambda file: file.entry))
+    return tuple(sorted(store.files, key=lambda file: file.entry.path))
 
 
 def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
@@ -213,9 +213,14 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
         return stores
     later: dict[StoreId, set[Entry]] = defaultdict(set)
     # Shared files wait for all snapshots: a snapshot that waits may be the last to refer to one.
-    for one in sorted(deletes, key=lambda one: (one.version == 0, one.version, one.store))[most:]:
+    # The stores are in their order, which a sort by version alone leaves as it is.
+    for one in sorted(deletes, key=lambda one: (one.version == 0, one.version))[most:]:
         later[one.store].add(one.entry)
     return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)
+
+
+def _path(entry: Entry) -> str:
+    return entry.path
 
 
 _FIRST = (DeleteReason.STALE_SIDE, DeleteReason.STALE_SNAPSHOT)
@@ -232,5 +237,5 @@ def _postponed(store: StorePlan, mine: set[Entry]) -> StorePlan:
     actions = tuple(
         one for one in store.actions if not (isinstance(one, Delete) and one.entry in mine)
     )
-    kept = (*store.kept, *(Kept(entry, KeepReason.LIMIT) for entry in sorted(mine)))
+    kept = (*store.kept, *(Kept(entry, KeepReason.LIMIT) for entry in sorted(mine, key=_path)))
     return replace(store, actions=actions, kept=kept)

@@ -10,6 +10,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from statemaint.listing import Entry
@@ -17,6 +18,7 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.scan.attestations import ATTESTATIONS, store_of
 from statemaint.storage import ReadOnly, Storage
+from statemaint.workers import in_order
 
 _LOGS = ("offsets", "commits")
 _OF_OPERATORS = re.compile(r"state/\d+/(_metadata|_stateSchema|0(/[^/]+)?/_metadata)/.*")
@@ -84,18 +86,23 @@ class ScanPart:
 
     def state(self, storage: Storage) -> Iterator[Entry]:
         """Yields the files of the task's own partitions, and those that describe operators."""
-        own = {
-            entry.path: entry
-            for unit in sorted(self.units)
-            for entry in storage.list(f"state/{unit.operator}/{unit.partition}")
-        }
+        own = {entry.path: entry for entry in self._listed(storage, "state")}
         yield from own.values()
         yield from (one for one in self.handover.entries if one.path not in own)
 
     def attested(self, storage: Storage) -> Iterator[Entry]:
         """Yields the ledger's files of the task's own stores."""
-        for unit in sorted(self.units):
-            yield from storage.list(f"{ATTESTATIONS}/{unit.operator}/{unit.partition}")
+        return self._listed(storage, ATTESTATIONS)
+
+    def _listed(self, storage: Storage, folder: str) -> Iterator[Entry]:
+        """Yields what is in the folder of each of the task's partitions, below another folder."""
+
+        def listed(unit: UnitId) -> list[Entry]:
+            return [*storage.list(f"{folder}/{unit.operator}/{unit.partition}")]
+
+        jobs = (partial(listed, unit) for unit in sorted(self.units))
+        for found in in_order(jobs, threads=storage.parallel):
+            yield from found
 
     def others(self, stores: Collection[StoreId]) -> frozenset[StoreId]:
         """Returns the stores of other tasks' partitions among some."""

@@ -83,7 +83,7 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
     schemas: dict[StoreId, Entry] = {}
     families: set[StoreId] = set()
     rest: list[tuple[Entry, bool]] = []
-    for entry in sorted(entries):
+    for entry in sorted(entries, key=lambda one: one.path):
         if in_store := folders.file(entry):
             store, file = in_store
             stores[store].append(file)

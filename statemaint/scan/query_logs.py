@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from statemaint.codec.compression.registry import COMPRESSIONS, named
 from statemaint.codec.metadata import logs
@@ -13,6 +14,7 @@ from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.scan.partitions import SETTING, count_in
 from statemaint.storage import Storage
+from statemaint.workers import in_order
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,18}")
 _LAST_BATCH = 2**63 - 2  # a Java long, and so is the version after it
@@ -147,17 +149,27 @@ def committed_ids(
 ) -> dict[int, logs.UniqueIds]:
     """Returns the unique ids in each commit; notes each commit that cannot be read."""
     found = {}
-    for batch in sorted(commits):
+    batches = sorted(commits)
+    jobs = (partial(_ids_in, storage, commits[batch].path) for batch in batches)
+    for batch, ids in zip(batches, in_order(jobs, threads=storage.parallel), strict=True):
         path = commits[batch].path
-        try:
-            found[batch] = logs.parse_commit(storage.read(path))
-        except NotFoundError:
-            continue  # purged by the query since it was listed: less has to be kept
-        except CodecError as error:
-            detail = f"{error.at(path)}; whether batch {batch} was committed is unknown"
+        if isinstance(ids, CodecError):
+            detail = f"{ids.at(path)}; whether batch {batch} was committed is unknown"
             code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)
-            notes.add(code, detail, path=path, offset=error.offset, batches=lost)
+            notes.add(code, detail, path=path, offset=ids.offset, batches=lost)
+        elif ids is not None:
+            found[batch] = ids
     return found
+
+
+def _ids_in(storage: Storage, path: str) -> logs.UniqueIds | CodecError | None:
+    """Returns the unique ids in a commit; `None` for one that the query has purged meanwhile."""
+    try:
+        return logs.parse_commit(storage.read(path))
+    except NotFoundError:
+        return None
+    except CodecError as error:
+        return error
 
 
 def query_id(storage: Storage, notes: Notes, *, begun: bool) -> str:

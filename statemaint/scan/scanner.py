@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from statemaint.codec.metadata import logs, schema
 from statemaint.errors import CodecError, NotACheckpointError, NotFoundError
@@ -34,6 +35,7 @@ from statemaint.scan.readable import with_unreadable
 from statemaint.scan.required import Evidence, expected_stores, foreign_operators, unused_stores
 from statemaint.scan.rocks import Committed, with_rocks
 from statemaint.storage import Storage
+from statemaint.workers import in_order
 
 
 def must_be_checkpoint(storage: Storage) -> None:
@@ -215,7 +217,8 @@ def _named_by(ids: logs.UniqueIds) -> dict[int, tuple[int, ...]]:
 def _with_rocks(
     storage: Storage, stores: Iterable[Store], named: "_Named", codec: str
 ) -> Iterator[Store]:
-    return (with_rocks(storage, one, named.of(one.id), codec) for one in stores)
+    jobs = (partial(with_rocks, storage, one, named.of(one.id), codec) for one in stores)
+    return in_order(jobs, threads=storage.parallel)
 
 
 class _Named:
@@ -342,14 +345,17 @@ def _stores(
     attested: Mapping[StoreId, str],
     listed: float,
 ) -> Iterator[Store]:
-    for store in asked:
+    def store_of_id(store: StoreId) -> Store:
         known = _known(storage, attested[store]) if store in attested else StoreNotes()
         files = layout.stores.get(store, ())
         found = Store(
             store, files, written=known.written, since=known.since,
             uploads=known.uploads, listed=listed,
         )  # fmt: skip
-        yield with_proofs(storage, found, known.proofs, listed)
+        return with_proofs(storage, found, known.proofs, listed)
+
+    jobs = (partial(store_of_id, one) for one in asked)
+    return in_order(jobs, threads=storage.parallel if attested else 1)
 
 
 def _known(storage: Storage, path: str) -> StoreNotes:

@@ -6,6 +6,7 @@ to Airflow's `report`. Executors do what Airflow's tasks do, by the same functio
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from statemaint.errors import LeaseLostError, StatemaintError
@@ -20,7 +21,7 @@ from statemaint.spark.frames import collected, cores_of, spread
 from statemaint.spark.leases import leases
 from statemaint.spark.outcomes import Row
 from statemaint.spark.packing import TASKS_A_CORE, deal
-from statemaint.spark.units import Piece, must_be_the_runs, task_workers
+from statemaint.spark.units import Piece, must_go_on, task_workers
 from statemaint.storage import Storage
 
 _COLUMNS = {"label": "string", "outcome": "string"}
@@ -84,8 +85,12 @@ def maintain_handed(piece: str) -> Iterator[Row]:
     given = Piece.from_json(piece)
     bundle = Bundle.from_json(given.options["bundle"])
     try:
-        claim = claim_of(given.target.open(), bundle)
-        (row,) = claim.once(lambda storage: [_outcome(given, bundle, storage)], counts=_counts)
+        place = given.target.open()
+        claim = replace(claim_of(place, bundle), counts=_counts)
+        (row,) = claim.once(
+            lambda storage: [_outcome(given, bundle, storage)],
+            again=lambda: must_go_on(place, bundle),
+        )
     except Exception as error:  # noqa: BLE001 -- one bundle must not stop the others (S16)
         row = PartOutcome.of_error(bundle.label, error).to_json()
     yield {"label": bundle.label, "outcome": json.dumps(row)}
@@ -98,8 +103,7 @@ def _counts(rows: list[Row]) -> bool:
 def _outcome(given: Piece, bundle: Bundle, storage: Storage) -> Row:
     options, handover = given.options, given.options["handover"]
     try:
-        if bundle.holder:
-            must_be_the_runs(storage, bundle.holder)
+        must_go_on(storage, bundle)
         report = maintain_part(
             storage,
             given.target.policy,

@@ -142,9 +142,12 @@ def maintain_unit(piece: str) -> Iterator[Row]:
 
     def rows() -> Iterator[Row]:
         # Another attempt at the run may have other partitions in a unit of the same name.
-        attempt = bundle.holder.nonce if bundle.holder else run
-        claim = UnitClaim(target.open(), attempt, bundle.key)
-        yield from claim.once(lambda storage: _maintained(given, bundle, storage))
+        attempt, place = bundle.holder.nonce if bundle.holder else run, target.open()
+        claim = UnitClaim(place, attempt, bundle.key)
+        yield from claim.once(
+            lambda storage: _maintained(given, bundle, storage),
+            again=lambda: must_go_on(place, bundle),
+        )
 
     for row in _whatever_happens(target, rows):
         yield {**row, "run": run, "unit": bundle.label, "weight": bundle.weight}
@@ -161,8 +164,7 @@ def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iter
 def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
     target, run, handover = given.target, given.options["run"], given.options["handover"]
     try:
-        if bundle.holder:
-            must_be_the_runs(storage, bundle.holder)
+        must_go_on(storage, bundle)
         report = maintain_part(
             storage,
             target.policy,
@@ -177,6 +179,17 @@ def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
     except StatemaintError as error:
         return [error_row(target, error)]
     return list(report_rows(target, report, run=run, unit=bundle.label))
+
+
+def must_go_on(storage: Storage, bundle: Bundle) -> None:
+    """Checks that the run of a bundle goes on, as `must_be_the_runs` does.
+
+    Raises:
+        LeaseLostError: when it does not.
+        StorageError: when the storage fails.
+    """
+    if bundle.holder:
+        must_be_the_runs(storage, bundle.holder)
 
 
 def must_be_the_runs(storage: Storage, holder: Holder) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -24,7 +25,6 @@ from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.storage import S3Storage
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import Case
-from tests.benchmarks.inputs import Input
 from tests.benchmarks.tables import DISTANCE, seconds
 
 DELAYS = (1, 10, 30, 100)
@@ -56,11 +56,12 @@ class FarBucket:
 
     port: int
 
-    def storage(self) -> S3Storage:
-        """Returns the checkpoint, by a client that has asked nothing yet."""
+    def storage(self, folder: str = "") -> S3Storage:
+        """Returns a checkpoint, by a client that has asked nothing yet."""
         session = boto3.Session("access", "secret", region_name="us-east-1")
         endpoint = f"http://127.0.0.1:{self.port}"
-        return S3Storage("s3://far", S3Options(endpoint=endpoint, session=session, path_style=True))
+        address = f"s3://far/{folder}".rstrip("/")
+        return S3Storage(address, S3Options(endpoint=endpoint, session=session, path_style=True))
 
     def told(self) -> dict[str, Any]:
         """Returns how many requests there were by their methods, and how many at once at most."""
@@ -84,9 +85,9 @@ class FarBucket:
 
 
 @contextmanager
-def far_bucket(given: Input, delay: float) -> Iterator[FarBucket]:
-    """A bucket whose answers come so many milliseconds late, with a case's checkpoint in it."""
-    server = [sys.executable, "-m", "tests.benchmarks.far_server", str(delay), str(given.root)]
+def far_bucket(root: Path, delay: float) -> Iterator[FarBucket]:
+    """A bucket whose answers come so many milliseconds late, with the files of a folder in it."""
+    server = [sys.executable, "-m", "tests.benchmarks.far_server", str(delay), str(root)]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -104,7 +105,7 @@ def run(
     """Measures verbs once at each distance."""
     given = bench.prepare(case)
     for delay in delays:
-        with far_bucket(given, delay) as bucket:
+        with far_bucket(given.root, delay) as bucket:
             for name in verbs:
                 bench.results.say(f"{case.name}: {name} at {delay} ms")
                 _add(bench, (case.name, f"{delay} ms", name), bucket, VERBS[name])

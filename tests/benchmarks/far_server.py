@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -65,7 +65,7 @@ class Bucket:
 
     def __init__(self, objects: dict[str, _Object]) -> None:
         self._first, self._objects = objects, dict(objects)
-        self._keys: list[str] | None = None
+        self._keys = sorted(objects)
         self.asked: Counter[str] = Counter()
         self.now = self.most = 0
 
@@ -90,8 +90,6 @@ class Bucket:
 
     def _list(self, query: dict[str, str]) -> _Answer:
         prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
-        if self._keys is None:
-            self._keys = sorted(self._objects)
         begin = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
         several = self._keys[begin : begin + _PAGE + 1]
         keys = [one for one in several if one.startswith(prefix)]
@@ -134,7 +132,7 @@ class Bucket:
             return _error(412, "PreconditionFailed")
         made = _Object(request.body, time.time())
         if there is None:
-            self._keys = None
+            insort(self._keys, request.key)
         self._objects[request.key] = made
         return _Answer(200, b"", {"ETag": made.etag})
 
@@ -143,8 +141,8 @@ class Bucket:
         return _Answer(204)
 
     def _forget(self, key: str) -> None:
-        self._objects.pop(key, None)
-        self._keys = None
+        if self._objects.pop(key, None) is not None:
+            del self._keys[bisect_left(self._keys, key)]
 
     def told(self) -> _Answer:
         """Returns what was asked so far."""
@@ -152,13 +150,20 @@ class Bucket:
 
     def reset(self) -> _Answer:
         """Puts everything back to what it was."""
-        self._objects, self._keys = dict(self._first), None
+        self._objects, self._keys = dict(self._first), sorted(self._first)
         return self.count_anew()
 
     def count_anew(self) -> _Answer:
         """Forgets what was asked so far."""
         self.asked, self.most = Counter(), 0
         return _Answer(204)
+
+
+def _verb(request: _Request) -> str:
+    """Returns what is counted: the method, and apart from it the listings and joint deletions."""
+    if request.key:
+        return request.method
+    return {"GET": "LIST", "POST": "DELETE of many"}.get(request.method, request.method)
 
 
 def _content(key: str, found: _Object) -> str:
@@ -217,7 +222,7 @@ class Connection(asyncio.Protocol):
             verbs = {"GET": bucket.told, "DELETE": bucket.reset, "POST": bucket.count_anew}
             self._send(verbs[request.method]())
             return
-        bucket.asked[request.method] += 1
+        bucket.asked[_verb(request)] += 1
         bucket.now += 1
         bucket.most = max(bucket.most, bucket.now)
         loop.call_later(self._delay, self._finish, request)

@@ -119,6 +119,7 @@ class Results:
     console: Console = field(default_factory=_wide)
     lines: dict[str, list[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(list))
     facts: dict[str, str] = field(default_factory=lambda: {"repeat": "1", "sampled": ""})
+    sections: tuple[Section, ...] = SECTIONS
 
     def say(self, text: str) -> None:
         """Tells what is going on."""
@@ -131,7 +132,7 @@ class Results:
 
     def show_all(self) -> None:
         """Shows every table that has lines."""
-        for section in SECTIONS:
+        for section in self.sections:
             if lines := self.lines[section.title]:
                 self._show(section, lines)
 
@@ -145,7 +146,7 @@ class Results:
 
     def markdown(self) -> str:
         """Returns every table as the document has it."""
-        parts = [_markdown(one, self.lines[one.title], self.facts) for one in SECTIONS]
+        parts = [_markdown(one, self.lines[one.title], self.facts) for one in self.sections]
         return "\n\n".join(part for part in parts if part)
 
 

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
@@ -211,9 +211,13 @@ def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
     """Returns a client of its own session, since threads share the default one; its credentials.
 
     Raises:
-        ConfigError: when boto3's own settings are not valid, such as an unknown profile.
+        ConfigError: when boto3 is missing, or its own settings are not valid, such as an unknown
+            profile.
     """
-    import boto3
+    try:
+        import boto3
+    except ImportError as error:
+        raise NotInstalledError("boto3, which reads S3,", extra="s3") from error
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 

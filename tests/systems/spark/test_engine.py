@@ -1,19 +1,16 @@
 """Spark's engine: the same fleet by the command line, by Airflow's tasks and by Spark."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from statemaint.airflow.on_spark import maintain_bundles
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
-from statemaint.cli.main import program
 from statemaint.execute import Holder, leased
 from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
@@ -22,35 +19,17 @@ from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
     POLICY,
     actions,
+    by_command_line,
     digests,
+    findings,
+    inventoried,
     leftovers,
     listing,
+    planned,
+    planned_by_spark,
+    scanned,
     write_fleet,
 )
-
-FLAGS = [
-    "--min-deltas-for-snapshot",
-    "2",
-    "--min-batches-to-retain",
-    "2",
-    "--grace",
-    "0s",
-    "--orphan-age",
-    "0s",
-]
-Findings = set[tuple[Any, ...]]
-
-
-def by_command_line(fleet: Iterable[Target]) -> dict[str, Findings]:
-    found = {}
-    for one in fleet:
-        done = CliRunner().invoke(program, ["maintain", one.checkpoint, *FLAGS, "--json"])
-        report = json.loads(done.stdout) if done.stdout else {"findings": []}
-        found[one.query] = {
-            (each.get("operator"), each.get("partition"), each.get("store"), each["code"])
-            for each in report["findings"]
-        }
-    return found
 
 
 def by_tasks(fleet: Iterable[Target]) -> dict[str, set[str]]:
@@ -75,25 +54,21 @@ def by_tasks_on_spark(spark: SparkSession, fleet: Iterable[Target]) -> dict[str,
             carry_out(spark, address, key, attempt=int(attempt), tell=print)
 
         plan = plan_query(settings, Options(), Holder("run"), run="run")
-        work = {"run": "run", "handover": plan.handover, "attempt": 1, "start": start}
-        done = (
-            maintain_bundles(settings, plan.bundles, Options(), **work)[0] if plan.bundles else []
-        )  # type: ignore[arg-type]
-        summaries = [each.summary for each in done if each.summary]
-        failure = plan.failure.reason if plan.failure else None
-        outcome = {"decided": plan.decided, "failure": failure}
-        report = finish(settings, plan.bundles, summaries, **outcome, run="run")  # type: ignore[arg-type]
+        summaries = []
+        if plan.bundles:
+            done, _ = maintain_bundles(
+                settings,
+                plan.bundles,
+                Options(),
+                run="run",
+                handover=plan.handover,
+                attempt=1,
+                start=start,
+            )
+            summaries = [each.summary for each in done if each.summary]
+        report = finish(settings, plan.bundles, summaries, decided=plan.decided, run="run")
         found[one.query] = {*report["findings"]}
     return found
-
-
-def findings(rows: Iterable[Any], query: str) -> Findings:
-    return {
-        (row["operator"], row["partition"], row["store"], one["code"])
-        for row in rows
-        for one in row["findings"] or ()
-        if row["query"] == query
-    }
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +87,8 @@ def maintained(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_all_engines_leave_the_same_files_with_the_same_states(maintained: dict[str, Any]) -> None:
     engines = ("tasks", "spark", "tasks_on_spark")
-    for cli, *others in zip(maintained["cli"], *map(maintained.get, engines), strict=True):
-        for engine, one in zip(engines, others, strict=True):
+    for engine in engines:
+        for cli, one in zip(maintained["cli"], maintained[engine], strict=True):
             assert listing(one) == listing(cli), (cli.query, engine)
             assert digests(one) == digests(cli), (cli.query, engine)
             assert actions(one) == actions(cli), (cli.query, engine)
@@ -191,13 +166,7 @@ def test_an_inventory_has_what_a_scan_finds(spark: SparkSession, tmp_path: Path)
     fleet = write_fleet(tmp_path)
     rows = inventory(spark, fleet).collect()
     for one in fleet:
-        done = CliRunner().invoke(program, ["scan", one.checkpoint, "--json"])
-        expected = json.loads(done.stdout)["stores"] if done.stdout else []
-        found = [row.asDict() for row in rows if row["query"] == one.query and row["store"]]
-        names = ("operator", "partition", "store", "files", "bytes", "chain_length", "snapshots")
-        assert [[row[name] for name in names] for row in found] == [
-            [row[name] for name in names] for row in expected
-        ]
+        assert inventoried(rows, one.query) == scanned(one)
     assert [row["exit_code"] for row in rows if row["query"] == "nothing"] == [2]
 
 
@@ -205,16 +174,9 @@ def test_a_planned_fleet_has_the_actions_of_every_plan(spark: SparkSession, tmp_
     fleet = write_fleet(tmp_path)
     rows = plan_fleet(spark, fleet).collect()
     for one in fleet:
-        done = CliRunner().invoke(program, ["plan", one.checkpoint, *FLAGS, "--json"])
-        expected = json.loads(done.stdout)["actions"] if done.stdout else []
-        found = [row for row in rows if row["query"] == one.query]
-        names = ("action", "operator", "partition", "store", "version", "path", "reason")
-        kinds = ("finding", "error")
-        assert [[row[name] for name in names] for row in found if row["action"] not in kinds] == [
-            [row[name] for name in names] for row in expected
-        ]
-        assert len(found) == len(expected) + sum(row["action"] in kinds for row in found)
+        assert planned_by_spark(rows, one.query) == planned(one)
     assert [row["reason"] for row in rows if row["query"] == "nothing"] == ["NOT_A_CHECKPOINT"]
+    assert {row["action"] for row in rows if row["query"] == "damaged"} >= {"finding", "delete"}
 
 
 def test_a_fleet_is_verified_in_shares(spark: SparkSession, tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_executors_without_the_runs_lease_do_nothing_and_may_be_tried_again(
     where = settings(checkpoint)
     (bundle, *_) = planned(where).bundles
     bundle = replace(bundle, holder=Holder("another"))
-    options = {"run": "r", "bundle": bundle.to_json(), "handover": None}
+    options: dict[str, Any] = {"run": "r", "bundle": bundle.to_json(), "handover": None}
     options |= {"force_snapshot": False, "every_unit": False}
     target = Target("hourly", str(checkpoint), POLICY)
     (row,) = maintain_handed(Piece(target, options).to_json())

@@ -1,0 +1,84 @@
+"""`python -m tests.benchmarks.fleet`: measures fleets, and writes docs/scale.md."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from tests.benchmarks import machine
+from tests.benchmarks.fleet import tables
+from tests.benchmarks.fleet.parts import PARTS, Bench
+from tests.benchmarks.tables import Results
+from tests.support.documents import commit, of_commits, rewrite
+from tests.support.paths import ROOT
+
+_DOCUMENT = ROOT / "docs" / "scale.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The results of one part, which are kept until it is measured again.
+
+    Attributes:
+        commit: the commit that was measured.
+        repeat: how many turns each engine had.
+        lines: the lines of each table.
+    """
+
+    commit: str
+    repeat: int
+    lines: dict[str, list[list[str]]]
+
+
+@click.command()
+@click.option("--part", "chosen", multiple=True, type=click.Choice(list(PARTS)),
+              help="Measure only this; repeatable.")  # fmt: skip
+@click.option("--repeat", default=3, show_default=True, help="Turns of each engine.")
+@click.option("--folder", default=ROOT / ".run" / "bench-fleet",
+              type=click.Path(path_type=Path), show_default=".run/bench-fleet",
+              help="Where generated fleets and results are kept.")  # fmt: skip
+@click.option("--write/--no-write", default=True, help="Whether to write docs/scale.md.")
+@click.option("--measure/--no-measure", default=True, help="Or only write what was measured.")
+def main(chosen: tuple[str, ...], *, repeat: int, folder: Path, write: bool, measure: bool) -> None:
+    """Measures fleets by threads and by Spark.
+
+    The document has the newest results of every part that was measured in the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in (*folder.glob("copy-*"), *folder.glob("begun-*")):
+        shutil.rmtree(left)
+    if measure:
+        for name in chosen or PARTS:
+            results = Results(sections=tables.SECTIONS)
+            PARTS[name](Bench(folder.resolve(), repeat, results))
+            kept = Kept(
+                commit(), repeat, {one: [*map(list, x)] for one, x in results.lines.items()}
+            )
+            (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
+    if write:
+        rewrite(_DOCUMENT, document(folder), by="make bench-fleet")
+
+
+def document(folder: Path) -> str:
+    """Returns the tables of all parts that were measured."""
+    results = Results(sections=tables.SECTIONS)
+    kept = {
+        name: Kept(**json.loads((folder / f"{name}.json").read_text()))
+        for name in PARTS
+        if (folder / f"{name}.json").exists()
+    }
+    for one in kept.values():
+        for title, lines in one.lines.items():
+            results.lines[title] += map(tuple, lines)
+    turns = ", ".join(f"{name} {one.repeat}" for name, one in kept.items())
+    head = (
+        f"{machine.described(spark=True)}. {of_commits(one.commit for one in kept.values())}. "
+        f"Turns of each engine, of which the quickest is shown: {turns}."
+    )
+    return f"{head}\n\n{results.markdown()}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""The parts of the fleet benchmark: what each measures, and its lines in the tables."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks.fleet import hours, tables
+from tests.benchmarks.fleet.child import THREADS, Took
+from tests.benchmarks.fleet.engines import CLUSTER, DISK, ONE_CORE, TWO_CORES, VERBS, Place, run
+from tests.benchmarks.fleet.prices import Hour, wider
+from tests.benchmarks.fleet.shapes import EVEN, LARGEST, MANY_FILES, SKEWED, Fleet, Shape, generate
+from tests.benchmarks.fleet.usage import DRIVER, DRIVER_JVM, EXECUTOR, WORKER
+from tests.benchmarks.tables import Results, seconds, times
+
+FAR = Place(30)
+_WIDTHS, _STORES, _QUERIES = (8, 80), 800, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """How to measure, and where the results go.
+
+    Attributes:
+        folder: where the generated fleets are.
+        repeat: how many times each engine has its turn.
+        results: the tables.
+    """
+
+    folder: Path
+    repeat: int
+    results: Results
+
+    def fleet(self, shape: Shape) -> Fleet:
+        """Returns a fleet, which is generated where it is not there yet."""
+        self.results.say(f"{shape.name}: generating")
+        return generate(shape, self.folder)
+
+    def best(
+        self,
+        engines: Iterable[str],
+        fleet: Fleet,
+        place: Place = DISK,
+        verbs: Sequence[str] = VERBS,
+    ) -> dict[str, list[Took]]:
+        """Returns the quickest of each step by each engine; the engines take turns."""
+        turns: dict[str, list[list[Took]]] = {one: [] for one in engines}
+        for turn in range(self.repeat):
+            for engine, taken in turns.items():
+                self.results.say(f"{fleet.shape.name}, {place}: {engine}, turn {turn + 1}")
+                taken.append(run(engine, [fleet], self.folder, place=place, verbs=verbs))
+        return {engine: quickest(taken) for engine, taken in turns.items()}
+
+
+def quickest(runs: Sequence[Sequence[Took]]) -> list[Took]:
+    """Returns of each step the run that took the least time."""
+    return [min(steps, key=lambda one: one.seconds) for steps in zip(*runs, strict=True)]
+
+
+def even(bench: Bench, stores: int, engines: Sequence[str], place: Place = DISK) -> None:
+    """Measures every verb of some engines on an even fleet."""
+    fleet = bench.fleet(EVEN[stores])
+    found = bench.best(engines, fleet, place)
+    for engine, steps in found.items():
+        for took in steps:
+            _add(bench, fleet.shape, place, engine, took)
+    if ONE_CORE in found and TWO_CORES in found:
+        _ratio(bench, fleet.shape, found)
+    if THREADS in found and TWO_CORES in found:
+        _overhead(bench, fleet.shape, place, found)
+
+
+def _add(bench: Bench, shape: Shape, place: Place, engine: str, took: Took) -> None:
+    usage = took.usage
+    each = "" if took.verb == "start" else f"{usage.all / shape.stores * 1000:.2f}"
+    bench.results.add(
+        tables.ENGINES,
+        shape.name,
+        str(place),
+        engine,
+        took.verb,
+        seconds(took.seconds),
+        seconds(usage.all),
+        each,
+        seconds(usage.cpu[DRIVER_JVM] + usage.cpu[EXECUTOR]),
+        f"{usage.peak[DRIVER]:.0f} + {usage.peak[DRIVER_JVM]:.0f}",
+        f"{usage.peak[WORKER]:.0f}",
+        _requests(took.asked),
+    )
+
+
+def _requests(asked: Mapping[str, int]) -> str:
+    return f"{sum(asked.values()):,}" if asked else ""
+
+
+def _maintain(steps: Iterable[Took]) -> Took:
+    return next(one for one in steps if one.verb == "maintain")
+
+
+def _ratio(bench: Bench, shape: Shape, found: Mapping[str, Sequence[Took]]) -> None:
+    one, two = (_maintain(found[engine]) for engine in (ONE_CORE, TWO_CORES))
+    fact(bench, f"{shape.name} stores, maintain: local[1] ÷ local[2], seconds",
+         "at least 1.7", times(one.seconds / two.seconds))  # fmt: skip
+
+
+def _overhead(
+    bench: Bench, shape: Shape, place: Place, found: Mapping[str, Sequence[Took]]
+) -> None:
+    alone, spread = (_maintain(found[engine]) for engine in (THREADS, TWO_CORES))
+    more = (spread.usage.all - alone.usage.all) / shape.stores * 1000
+    fact(bench, f"{shape.name} stores, {place}, maintain: CPU ms a store beyond one machine's",
+         "at most 5", f"{more:.2f}")  # fmt: skip
+
+
+def fact(bench: Bench, what: str, asked: str, found: str) -> None:
+    """Adds a line to the table of what was asked."""
+    bench.results.add(tables.ASKED, what, asked, found)
+
+
+def driver(bench: Bench, stores: tuple[int, int]) -> None:
+    """Measures the driver's memory for a fleet, and for ten times as many stores."""
+    peaks = []
+    for number in stores:
+        (_, took) = bench.best([CLUSTER], bench.fleet(EVEN[number]), verbs=["maintain"])[CLUSTER]
+        peaks.append(took.usage.driver)
+        peak = took.usage.peak
+        bench.results.add(
+            tables.MEMORY,
+            f"{number:,}",
+            f"{took.usage.driver:.0f}",
+            f"{peak[DRIVER]:.0f} + {peak[DRIVER_JVM]:.0f}",
+            f"{peak[WORKER]:.0f}",
+            f"{peak[EXECUTOR]:.0f}",
+        )
+    fact(bench, f"driver's memory, {stores[1]:,} stores ÷ {stores[0]:,}",
+         "under 1.5", times(peaks[1] / peaks[0]))  # fmt: skip
+
+
+def skewed(bench: Bench) -> None:
+    """Measures a fleet with one store of half of all bytes beside that store alone."""
+    alone, fleet = bench.fleet(LARGEST), bench.fleet(SKEWED)
+    runs = []
+    for turn in range(bench.repeat):
+        bench.results.say(f"skewed: local[2], turn {turn + 1}")
+        fleets = [alone, alone, fleet]  # the first one loads the loops
+        runs.append(run(TWO_CORES, fleets, bench.folder, verbs=["maintain"], warm=alone))
+    _, _, own, took = quickest(runs)
+    fact(bench, f"1,001 stores, half of the bytes in one: seconds ÷ that one's own "
+         f"({seconds(took.seconds)} ÷ {seconds(own.seconds)})",
+         "within 1.2", times(took.seconds / own.seconds))  # fmt: skip
+
+
+def many_files(bench: Bench) -> None:
+    """Measures inventory and plan of 100,000 files."""
+    for shape in MANY_FILES:
+        fleet = bench.fleet(shape)
+        found = bench.best([THREADS, TWO_CORES], fleet, verbs=VERBS[:2])
+        for engine, steps in found.items():
+            for took in steps[1:]:
+                _add(bench, shape, DISK, engine, took)
+        for took in found[TWO_CORES][1:]:
+            fact(bench, f"{shape.name}: {took.verb}, seconds in local[2]",
+                 "under 4", seconds(took.seconds))  # fmt: skip
+
+
+def hour(bench: Bench) -> None:
+    """Counts what maintenance asks for in an hour, and what that costs for a fleet."""
+    found = []
+    for stores in _WIDTHS:
+        bench.results.say(f"an hour: {stores} stores")
+        measured = hours.measured(stores, bench.folder, TWO_CORES)
+        found.append({name: hours.hour_of(took) for name, took in measured.items()})
+        for name, one in found[-1].items():
+            bench.results.add(tables.REQUESTS, f"{stores} stores, {name}", *_counts(one))
+    narrow, wide = found
+    single = {
+        name: wider(narrow[name], wide[name], stores=_WIDTHS, to=_STORES) for name in hours.STATES
+    }
+    _costs(bench, single)
+
+
+def _counts(one: Hour) -> list[str]:
+    kinds = ("LIST", "GET", "HEAD", "PUT", "DELETE", "DELETE of many")
+    return [f"{one.requests.get(kind, 0):,.0f}" for kind in kinds] + [f"{one.cpu:.1f}"]
+
+
+def _costs(bench: Bench, single: Mapping[str, Hour]) -> None:
+    neglected, idle, due = (single[name] for name in hours.STATES)
+    lines = {
+        "an hourly job: a batch an hour": hours.hourly_job(idle, due),
+        "a long-running query: a batch a minute": due,
+        "nothing is due": idle,
+        "the first run, after neglect (once)": neglected,
+    }
+    for name, one in lines.items():
+        fleet = one.times(_QUERIES)
+        asked, computed = fleet.money
+        bench.results.add(
+            tables.COSTS, name, f"{fleet.requests.get('LIST', 0):,.0f}",
+            f"{fleet.requests.get('GET', 0) + fleet.requests.get('HEAD', 0):,.0f}",
+            f"{fleet.requests.get('PUT', 0):,.0f}", f"{fleet.all / 3600:,.0f}",
+            f"{fleet.cores:.1f}", f"{asked:,.2f}", f"{computed:,.2f}",
+        )  # fmt: skip
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "1000": lambda bench: even(bench, 1_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
+    "10000": lambda bench: even(bench, 10_000, [THREADS, ONE_CORE, TWO_CORES, CLUSTER]),
+    "50000": lambda bench: even(bench, 50_000, [THREADS, TWO_CORES]),
+    "far": lambda bench: even(bench, 1_000, [THREADS, TWO_CORES, CLUSTER], FAR),
+    "driver": lambda bench: driver(bench, (1_000, 10_000)),
+    "skewed": skewed,
+    "files": many_files,
+    "hour": hour,
+}
