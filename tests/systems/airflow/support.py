@@ -30,9 +30,9 @@ def neglected(folder: Path, *, partitions: int = 4, last: int = TARGET) -> Path:
     return folder
 
 
-def damaged(folder: Path, *, partition: int = 2) -> Path:
+def damaged(folder: Path, *, partition: int = 2, partitions: int = 4) -> Path:
     """Makes a neglected checkpoint in which one partition lacks a delta."""
-    neglected(folder)
+    neglected(folder, partitions=partitions)
     (folder / f"state/0/{partition}/7.delta").unlink()
     return folder
 
