@@ -177,11 +177,11 @@ def test_a_fleet_is_listed_with_two_requests_for_a_thousand_objects_at_most(
 
 def test_the_document_has_the_newest_results_of_each_part(tmp_path: Path) -> None:
     line = ["1,000 stores", "at most 5", "4.20"]
-    kept = program.Kept("abcdef1", 3, {tables.ASKED.title: [line]})
+    kept = program.Kept("abcdef1", "tmpfs", 3, {tables.ASKED.title: [line]})
     for name, commit in (("1000", "abcdef1"), ("files", "1234567")):
         (tmp_path / f"{name}.json").write_text(json.dumps(asdict(replace(kept, commit=commit))))
     text = program.document(tmp_path)
-    assert "Of commits 1234567, abcdef1." in text
+    assert "Of commits 1234567, abcdef1. The local fleets are on tmpfs." in text
     assert text.count("| 1,000 stores | at most 5 | 4.20 |") == 2
     assert "### Goals" in text
     assert "### Engines" not in text

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
+import psutil
 
 from tests.benchmarks import machine
 from tests.benchmarks.fleet import tables
@@ -23,11 +24,13 @@ class Kept:
 
     Attributes:
         commit: the commit that was measured.
+        disk: the kind of file system that the fleets were on.
         repeat: how many turns each engine had.
         lines: the lines of each table.
     """
 
     commit: str
+    disk: str
     repeat: int
     lines: dict[str, list[list[str]]]
 
@@ -53,9 +56,8 @@ def main(chosen: tuple[str, ...], *, repeat: int, folder: Path, write: bool, mea
         for name in chosen or PARTS:
             results = Results(sections=tables.SECTIONS)
             PARTS[name](Bench(folder.resolve(), repeat, results))
-            kept = Kept(
-                commit(), repeat, {one: [*map(list, x)] for one, x in results.lines.items()}
-            )
+            lines = {title: [*map(list, found)] for title, found in results.lines.items()}
+            kept = Kept(commit(), _file_system(folder), repeat, lines)
             (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
     if write:
         rewrite(_DOCUMENT, document(folder), by="make bench-fleet")
@@ -73,11 +75,23 @@ def document(folder: Path) -> str:
         for title, lines in one.lines.items():
             results.lines[title] += map(tuple, lines)
     turns = ", ".join(f"{name} {one.repeat}" for name, one in kept.items())
+    disks = " and ".join(sorted({one.disk for one in kept.values()}))
     head = (
         f"{machine.described(spark=True)}. {of_commits(one.commit for one in kept.values())}. "
-        f"Turns of each engine, of which the quickest is shown: {turns}."
+        f"The local fleets are on {disks}. Each engine had some turns, of which the quickest is "
+        f"shown, by parts of the benchmark: {turns}."
     )
     return f"{head}\n\n{results.markdown()}"
+
+
+def _file_system(folder: Path) -> str:
+    """Returns the kind of file system that a folder is on."""
+    mounts = [one for one in psutil.disk_partitions(all=True) if _is_below(folder, one.mountpoint)]
+    return str(max(mounts, key=lambda one: len(one.mountpoint)).fstype)
+
+
+def _is_below(folder: Path, mount: str) -> bool:
+    return folder.resolve().is_relative_to(mount)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,8 @@ def even(bench: Bench, stores: int, engines: Sequence[str], place: Place = DISK)
         _ratio(bench, fleet.shape, found)
     if THREADS in found and TWO_CORES in found:
         _overhead(bench, fleet.shape, place, found)
+    if THREADS in found and ONE_CORE in found:
+        _slower(bench, fleet.shape, found)
 
 
 def _add(bench: Bench, shape: Shape, place: Place, engine: str, took: Took) -> None:
@@ -108,6 +110,13 @@ def _overhead(
     alone, spread = (_maintain(found[engine]) for engine in (THREADS, TWO_CORES))
     more = (spread.usage.all - alone.usage.all) / shape.stores * 1000
     fact(bench, f"{shape.name} stores, {place}, maintain: CPU ms a store beyond one machine's",
+         "at most 5", f"{more:.2f}")  # fmt: skip
+
+
+def _slower(bench: Bench, shape: Shape, found: Mapping[str, Sequence[Took]]) -> None:
+    alone, spread = (_maintain(found[engine]) for engine in (THREADS, ONE_CORE))
+    more = (spread.seconds - alone.seconds) / shape.stores * 1000
+    fact(bench, f"{shape.name} stores, maintain: ms a store of local[1] beyond one machine's",
          "at most 5", f"{more:.2f}")  # fmt: skip
 
 
