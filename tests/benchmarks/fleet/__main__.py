@@ -10,6 +10,7 @@ import psutil
 
 from tests.benchmarks import machine
 from tests.benchmarks.fleet import tables
+from tests.benchmarks.fleet.engines import ENGINES
 from tests.benchmarks.fleet.parts import PARTS, Bench
 from tests.benchmarks.tables import Results
 from tests.support.documents import commit, of_commits, rewrite
@@ -38,13 +39,23 @@ class Kept:
 @click.command()
 @click.option("--part", "chosen", multiple=True, type=click.Choice(list(PARTS)),
               help="Measure only this; repeatable.")  # fmt: skip
+@click.option("--engine", "engines", multiple=True, type=click.Choice(ENGINES),
+              help="Measure only this engine; repeatable.")  # fmt: skip
 @click.option("--repeat", default=3, show_default=True, help="Turns of each engine.")
 @click.option("--folder", default=ROOT / ".run" / "bench-fleet",
               type=click.Path(path_type=Path), show_default=".run/bench-fleet",
               help="Where generated fleets and results are kept.")  # fmt: skip
 @click.option("--write/--no-write", default=True, help="Whether to write docs/scale.md.")
 @click.option("--measure/--no-measure", default=True, help="Or only write what was measured.")
-def main(chosen: tuple[str, ...], *, repeat: int, folder: Path, write: bool, measure: bool) -> None:
+def main(
+    chosen: tuple[str, ...],
+    *,
+    engines: tuple[str, ...],
+    repeat: int,
+    folder: Path,
+    write: bool,
+    measure: bool,
+) -> None:
     """Measures fleets by threads and by Spark.
 
     The document has the newest results of every part that was measured in the folder.
@@ -55,7 +66,7 @@ def main(chosen: tuple[str, ...], *, repeat: int, folder: Path, write: bool, mea
     if measure:
         for name in chosen or PARTS:
             results = Results(sections=tables.SECTIONS)
-            PARTS[name](Bench(folder.resolve(), repeat, results))
+            PARTS[name](Bench(folder.resolve(), repeat, results, engines or ENGINES))
             lines = {title: [*map(list, found)] for title, found in results.lines.items()}
             kept = Kept(commit(), _file_system(folder), repeat, lines)
             (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
