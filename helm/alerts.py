@@ -20,6 +20,9 @@ from pathlib import Path
 TARGET = Path(__file__).resolve().parent / "statemaint" / "files" / "alerts.yaml"
 CRITICAL, WARNING = "critical", "warning"
 
+# What an alert that is not of one query leads to.
+_OF_ALL = {"dashboard_url": "/d/statemaint"}
+
 _HEAD = """\
 # Alerting rules of statemaint, made by helm/alerts.py; do not edit. A plain Prometheus rules file
 # with the default thresholds: load it as it is, or let the chart replace the thresholds and the
@@ -32,7 +35,7 @@ groups:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One rule; `hold` is how long it must be true."""
+    """One rule; `hold` is how long it must be true, `of_query` whether it has that label."""
 
     name: str
     expr: str
@@ -40,6 +43,7 @@ class Alert:
     summary: str
     description: str
     hold: str = "0m"
+    of_query: bool = True
 
 
 def _max(metric: str, labels: str = "query") -> str:
@@ -63,7 +67,17 @@ _CODES = (
     '{{ range printf "sum by (code) (statemaint_findings{query=%q}) > 0" $labels.query | query }}'
     "{{ .Labels.code }} ({{ .Value }}) {{ end }}"
 )
+_INTERVAL = (
+    '{{ range printf "max(statemaint_expected_interval_seconds{query=%q})" $labels.query | query }}'
+    ", a run every {{ humanizeDuration .Value }}{{ end }}"
+)
 _DAG = "the DAG statemaint__{{ $labels.query }}"
+# Where the links lead; the chart puts the addresses of Grafana and Airflow before them.
+_BOARD = "/d/statemaint-query?var-query={{ $labels.query }}"
+_DAGS = (
+    '/dags/{{ with printf "statemaint_query_info{query=%q}" $labels.query | query }}'
+    '{{ . | first | label "dag" }}{{ end }}'
+)
 
 ALERTS = (
     Alert(
@@ -107,8 +121,8 @@ ALERTS = (
         f"time() - {_max('last_run_timestamp_seconds')} > on (query) (\n  {_PATIENCE}\n)",
         WARNING,
         f"{_QUERY}: no run has ended for {_AGE}",
-        f"More than two runs are missing by the query's own schedule. Is {_DAG} paused, waiting "
-        "for a worker, or running without end?",
+        f"More than two runs are missing by the query's own schedule{_INTERVAL}. Is {_DAG} paused, "
+        "waiting for a worker, or running without end?",
         "5m",
     ),
     Alert(
@@ -195,7 +209,7 @@ ALERTS = (
         "{{ $labels.job }} at {{ $labels.instance }} does not answer",
         "The Pushgateway or the exporter is down: all other alerts of statemaint are blind until "
         "it answers. Maintenance itself goes on.",
-        "5m",
+        "5m", of_query=False,
     ),
     Alert(
         "StatemaintMetricsAbsent",
@@ -203,7 +217,7 @@ ALERTS = (
         "There are no metrics of statemaint at all",
         "Nothing is scraped, or the Pushgateway has restarted empty and no query has run since. "
         "All other alerts of statemaint are blind.",
-        "15m",
+        "15m", of_query=False,
     ),
 )  # fmt: skip
 
@@ -219,6 +233,7 @@ def _rule(alert: Alert) -> str:
         "summary": alert.summary,
         "description": alert.description,
         "runbook_url": f"docs/runbook.md#{alert.name.lower()}",
+        **({"dashboard_url": _BOARD, "dag_url": _DAGS} if alert.of_query else _OF_ALL),
     }
     lines = [
         f"      - alert: {alert.name}",

@@ -21,6 +21,17 @@ class ConfigError(StatemaintError):
     exit_code = 2
 
 
+class NotInstalledError(ConfigError):
+    """A package is missing that comes with an extra of this one."""
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        super().__init__(package, extra)
+        self.package, self.extra = package, extra
+
+    def __str__(self) -> str:
+        return f"{self.package} is not installed; `pip install 'statemaint[{self.extra}]'`"
+
+
 class NotACheckpointError(ConfigError):
     """The given address holds nothing that a streaming query has written."""
 

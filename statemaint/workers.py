@@ -197,8 +197,8 @@ _OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
-def watched(by: Observer) -> Iterator[None]:
-    """Has the jobs that begin in the block, in the caller's thread, told of to a observer."""
+def watched(by: Observer | None) -> Iterator[None]:
+    """Reports the jobs that begin in the block, in the caller's thread, to an observer, or none."""
     before = _OBSERVER.set(by)
     try:
         yield
@@ -218,6 +218,23 @@ def _told_of(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
 def _telling(job: Job[_T], observer: Observer) -> Iterator[_T]:
     yield from job.start()
     observer.done(job.size)
+
+
+def watched_results(found: Generator[_T], jobs: int) -> Generator[_T]:
+    """Yields the result of each of some jobs; each is reported as done when the next is requested.
+
+    Args:
+        found: one result of each job; closed in the end.
+        jobs: their number.
+    """
+    observer = _OBSERVER.get()
+    if observer is not None:
+        observer.begin(jobs, 0)
+    with closing(found):
+        for result in found:
+            yield result
+            if observer is not None:
+                observer.done(0)
 
 
 def nothing() -> None:

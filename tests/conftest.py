@@ -41,6 +41,17 @@ _TOGETHER = (
     "systems",
     "benchmarks",
 )
+# Their coverage is that of the unit tests over again, at up to thirty times their time. A single
+# test of this kind is marked `no_cover`, which is pytest-cov's.
+_NOT_COVERED = (
+    "crash",
+    "benchmarks",
+    "systems/spark",
+    "systems/browser",
+    "systems/prometheus",
+    "systems/helm",
+    "unit/maintain/test_habits.py",
+)
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _ROOM = 4 << 30
 _patch = pytest.MonkeyPatch()
@@ -88,6 +99,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         place = item.path.relative_to(_HERE)
         for folder in place.parts[:-1][: 2 if place.parts[0] == "systems" else 1]:
             item.add_marker(folder)
+        if any(place.is_relative_to(one) for one in _NOT_COVERED):
+            item.add_marker("no_cover")
     items.sort(key=_order)
 
 

@@ -102,8 +102,8 @@ def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
         return _maintenance(query, _settings(reading, name, gateway))
     except Exception as error:  # noqa: BLE001 -- one query's mistake must not stop the others
         why = " ".join(str(error).split()) or type(error).__name__
-        problem = f"{reading.path}: queries.{name}: {why}"
-        return broken_dag(identity, _what(name), [problem], query.schedule)
+        problem = reading.problem_of(name, why)
+        return broken_dag(identity, _what(name), [str(problem)], query.schedule)
 
 
 def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:

@@ -19,10 +19,12 @@ from statemaint.cli.options import (
     workers_flag,
 )
 from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.progress import work_done
 from statemaint.cli.settings import settings
 from statemaint.cli.spool import Spool
+from statemaint.cli.words import counted
 from statemaint.report.to_json import id_json
-from statemaint.state.diff import ChangedRow, Counts, StateDiff, diff_state
+from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
 from statemaint.workers import Workers
 
 
@@ -71,7 +73,8 @@ _Compare = Callable[..., StateDiff]
 
 def _print_json(uri: str, compare: _Compare) -> None:
     found = Spool()
-    diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
+    with work_done("comparing"):
+        diff = compare(into=lambda row: found.append(json.dumps(_changed_json(row))))
     printed = as_lines if settings().json_lines else json_with_rows
     print_pieces(printed(headed(diff_json(diff), uri), map(json.loads, found)))
 
@@ -103,13 +106,28 @@ def _changed_json(row: ChangedRow) -> Json:
 def _print_table(compare: _Compare, when: str) -> None:
     """Prints the changes of rows: first the counts, then each row."""
     shown = rows.RowTables(when)
-    diff = compare(into=lambda row: shown.add(row, _columns(row)))
+    with work_done("comparing"):
+        diff = compare(into=lambda row: shown.add(row, _columns(row)))
     tables.print_line(f"from version {diff.older} to version {diff.newer}")
-    counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in diff.stores)
+    _print_counts(diff)
+    shown.print()
+
+
+def _print_counts(diff: StateDiff) -> None:
+    """Prints the counts of all stores; of more than a table has, those with most changes."""
+    cut = len(diff.stores) > tables.MOST_ROWS and not settings().everything
+    stores = sorted(diff.stores, key=_most_first)[: tables.MOST_ROWS] if cut else diff.stores
+    counts = ((tables.place(one.store, one.family), *_counted(one.counts)) for one in stores)
     measures = ("added", "changed", "removed", "rewritten")
     columns = (tables.Column("store"), *[tables.number(one) for one in measures])
     tables.print_table(columns, chain(counts, (("total", *_counted(diff.total)),)))
-    shown.print()
+    if more := len(diff.stores) - len(stores):
+        tables.print_line(f"and {counted(more, 'more store')}, in the total too; --all shows them")
+
+
+def _most_first(one: StoreDiff) -> tuple[object, ...]:
+    counts = one.counts
+    return -(counts.added + counts.changed + counts.removed), one.store, one.family or ""
 
 
 def _counted(counts: Counts) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
+from statemaint.cli.settings import settings
 from statemaint.cli.tables import Column, number
 from statemaint.cli.words import counted
 from statemaint.codec.integrity.digest import StateDigest
@@ -49,9 +50,11 @@ def digest_json(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) ->
 
 def _print_table(version: int, digests: Iterable[tuple[StoreId, StateDigest]]) -> None:
     found = [*digests]
+    if len(found) > tables.MOST_ROWS and not settings().everything:
+        found.sort(key=lambda one: -one[1].rows)  # those that are shown are the largest
     rows = [(tables.short(store), f"{one.rows:,}", one.digest) for store, one in found]
     total = sum(one.rows for _, one in found)
     tables.print_line(
         f"version {version}: {counted(total, 'row')} in {counted(len(found), 'store')}"
     )
-    tables.print_table((Column("store"), number("rows"), Column("digest")), rows)
+    tables.print_first((Column("store"), number("rows"), Column("digest")), rows, "store")

@@ -40,7 +40,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("what would go?", f"statemaint rollback {CHECKPOINT} --to-batch 20"),
         ("go back", f"statemaint rollback {CHECKPOINT} --to-batch 20 --apply"),
     ),
-    "runs": (("what was done here?", f"statemaint runs {CHECKPOINT}"),),
+    "runs": (
+        ("what was done here?", f"statemaint runs {CHECKPOINT}"),
+        ("what did that run do, file by file?", f"statemaint runs {CHECKPOINT} RUN --all"),
+    ),
     "scan": (
         ("what is in it?", f"statemaint scan {CHECKPOINT}"),
         ("by its name in the queries file", "statemaint scan hourly_revenue"),

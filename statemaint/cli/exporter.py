@@ -13,7 +13,7 @@ import click
 
 from statemaint import __version__
 from statemaint.cli.options import Duration, as_json
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.metrics.options import Named
 from statemaint.queries import Query, read_queries
 from statemaint.queries.interval import expected_interval
@@ -69,7 +69,10 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     scrape shows what was read last and waits for nothing. The queries file is read again before
     each reading. Airflow connections are unknown here: give keys in the environment.
     """
-    from prometheus_client import CollectorRegistry, start_http_server
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+    except ImportError as error:
+        raise NotInstalledError("prometheus-client", extra="metrics") from error
 
     from statemaint.metrics.exporter import Exporter  # noqa: PLC0415 -- only this verb needs it
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from statemaint.cli import tables
 from statemaint.cli.output import Json, print_result
+from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, WARNING, Column
 from statemaint.cli.words import counted
 from statemaint.errors import CheckpointError, NotACheckpointError, StatemaintError
@@ -21,7 +22,7 @@ from statemaint.storage import (
     folders_in,
     open_storage,
 )
-from statemaint.workers import Job, Workers, in_turn
+from statemaint.workers import Job, Workers, in_turn, watched
 
 # Most of a scan is Python's own work, of which one thread does as much as two.
 _THREADS = 8
@@ -86,7 +87,8 @@ def _print(uri: str, below: Sequence[str], fleet: Fleet, options: Json, *, as_js
     options = {**options, **({"workers": Workers(1, crew.memory)} if "workers" in options else {})}
     threads = crew.number or min(_THREADS, 2 * (os.cpu_count() or 1))
     jobs = [Job(partial(_reading, one, fleet, options)) for one in below]
-    found = in_turn(jobs, threads=threads)
+    with work_done("reading", "checkpoint"):
+        found = in_turn(jobs, threads=threads)
     print_result(
         lambda: {"folder": uri, "checkpoints": [_json(one) for one in found]},
         as_json=as_json,
@@ -97,11 +99,17 @@ def _print(uri: str, below: Sequence[str], fleet: Fleet, options: Json, *, as_js
 
 
 def _reading(uri: str, fleet: Fleet, options: Json) -> Iterator[_Read]:
+    with watched(None):  # the stores of a checkpoint are not counted among the checkpoints
+        read = _row_of(uri, fleet, options)
+    yield read
+
+
+def _row_of(uri: str, fleet: Fleet, options: Json) -> _Read:
     try:
         row, findings = fleet.read(open_storage(uri), **options)
-        yield _Read(uri, row, findings)
     except StatemaintError as error:
-        yield _Read(uri, None, error=error)
+        return _Read(uri, None, error=error)
+    return _Read(uri, row, findings)
 
 
 def _json(one: _Read) -> Json:

@@ -4,8 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from threading import Lock
 from typing import TYPE_CHECKING
+
+from rich.filesize import decimal
 
 from statemaint.cli.messages import note
 from statemaint.cli.settings import settings
@@ -35,6 +38,7 @@ class Meter:
     ) -> None:
         self.label, self.noun = label, noun
         self._clock, self._lock = clock, Lock()
+        self._settings = copy_context()  # steps end in threads, which have none of their own
         self._began = self._told = clock()
         self._steps = self._ended = self._size = self._read = 0
         self._bar: Progress | None = None
@@ -56,13 +60,16 @@ class Meter:
         with self._lock:
             self._ended += 1
             self._read += size
-            if settings().quiet or self._clock() - self._began < _SHOWN_AFTER:
-                return
-            if sys.stderr.isatty():
-                self._show()
-            elif self._clock() - self._told >= _BETWEEN_LINES:
-                self._told = self._clock()
-                note(self.line())
+            self._settings.run(self._tell)
+
+    def _tell(self) -> None:
+        if settings().quiet or self._clock() - self._began < _SHOWN_AFTER:
+            return
+        if sys.stderr.isatty():
+            self._show()
+        elif self._clock() - self._told >= _BETWEEN_LINES:
+            self._told = self._clock()
+            note(self.line())
 
     def line(self) -> str:
         """Returns where the work is, in words."""
@@ -71,8 +78,17 @@ class Meter:
         left = f", {lasting(passed / share - passed)} left" if share else ""
         return (
             f"{self.label}: {self._ended:,} of {counted(self._steps, self.noun)} "
-            f"in {lasting(passed)}{left}"
+            f"in {lasting(passed)}, {self.rate()}{left}"
         )
+
+    def rate(self) -> str:
+        """Returns how much is done in a second, in words: bytes where these are known."""
+        passed = self._clock() - self._began
+        if passed <= 0:
+            return ""
+        if self._size:
+            return f"{decimal(int(self._read / passed))} a second"
+        return f"{self._ended / passed:,.1f} {self.noun}s a second"
 
     def end(self) -> None:
         """Removes the bar."""
@@ -89,7 +105,8 @@ class Meter:
         if self._task is not None:
             passed = (self._read, self._size) if self._size else (self._ended, self._steps)
             steps = f"{self._ended:,} of {counted(self._steps, self.noun)}"
-            self._bar.update(self._task, completed=passed[0], total=passed[1], steps=steps)
+            at, of = passed
+            self._bar.update(self._task, completed=at, total=of, steps=steps, rate=self.rate())
 
 
 def _new_bar(label: str) -> "tuple[Progress, TaskID]":
@@ -100,11 +117,12 @@ def _new_bar(label: str) -> "tuple[Progress, TaskID]":
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[steps]}"),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
-    return bar, bar.add_task(label, total=None, steps="")
+    return bar, bar.add_task(label, total=None, steps="", rate="")
 
 
 @contextmanager

@@ -22,10 +22,10 @@ def queries_verb(config: str, what: str, *, as_json: bool) -> None:
     """Validate the queries file from which Airflow's DAGs are generated, or list its queries."""
     reading = read_queries(config)
     queries = dict(sorted(reading.file.queries.items()))
-    problems = [*reading.all_problems]
-    problems += [
-        Problem(0, f"queries.{name}.notify", why, config) for name, why in unresolved(queries)
-    ]
+    wrong = (
+        reading.problem_of(name, why, "notify", place) for name, place, why in unresolved(queries)
+    )
+    problems = sorted((*reading.all_problems, *wrong))
     if not problems or what == "list" or as_json:
         print_result(
             lambda: _document(queries, problems),
@@ -45,12 +45,19 @@ def _document(queries: Mapping[str, Query], problems: Iterable[Problem]) -> dict
         "queries": {name: query.checkpoint for name, query in queries.items()},
         "disabled": [name for name, query in queries.items() if not query.enabled],
         "pools": _pools(queries),
+        "executors": _executors(queries),
         "problems": wrong,
     }
 
 
 def _pools(queries: Mapping[str, Query]) -> list[str]:
     return sorted({query.pool for query in queries.values() if query.enabled})
+
+
+def _executors(queries: Mapping[str, Query]) -> list[str]:
+    return sorted(
+        {query.executor for query in queries.values() if query.enabled and query.executor}
+    )
 
 
 def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> None:
@@ -65,5 +72,11 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
             f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "
             f"create each with `airflow pools set NAME SLOTS TEXT` (the plugin creates only "
             f"{DEFAULT_POOL})",
+            err=True,
+        )
+    if executors := _executors(queries):
+        click.echo(
+            f"Airflow's setting `executor` must have these, or the DAGs of their queries only show "
+            f"the mistake: {', '.join(executors)}",
             err=True,
         )

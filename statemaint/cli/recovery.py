@@ -15,6 +15,7 @@ from statemaint.cli.settings import settings
 from statemaint.cli.words import counted, files_of
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import damaged
+from statemaint.model.ids import version_of
 from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
 from statemaint.recover import RecoveryReport
 from statemaint.report.recovery_json import recovered_json, recovery_json
@@ -74,24 +75,35 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
     goes = [step for step in plan.actions if isinstance(step, Remove)]
     writes = len(plan.actions) - len(goes)
     if plan.verb == "rollback":
-        yield f"rollback  the query goes on behind batch {plan.batch}{_batches(goes)}"
+        yield f"rollback  the query goes on after batch {plan.batch}{_batches(goes)}"
     if goes:
         yield f"goes      {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
         kinds = Counter(_kind(one.path) for one in goes)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
+    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(goes)):
+        older, newer = version_of(plan.batch), version_of(ends[-1])
+        command = f"statemaint diff {plan.root} --from {older} --to {newer}"
+        yield f"rows      {command} counts them, if both load"
     if writes:
         yield f"written   {counted(writes, 'snapshot')}"
 
 
 def _batches(goes: Sequence[Remove]) -> str:
-    found = sorted(
+    found = _committed(goes)
+    if not found:
+        return ""
+    if len(found) == 1:
+        return f"; batch {found[0]} runs again"
+    return f"; {counted(len(found), 'batch', 'batches')} ({found[0]} to {found[-1]}) run again"
+
+
+def _committed(goes: Sequence[Remove]) -> list[int]:
+    """Returns the batches whose commits are among some files, in their order."""
+    return sorted(
         int(one.path.rpartition("/")[2])
         for one in goes
         if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
     )
-    if not found:
-        return ""
-    return f"; {counted(len(found), 'batch', 'batches')} ({found[0]} to {found[-1]}) run again"
 
 
 _KINDS = {"crc": "checksum"}

@@ -60,4 +60,6 @@ class RowTables:
 
 
 def _counted(lines: int, *, more: bool) -> str:
-    return f"the first {counted(lines, 'row')}" if more else counted(lines, "row")
+    if not more:
+        return counted(lines, "row")
+    return "the first row" if lines == 1 else f"the first {lines:,} rows"

@@ -13,6 +13,7 @@ import click
 from statemaint.cli import rows, tables
 from statemaint.cli.options import as_json_or_lines, family_flags, key_flag, uri, workers_flag
 from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_pieces
+from statemaint.cli.progress import work_done
 from statemaint.cli.settings import settings
 from statemaint.cli.spool import Spool
 from statemaint.report.to_json import id_json
@@ -80,10 +81,11 @@ def _print_table(
 ) -> None:
     """Prints rows of state, in one table for each kind of row; the others only count."""
     shown, count = rows.RowTables(f"at version {version}"), 0
-    for row in found:
-        shown.add(row, _columns(row))
-        count += 1
-    more = next(others, None) is not None
+    with work_done("reading"):
+        for row in found:
+            shown.add(row, _columns(row))
+            count += 1
+        more = next(others, None) is not None
     shown.print(more=more)
     if more:
         tables.print_line(f"--limit {count} leaves out the others")

@@ -11,6 +11,8 @@ from rich.filesize import decimal
 from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
 from statemaint.cli.output import MOST_LINES, Json, print_result
+from statemaint.cli.tables import number
+from statemaint.cli.words import counted, files_of
 from statemaint.errors import CheckpointError
 from statemaint.maintain import Undone, plan_undo, undo
 from statemaint.plan import PutBack, UndoPlan
@@ -62,12 +64,12 @@ def _end_with_plan(plan: UndoPlan, *, as_json: bool) -> NoReturn:
 def _print_plan(plan: UndoPlan) -> None:
     tables.print_line(f"dry run, nothing was done: {plan.root}", wrap=False)
     tables.print_line(
-        f"{len(plan.coming)} of {len(plan.files)} files of run {plan.run} would come back "
-        f"({decimal(plan.bytes)})"
+        f"{len(plan.coming):,} of {counted(len(plan.files), 'file')} of run {plan.run} would come "
+        f"back ({decimal(plan.bytes)})"
     )
     files = sorted(plan.files, key=lambda one: one.comes_back)  # what stays comes first
     rows = [(one.path, decimal(one.entry.size), _fate(one)) for one in files]
-    tables.print_first(("file", "bytes", ""), rows, "file")
+    tables.print_first(("file", number("bytes"), ""), rows, "file")
 
 
 def _fate(one: PutBack) -> str:
@@ -95,10 +97,9 @@ def _print_reasons(left: Mapping[str, str]) -> None:
 
 
 def _print_table(undone: Undone) -> None:
-    files = "file" if undone.files == 1 else "files"
-    tables.print_line(f"brought back {undone.files} {files} of run {undone.run}")
-    tables.print_line(f"             {decimal(undone.bytes)}; the next maintain deletes them again")
-    tables.print_line("             unless its policy retains more")
+    tables.print_line(f"brought back {files_of(undone.files, undone.bytes)} of run {undone.run}")
+    if undone.files:
+        tables.print_line("the next maintain deletes them again unless its policy retains more")
     if undone.left:
         stay = "1 file stays" if len(undone.left) == 1 else f"{len(undone.left)} files stay"
         tables.print_line(f"{stay} in the trash")

@@ -1,37 +1,66 @@
-"""The dashboard's queries, sent to a Prometheus as Grafana would send them."""
+"""The dashboards' queries, sent to a Prometheus as Grafana would send them."""
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from statemaint.demo.prometheus import instant_query
+
+_VARIABLE = re.compile(r"\$(query|operator|partition)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class BoardQuery:
-    """One query of one panel."""
+    """One query of one panel, or of the marks on all of them.
 
+    Attributes:
+        board: the dashboard's uid.
+        panel: the panel's title.
+        ref: which of its queries.
+        expr: PromQL, with the dashboard's variables.
+    """
+
+    board: str
     panel: str
     ref: str
     expr: str
 
+    @property
+    def only_in_trouble(self) -> bool:
+        """Whether it has no data where nothing is wrong."""
+        return "ALERTS_FOR_STATE" in self.expr or self.ref == "Failed runs"
+
+    @property
+    def of_exporter(self) -> bool:
+        """Whether it has no data without an exporter."""
+        return "statemaint_exporter_" in self.expr
+
     def chosen(self, query: str = ".*") -> str:
-        """Returns the expression with a value for the dashboard's variable."""
-        return self.expr.replace("$query", query)
+        """Returns the expression with a value for the variable `query`, and all of the others."""
+        return _VARIABLE.sub(lambda name: query if name[1] == "query" else ".*", self.expr)
 
 
-def board_queries(dashboard: Path) -> tuple[BoardQuery, ...]:
-    """Returns every query of a dashboard, panel by panel."""
-    panels = json.loads(dashboard.read_text(encoding="utf-8"))["panels"]
-    return tuple(
-        BoardQuery(panel["title"], target["refId"], target["expr"])
-        for panel in panels
-        if panel["type"] != "row"
-        for target in panel["targets"]
-    )
+def board_queries(folder: Path) -> tuple[BoardQuery, ...]:
+    """Returns every query of the dashboards in a folder, panel by panel."""
+    boards = [
+        json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))
+    ]
+    return tuple(query for board in boards for query in _of(board))
 
 
-def silent_queries(dashboard: Path, prometheus: str) -> tuple[BoardQuery, ...]:
-    """Returns the dashboard's queries for which a Prometheus has no data."""
-    queries = board_queries(dashboard)
+def silent_queries(folder: Path, prometheus: str) -> tuple[BoardQuery, ...]:
+    """Returns the dashboards' queries for which a Prometheus of healthy queries has no data."""
+    queries = [one for one in board_queries(folder) if not one.only_in_trouble | one.of_exporter]
     return tuple(one for one in queries if not instant_query(prometheus, one.chosen()))
+
+
+def _of(board: dict[str, Any]) -> Iterator[BoardQuery]:
+    uid = board["uid"]
+    for mark in board["annotations"]["list"]:
+        yield BoardQuery(uid, "annotations", mark["name"], mark["expr"])
+    for panel in board["panels"]:
+        for target in panel.get("targets") or ():
+            yield BoardQuery(uid, panel["title"], target["refId"], target["expr"])

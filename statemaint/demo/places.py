@@ -10,10 +10,12 @@ from statemaint.demo.airflow import Setup
 
 PROJECT = Path(__file__).parents[2]
 QUERY = "hourly_revenue"
+# Of `make up`: copies of that one, of which a run maintains one and finds damage in the other.
+HEALTHY, BROKEN = "healthy_revenue", "broken_revenue"
 POLICY = {"min_deltas_for_snapshot": 5, "min_batches_to_retain": 8, "grace": "0s"}
 # Where `make up` has its Airflow; on another port where this one is taken.
 AIRFLOW_PORT = 8080
-DASHBOARD = PROJECT / "helm/statemaint/files/dashboard.json"
+DASHBOARDS = PROJECT / "helm/statemaint/files/dashboards"
 ALERTS = PROJECT / "helm/statemaint/files/alerts.yaml"
 
 
@@ -63,11 +65,19 @@ class Places:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.job.mkdir(parents=True)
 
-    def write_queries(self, gateway: str | None) -> None:
-        """Writes the queries file: one query, and the destination of its metrics."""
+    def copy_of(self, query: str) -> Path:
+        """Returns the checkpoint of a copied query."""
+        return self.folder / query / "checkpoint"
+
+    def write_queries(self, gateway: str | None, *copies: str) -> None:
+        """Writes the queries file: the query, its copies, and the destination of their metrics."""
         metrics = {"pushgateway": gateway} if gateway else {"textfile": str(self.textfiles)}
-        query = {"checkpoint": str(self.checkpoint)}
-        content = {"defaults": POLICY, **metrics, "queries": {QUERY: query}}
+        checkpoints = {QUERY: self.checkpoint} | {one: self.copy_of(one) for one in copies}
+        queries = {
+            name: {"checkpoint": str(path), "detail": "partition"}
+            for name, path in checkpoints.items()
+        }
+        content = {"defaults": POLICY, **metrics, "queries": queries}
         self.queries.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def setup(self, gateway: str | None) -> Setup:

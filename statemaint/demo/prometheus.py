@@ -1,4 +1,4 @@
-"""A real Pushgateway and a real Prometheus on this machine, for the tests and for `make up`.
+"""A real Pushgateway, Alertmanager and Prometheus on this machine, for the tests and `make up`.
 
 Each server leads its own process session, so that it can outlive the program that started it
 (`start_*`, later `stop` or `stop_all`) or end with everything it started
@@ -9,6 +9,7 @@ second one there ends the first.
 import json
 import os
 import shutil
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -28,6 +29,7 @@ _DEBIAN_PACKAGES = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "prometheus-pushgateway": "prometheus-pushgateway",
+    "prometheus-alertmanager": "prometheus-alertmanager",
 }
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
@@ -94,12 +96,12 @@ class Sample:
 
 
 def find(program: str) -> str:
-    """Returns the path of `prometheus`, `promtool` or `prometheus-pushgateway`.
+    """Returns the path of a program of Prometheus, by its name in Debian.
 
     Raises:
         MissingPart: when it is not on the PATH; the error names the Debian package.
     """
-    # Upstream's own archive calls the program `pushgateway`.
+    # Upstream's own archives call the programs `pushgateway` and `alertmanager`.
     path = shutil.which(program) or shutil.which(program.removeprefix("prometheus-"))
     if path is None:
         raise MissingPart(program, _DEBIAN_PACKAGES[program])
@@ -117,11 +119,38 @@ def pushgateway(folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
+def alertmanager(folder: Path) -> Iterator[Server]:
+    """Runs an Alertmanager for the duration of a `with` block; see `start_alertmanager`."""
+    server = start_alertmanager(folder)
+    try:
+        yield server
+    finally:
+        stop(server)
+
+
+@contextmanager
+def exporter(folder: Path, queries: Path, *, every: str = "1s") -> Iterator[Server]:
+    """Runs `statemaint exporter` for the duration of a `with` block; see `start_exporter`."""
+    server = start_exporter(folder, queries, every=every)
+    try:
+        yield server
+    finally:
+        stop(server)
+
+
+@contextmanager
 def prometheus(
-    folder: Path, *, scrape: Sequence[str], rules: Sequence[Path] = ()
+    folder: Path,
+    *,
+    scrape: Sequence[str],
+    rules: Sequence[Path] = (),
+    exporters: Sequence[str] = (),
+    alertmanagers: Sequence[str] = (),
 ) -> Iterator[Server]:
     """Runs a Prometheus for the duration of a `with` block; see `start_prometheus`."""
-    server = start_prometheus(folder, scrape=scrape, rules=rules)
+    server = start_prometheus(
+        folder, scrape=scrape, rules=rules, exporters=exporters, alertmanagers=alertmanagers
+    )
     try:
         yield server
     finally:
@@ -145,8 +174,65 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
     return _awaited(server, lambda: _answers(server), log=folder / "prometheus-pushgateway.log")
 
 
+def start_alertmanager(folder: Path, *, port: int | None = None) -> Server:
+    """Starts an Alertmanager that runs until `stop`; it tells nobody what fires.
+
+    Args:
+        folder: the folder for its configuration, data, log and note.
+        port: the port on 127.0.0.1; a free one by default.
+
+    Raises:
+        MissingPart: when the program is not installed.
+        NotReadyError: when it did not answer in time; it is ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "alertmanager.yml"
+    routes = {"receiver": "nobody", "group_by": ["alertname", "query"], "group_wait": "0s"}
+    config.write_text(yaml.safe_dump({"route": routes, "receivers": [{"name": "nobody"}]}))
+    arguments = [
+        f"--config.file={config}",
+        f"--storage.path={folder / 'alertmanager'}",
+        "--cluster.listen-address=",
+    ]
+    name = "prometheus-alertmanager"
+    server = _launch(name, arguments, folder=folder, port=port or processes.free_port())
+    return _awaited(server, lambda: _answers(server), log=folder / f"{name}.log")
+
+
+def start_exporter(
+    folder: Path, queries: Path, *, port: int | None = None, every: str = "1s"
+) -> Server:
+    """Starts `statemaint exporter` for a queries file.
+
+    Args:
+        folder: the folder for its log and note.
+        queries: the queries file.
+        port: the port on 127.0.0.1; a free one by default.
+        every: the time between two readings of the records.
+
+    Raises:
+        NotReadyError: when it did not answer in time; it is ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port, name = port or processes.free_port(), "statemaint-exporter"
+    note, log = folder / f"{name}.server.json", folder / f"{name}.log"
+    processes.stop_noted(note, seconds=_STOP_SECONDS)
+    options = ["--queries", str(queries), "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "statemaint", "exporter", *options, "--every", every]
+    process = processes.spawn(command, log=log, environ=os.environ)
+    processes.write_note(note, {name: process})
+    server = Server(f"http://127.0.0.1:{port}", process)
+    return _awaited(server, lambda: _exports(server), log=log)
+
+
 def start_prometheus(
-    folder: Path, *, scrape: Sequence[str], rules: Sequence[Path] = (), port: int | None = None
+    folder: Path,
+    *,
+    scrape: Sequence[str],
+    rules: Sequence[Path] = (),
+    exporters: Sequence[str] = (),
+    alertmanagers: Sequence[str] = (),
+    port: int | None = None,
 ) -> Server:
     """Starts a Prometheus that runs until `stop`, and waits until it has scraped every target.
 
@@ -156,6 +242,8 @@ def start_prometheus(
         folder: the folder for the configuration, data, log and the note that `stop_all` reads.
         scrape: addresses of the Pushgateways, as in `Server.url`; they must be up.
         rules: files with alerting or recording rules.
+        exporters: addresses of `statemaint exporter`, likewise.
+        alertmanagers: addresses of the Alertmanagers that hear what fires.
         port: the port on 127.0.0.1; a free one by default.
 
     Raises:
@@ -164,12 +252,13 @@ def start_prometheus(
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "prometheus.yml"
-    config.write_text(yaml.safe_dump(_config(scrape, rules)), encoding="utf-8")
+    jobs = {"pushgateway": scrape, "statemaint-exporter": exporters}
+    config.write_text(yaml.safe_dump(_config(jobs, rules, alertmanagers)), encoding="utf-8")
     arguments = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     server = _launch("prometheus", arguments, folder=folder, port=port or processes.free_port())
     return _awaited(
         server,
-        lambda: _answers(server) and _targets_up(server) == len(scrape),
+        lambda: _answers(server) and _targets_up(server) == len([*scrape, *exporters]),
         log=folder / "prometheus.log",
     )
 
@@ -213,18 +302,30 @@ def _samples(data: Mapping[str, Any]) -> list[Sample]:
     return [Sample(each["metric"], float(each["value"][1])) for each in data["result"]]
 
 
-def _config(scrape: Sequence[str], rules: Sequence[Path]) -> dict[str, Any]:
-    job = {
-        "job_name": "pushgateway",
-        # The groups carry their own `job`; without this it would become `exported_job`.
-        "honor_labels": True,
-        "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc for url in scrape]}],
-    }
+def alerts_of(url: str) -> list[dict[str, str]]:
+    """Returns the labels of the alerts that an Alertmanager has, by their names."""
+    found = json.loads(_get(f"{url}/api/v2/alerts"))
+    return sorted((one["labels"] for one in found), key=lambda labels: str(labels["alertname"]))
+
+
+def _config(
+    jobs: Mapping[str, Sequence[str]], rules: Sequence[Path], alertmanagers: Sequence[str]
+) -> dict[str, Any]:
     return {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(path.resolve()) for path in rules],
-        "scrape_configs": [job] if scrape else [],
+        "alerting": {"alertmanagers": [{"static_configs": [_targets(alertmanagers)]}]},
+        "scrape_configs": [
+            # The groups carry their own `job`; without `honor_labels` it would be `exported_job`.
+            {"job_name": job, "honor_labels": True, "static_configs": [_targets(urls)]}
+            for job, urls in jobs.items()
+            if urls
+        ],
     }
+
+
+def _targets(urls: Sequence[str]) -> dict[str, list[str]]:
+    return {"targets": [urllib.parse.urlsplit(url).netloc for url in urls]}
 
 
 def _launch(program: str, arguments: Sequence[str], *, folder: Path, port: int) -> Server:
@@ -259,6 +360,13 @@ def _answers(server: Server) -> bool:
     except OSError:  # refused, timed out, or "503 not yet": all of them are OSErrors
         return False
     return True
+
+
+def _exports(server: Server) -> bool:
+    try:
+        return b"statemaint_exporter_queries" in _get(f"{server.url}/metrics")
+    except OSError:
+        return False
 
 
 def _targets_up(server: Server) -> int:

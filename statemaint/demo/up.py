@@ -1,23 +1,52 @@
-"""Starts the demo's servers and leaves them running for exploration; ends them."""
+"""Starts the demo's servers and leaves them running for exploration; ends them.
+
+Three queries: one that nobody has maintained, a copy that a run maintains, and a copy that has lost
+a file, whose alert fires.
+"""
+
+import shutil
+from dataclasses import dataclass, field
 
 from statemaint.airflow.names import dag_id, page_address
 from statemaint.demo import airflow as airflow_server
-from statemaint.demo.places import AIRFLOW_PORT, ALERTS, QUERY, Places
-from statemaint.demo.processes import free_port
-from statemaint.demo.prometheus import MissingPart, start_prometheus, start_pushgateway, stop_all
-from statemaint.demo.run import HOURS, neglect
+from statemaint.demo.airflow import Airflow
+from statemaint.demo.places import AIRFLOW_PORT, ALERTS, BROKEN, HEALTHY, QUERY, Places
+from statemaint.demo.processes import free_port, wait_until
+from statemaint.demo.prometheus import (
+    MissingPart,
+    alerts_of,
+    start_alertmanager,
+    start_exporter,
+    start_prometheus,
+    start_pushgateway,
+    stop_all,
+)
+from statemaint.demo.run import HOURS, DemoFailedError, neglect
 from statemaint.demo.steps import Steps
 
 # The usual ports; a server gets another port if its usual one is taken.
-GATEWAY_PORT, PROMETHEUS_PORT = 9091, 9090
-STEPS = 3
+GATEWAY_PORT, PROMETHEUS_PORT, ALERTMANAGER_PORT, EXPORTER_PORT = 9091, 9090, 9093, 9808
+STEPS = 5
+_ALERT_SECONDS = 60.0
+# Every retained version needs this one.
+_LOST = "6.delta"
+
+
+@dataclass(slots=True)
+class Monitoring:
+    """The servers of Prometheus that run: the addresses that others need, and lines to show."""
+
+    gateway: str | None = None
+    alertmanager: str | None = None
+    lines: list[str] = field(default_factory=list)
 
 
 def up(places: Places, steps: Steps) -> None:
-    """Creates a neglected checkpoint and starts Airflow, Pushgateway and Prometheus for it.
+    """Creates the queries, starts all servers for them, and maintains two of them.
 
     Raises:
-        StatemaintError: when a server did not become ready; all started servers are ended.
+        StatemaintError: when a server did not become ready, or an alert did not fire; all started
+            servers are ended.
     """
     down(places)
     neglect(places, steps)
@@ -29,16 +58,85 @@ def up(places: Places, steps: Steps) -> None:
 
 
 def _start(places: Places, steps: Steps) -> None:
-    with steps.step("start Pushgateway and Prometheus"):
-        gateway, monitoring = _monitoring(places)
-    places.write_queries(gateway)
+    _copy(places)
+    with steps.step("start Pushgateway, exporter, Alertmanager and Prometheus"):
+        monitoring = _monitoring(places)
     with steps.step("start Airflow") as advance:
         server = airflow_server.start(
-            places.setup(gateway), port=free_port(AIRFLOW_PORT), progress=advance
+            places.setup(monitoring.gateway), port=free_port(AIRFLOW_PORT), progress=advance
         )
-        client = server.client()
-        client.wait_for_dag(dag_id(QUERY))
-        client.unpause(dag_id(QUERY))
+    with steps.step("maintain the healthy query and the broken one"):
+        _maintain(server)
+    with steps.step("wait for the alert of the broken query"):
+        fires = _fires(monitoring.alertmanager)
+    _show(places, steps, server, [*monitoring.lines, *fires])
+
+
+def _copy(places: Places) -> None:
+    for query in (HEALTHY, BROKEN):
+        shutil.copytree(places.checkpoint, places.copy_of(query))
+    lost = min(places.copy_of(BROKEN).glob(f"state/0/0/*/{_LOST}"))
+    lost.unlink()
+    lost.with_name(f".{_LOST}.crc").unlink(missing_ok=True)
+
+
+def _monitoring(places: Places) -> Monitoring:
+    found, folder = Monitoring(), places.servers
+    try:
+        found.gateway = start_pushgateway(folder, port=free_port(GATEWAY_PORT)).url
+        found.lines.append(f"Pushgateway {found.gateway}")
+    except MissingPart as missing:
+        found.lines.append(f"Metrics     {places.textfiles}: {missing}")
+    places.write_queries(found.gateway, HEALTHY, BROKEN)
+    exporter = start_exporter(folder, places.queries, port=free_port(EXPORTER_PORT)).url
+    found.lines.append(f"Exporter    {exporter}/metrics")
+    try:
+        found.alertmanager = start_alertmanager(folder, port=free_port(ALERTMANAGER_PORT)).url
+        found.lines.append(f"Alertmanager {found.alertmanager}")
+    except MissingPart as missing:
+        found.lines.append(f"No alerts   {missing}")
+    found.lines.append(_prometheus(places, found, exporter))
+    return found
+
+
+def _prometheus(places: Places, found: Monitoring, exporter: str) -> str:
+    try:
+        server = start_prometheus(
+            places.servers,
+            scrape=[found.gateway] if found.gateway else [],
+            rules=[ALERTS],
+            exporters=[exporter],
+            alertmanagers=[found.alertmanager] if found.alertmanager else [],
+            port=free_port(PROMETHEUS_PORT),
+        )
+    except MissingPart as missing:
+        found.alertmanager = None  # nobody tells it anything
+        return f"No Prometheus: {missing}"
+    return f"Prometheus  {server.url}/alerts"
+
+
+def _maintain(server: Airflow) -> None:
+    client = server.client()
+    for query in (QUERY, HEALTHY, BROKEN):
+        client.wait_for_dag(dag_id(query))
+        client.unpause(dag_id(query))
+    for query, expected in ((HEALTHY, "success"), (BROKEN, "failed")):
+        state = client.wait_for_run(dag_id(query), client.trigger(dag_id(query)))
+        if state != expected:
+            raise DemoFailedError(f"the run of {query} has the state {state}, not {expected}")
+
+
+def _fires(alertmanager: str | None) -> list[str]:
+    if alertmanager is None:
+        return []
+    wait_until(lambda: bool(alerts_of(alertmanager)), seconds=_ALERT_SECONDS)
+    fires = [f"{one['alertname']} of {one.get('query', 'all')}" for one in alerts_of(alertmanager)]
+    if fires != [f"StatemaintHalted of {BROKEN}"]:
+        raise DemoFailedError(f"these alerts fire: {', '.join(fires) or 'none'}")
+    return [f"Fires now   {fires[0]}"]
+
+
+def _show(places: Places, steps: Steps, server: Airflow, monitoring: list[str]) -> None:
     users = ", ".join(f"{user} / {word}" for user, word in server.passwords.items())
     steps.show(
         "",
@@ -46,20 +144,9 @@ def _start(places: Places, steps: Steps) -> None:
         f"            Trigger maintains {HOURS} neglected hours",
         f"            {page_address(server.url)}   all queries, and their partitions",
         *monitoring,
-        f"Checkpoint  {places.checkpoint}",
+        f"Checkpoints {places.checkpoint}, {HEALTHY} and {BROKEN} beside it",
         "make down   ends them all",
     )
-
-
-def _monitoring(places: Places) -> tuple[str | None, list[str]]:
-    try:
-        gateway = start_pushgateway(places.servers, port=free_port(GATEWAY_PORT))
-        server = start_prometheus(
-            places.servers, scrape=[gateway.url], rules=[ALERTS], port=free_port(PROMETHEUS_PORT)
-        )
-    except MissingPart as missing:
-        return None, [f"Metrics     {places.textfiles}: {missing}"]
-    return gateway.url, [f"Pushgateway {gateway.url}", f"Prometheus  {server.url}/alerts"]
 
 
 def down(places: Places) -> None:

@@ -67,26 +67,37 @@ class UnitClaim:
             return None
         return rows
 
-    def once(self, work: Callable[[Storage], Rows]) -> Rows:
+    def once(
+        self, work: Callable[[Storage], Rows], *, again: Callable[[], object] = nothing
+    ) -> Rows:
         """Returns the outcome of a unit's work, which is done by one attempt at a time.
 
         An attempt that lost the unit to another one returns the other one's outcome.
 
         Args:
             work: given the storage to work on, which stops it once the unit is lost.
+            again: called before each claim but the first, to end an attempt whose run has ended.
 
         Raises:
             LeaseLostError: when the run has lost its own lease.
             StorageError: when the storage fails.
         """
-        while (found := self.outcome()) is None:
-            try:
-                return self._alone(work)
-            except LeaseHeldError:
-                self.pause(_LOOK_AGAIN)
-            except _UnitLostError:
-                continue
+        found = self.outcome()
+        while found is None:
+            found = self._claimed(work) or self.outcome()
+            if found is None:
+                again()
         return found
+
+    def _claimed(self, work: Callable[[Storage], Rows]) -> Rows | None:
+        """Returns the outcome of the work; `None` where another attempt has the unit."""
+        try:
+            return self._alone(work)
+        except LeaseHeldError:
+            self.pause(_LOOK_AGAIN)
+        except _UnitLostError:
+            pass
+        return None
 
     def _alone(self, work: Callable[[Storage], Rows]) -> Rows:
         place, holder = Below(self.storage, self.folder), Holder(self.unit)

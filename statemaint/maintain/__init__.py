@@ -5,6 +5,7 @@ belong in `audit` or `state`, repair and rollback in `recover`.
 """
 
 from statemaint.execute import Holder, Restored, bytes_in_trash
+from statemaint.maintain.actions import list_actions
 from statemaint.maintain.apply import PlanFile, apply, parse_plan
 from statemaint.maintain.history import Run, list_runs
 from statemaint.maintain.run import (
@@ -29,6 +30,7 @@ __all__ = [
     "bytes_in_trash",
     "check_free",
     "end_run",
+    "list_actions",
     "list_runs",
     "maintain",
     "new_run_id",

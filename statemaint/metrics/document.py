@@ -26,6 +26,15 @@ A query has at most {query} series, whatever the number of its partitions. With
 `detail: partition` in its entry it has {partition} more for each partition. Counters are stored
 with the checkpoint and survive restarts of everything else. An unknown value is NaN or absent,
 never 0.
+
+## Alerts and dashboards
+
+`helm/statemaint/files/alerts.yaml` has the rules, plain ones of Prometheus: an incident is one alert
+of one query, with a link to its heading in the [runbook](runbook.md), to the query's dashboard and
+to its DAG. `helm/statemaint/files/dashboards` has three dashboards for Grafana 11 and 12: the fleet,
+which leads to a query, which leads to its partitions and to the DAG. Their hidden variables
+`airflow` and `runbook` hold the addresses of these; the chart delivers all of it and sets them
+(`airflow.url`, `dashboard.grafanaUrl`, `alerts.runbookBaseUrl`). `make up` shows the alerts live.
 """
 
 

@@ -106,6 +106,15 @@ def valid_connection(connection: str) -> str:
     )
 
 
+def valid_asset(asset: str) -> str:
+    """Returns the name or URI of an Asset that Airflow accepts."""
+    if has_secret(asset):
+        raise ValueError("the address has a secret in it, which would be shown; give it without")
+    if urlsplit(asset).scheme == "airflow":
+        raise ValueError(f"Airflow keeps the scheme of {asset} for itself; give another Asset")
+    return asset
+
+
 def valid_callable(path: str) -> str:
     """Returns a dotted path that can name something in a Python module."""
     if re.fullmatch(_CALLABLE, path):

@@ -45,6 +45,8 @@ class QueriesReading:
         broken: the entries that are wrong.
         problems: what is wrong with the rest of the file.
         usable: whether the file could be read at all.
+        document: the file as values.
+        entries: the key of each query's entry, which for a pattern is that of several queries.
     """
 
     path: str
@@ -52,12 +54,26 @@ class QueriesReading:
     broken: tuple[BrokenEntry, ...] = ()
     problems: tuple[Problem, ...] = ()
     usable: bool = True
+    document: Document = field(default_factory=lambda: Document(None, None, ()))
+    entries: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:
         """Returns each problem once, in the order of the file."""
         entries = (one for entry in self.broken for one in entry.problems)
         return tuple(sorted({*self.problems, *entries}))
+
+    def problem_of(self, query: str, what: str, *path: str | int) -> Problem:
+        """Returns a problem of a query that the models cannot see, with its line in the file.
+
+        Args:
+            query: the query's name.
+            what: what is wrong, and what to do.
+            path: the path of its key within the entry; the whole entry by default.
+        """
+        line = self.document.line(("queries", self.entries[query], *path)) or 0
+        key = ".".join(("queries", query, *(one for one in path if isinstance(one, str))))
+        return Problem(line, key, what, self.path)
 
 
 def read_queries(path: str | Path) -> QueriesReading:
@@ -126,7 +142,12 @@ class _Reader:
             for key, problems in self.of_entry.items()
         )
         return QueriesReading(
-            self.path, _with(head, good), broken, tuple(sorted(set(self.general)))
+            self.path,
+            _with(head, good),
+            broken,
+            tuple(sorted(set(self.general))),
+            document=self.document,
+            entries={name: key for name, (key, _) in queries.items()},
         )
 
     def _unusable(self, key: str, what: str, line: int | None) -> QueriesReading:
@@ -215,7 +236,8 @@ class _Reader:
 
     def _note_loops(self, queries: Mapping[str, tuple[str, Query]]) -> None:
         for name, (key, query) in queries.items():
-            if (query.after or "").rstrip("/") == f"statemaint://{name}":
+            own = (f"statemaint://{name}", f"statemaint://{name}/findings")
+            if (query.after or "").rstrip("/") in own:
                 what = "the query's DAG updates this Asset itself, and would run forever"
                 self._note(("queries", key, "after"), what)
 

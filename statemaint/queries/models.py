@@ -23,6 +23,7 @@ from statemaint.queries.checks import (
     duration_in_seconds,
     open_argument,
     some_time,
+    valid_asset,
     valid_callable,
     valid_connection,
     valid_schedule,
@@ -156,7 +157,7 @@ class Query(_Strict):
         default=None,
         description="A cron expression or a name such as @hourly; by hand only by default.",
     )
-    after: Text | None = Field(
+    after: Annotated[Text, AfterValidator(valid_asset)] | None = Field(
         default=None,
         description="An Asset, by name or URI; the DAG runs after it is updated.",
     )

@@ -32,11 +32,11 @@ def resolve(notifier: Notifier) -> Callable[..., Any]:
     return callback
 
 
-def unresolved(queries: Mapping[str, Query]) -> Iterator[tuple[str, str]]:
-    """Yields each query with a notifier that cannot be called, and why."""
+def unresolved(queries: Mapping[str, Query]) -> Iterator[tuple[str, int, str]]:
+    """Yields each query with a notifier that cannot be called, its place in the list, and why."""
     for name, query in queries.items():
-        for notifier in query.notify:
+        for place, notifier in enumerate(query.notify):
             try:
                 resolve(notifier)
             except ValueError as error:
-                yield name, " ".join(str(error).split())
+                yield name, place, " ".join(str(error).split())

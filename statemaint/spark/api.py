@@ -112,7 +112,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
     kept = History.at(history) if history else None
     table = run_fleet(spark, fleet, asked, kept.costs() if kept else None)
     if kept:
-        kept.add(asked.name, table, time.time())
+        kept.add(asked.name, table, time.time(), attempt=asked.attempt)
     return frame_of(spark, table, OUTCOMES)
 
 

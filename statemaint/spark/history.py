@@ -24,6 +24,7 @@ from statemaint.storage import LocalStorage, Storage, open_storage
 _PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
 # How many runs are looked at for how long a partition takes; a query is in most of them.
 _NEWEST = 3
+_ATTEMPT = b"statemaint.attempt"
 _COLUMNS = ["query", "operator", "partition", "unit", "weight", "seconds"]
 
 
@@ -52,13 +53,16 @@ class History:
                 raise ConfigError(f"{address}: the history's folder: {error.strerror}") from None
         return cls(storage)
 
-    def add(self, run: str, table: Any, now: float) -> str:
+    def add(self, run: str, table: Any, now: float, *, attempt: int = 1) -> str:
         """Adds the outcomes of a run, in the place of an earlier attempt's, and returns the path.
+
+        An attempt that ends after a later one, to which it lost its leases, adds nothing.
 
         Args:
             run: the run's id.
             table: the outcomes, as a table of Arrow's.
             now: the time, in seconds since the epoch.
+            attempt: the number of the attempt at the run.
 
         Raises:
             StorageError: when the storage fails.
@@ -66,10 +70,14 @@ class History:
         import pyarrow.parquet as pq
 
         before = [path for path in self._paths() if path.endswith(f"/{run_folder(run)}.parquet")]
+        if before and self._attempt(before[0]) > attempt:
+            return before[0]
         day = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d}"
         path = before[0] if before else f"date={day}/{run_folder(run)}.parquet"
         content = io.BytesIO()
-        pq.write_table(table, content, compression="zstd")
+        pq.write_table(
+            table.replace_schema_metadata({_ATTEMPT: str(attempt)}), content, compression="zstd"
+        )
         self.storage.replace(path, [content.getvalue()])
         return path
 
@@ -90,6 +98,17 @@ class History:
                     query = found.setdefault(row["query"], {})
                     query[str(unit)] = row["seconds"] / row["weight"]
         return found
+
+    def _attempt(self, path: str) -> int:
+        """Returns the number of the attempt that wrote a file; 0 if it cannot be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_schema(io.BytesIO(self.storage.read(path))).metadata or {}
+            return int(metadata.get(_ATTEMPT, b"1"))
+        except (StorageError, CodecError, pa.ArrowException, ValueError):
+            return 0
 
     def _rows(self, path: str) -> list[Mapping[str, Any]]:
         import pyarrow as pa

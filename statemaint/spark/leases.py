@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 from statemaint.errors import LeaseHeldError, StatemaintError
-from statemaint.execute import Holder, Lease, forget_units, leased
+from statemaint.execute import QUIET, Holder, Lease, forget_units, leased
 from statemaint.maintain import begin_run, end_run
 from statemaint.spark.fleet import Target
 
@@ -44,33 +44,34 @@ class Leases:
 
         Args:
             holders: the holder of each query's lease.
-            wait: seconds to wait for a lease that another run holds.
+            wait: seconds to wait for leases that other runs hold, for all together. A later attempt
+                at a run waits until the tasks of the one that it has ended must have stopped.
         """
-
-        def take(target: Target) -> None:
-            try:
-                self._take(target, holders[target], wait)
-            except StatemaintError as error:
-                self.refused[target.query] = error
-
-        _each(take, holders)
-
-    def _take(self, target: Target, holder: Holder, wait: float) -> None:
-        storage = target.open()
-        until = storage.now() + wait
+        attempts = [one.attempt for one in holders.values()]
+        longest = max(wait, QUIET if max(attempts, default=1) > 1 else 0.0)
+        waited, missing = 0.0, list(holders)
         while True:
-            held = leased(storage, holder, keep=True)
-            try:
-                lease = held.__enter__()
-            except LeaseHeldError:
-                if storage.now() >= until:
-                    raise
-                self._pause(_LOOK_AGAIN)
-                continue
-            with self._lock:
-                self._held.push(held)
-                self.leases[target.query] = lease
+            _each(lambda target: self._take(target, holders[target]), missing)
+            missing = [one for one in missing if self._is_held(one)]
+            if not missing or waited >= longest:
+                return
+            self._pause(_LOOK_AGAIN)
+            waited += _LOOK_AGAIN
+
+    def _take(self, target: Target, holder: Holder) -> None:
+        try:
+            held = leased(target.open(), holder, keep=True)
+            lease = held.__enter__()
+        except StatemaintError as error:
+            self.refused[target.query] = error
             return
+        with self._lock:
+            self._held.push(held)
+            self.refused.pop(target.query, None)
+            self.leases[target.query] = lease
+
+    def _is_held(self, target: Target) -> bool:
+        return isinstance(self.refused.get(target.query), LeaseHeldError)
 
     def end(self, sound: Mapping[Target, bool], holders: Mapping[Target, Holder]) -> None:
         """Ends the runs of queries: their trash, their ledger, their units, their leases.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import statemaint
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, NotInstalledError
 
 _NAME = "statemaint"
 
@@ -23,8 +23,8 @@ def session(master: str | None, remote: str | None) -> Any:
     """
     try:
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConfigError("PySpark is missing; pip install 'statemaint[spark]'") from None
+    except ImportError as error:
+        raise NotInstalledError("PySpark", extra="spark") from error
     if master and remote:
         raise ConfigError("--master and --remote are mutually exclusive; give one of them")
     builder = SparkSession.builder.appName(_NAME)

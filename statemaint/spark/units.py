@@ -142,9 +142,12 @@ def maintain_unit(piece: str) -> Iterator[Row]:
 
     def rows() -> Iterator[Row]:
         # Another attempt at the run may have other partitions in a unit of the same name.
-        attempt = bundle.holder.nonce if bundle.holder else run
-        claim = UnitClaim(target.open(), attempt, unit_name(bundle))
-        yield from claim.once(lambda storage: _maintained(given, bundle, storage))
+        attempt, place = bundle.holder.nonce if bundle.holder else run, target.open()
+        claim = UnitClaim(place, attempt, unit_name(bundle))
+        yield from claim.once(
+            lambda storage: _maintained(given, bundle, storage),
+            again=lambda: _must_go_on(place, bundle),
+        )
 
     for row in _whatever_happens(target, rows):
         yield {**row, "run": run, "unit": bundle.label, "weight": bundle.weight}
@@ -166,8 +169,7 @@ def unit_name(bundle: Bundle) -> str:
 def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
     target, run, handover = given.target, given.options["run"], given.options["handover"]
     try:
-        if bundle.holder:
-            must_be_the_runs(storage, bundle.holder)
+        _must_go_on(storage, bundle)
         report = maintain_part(
             storage,
             target.policy,
@@ -182,6 +184,11 @@ def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
     except StatemaintError as error:
         return [error_row(target, error)]
     return list(report_rows(target, report, run=run, unit=bundle.label))
+
+
+def _must_go_on(storage: Storage, bundle: Bundle) -> None:
+    if bundle.holder:
+        must_be_the_runs(storage, bundle.holder)
 
 
 def must_be_the_runs(storage: Storage, holder: Holder) -> None:

@@ -11,7 +11,7 @@ from statemaint.fold.table import HELD
 from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.storage import Stoppable, Storage
-from statemaint.workers import Workers
+from statemaint.workers import Workers, watched_results
 
 _T = TypeVar("_T")
 BUFFERS = 64 * 1024 * 1024
@@ -67,16 +67,20 @@ def opened_ahead(
             storage and the machine.
         slowly: begin with one store at a time, for a caller that may not want them all.
     """
-    crew = Workers.of(workers)
+    crew, stores = Workers.of(workers), [*readings]
     threads = crew.number or storage.parallel
     if threads == 1:
-        for reading in readings:
-            with reading.open(storage) as found:
-                yield found
+        yield from watched_results(_one_by_one(storage, stores), len(stores))
         return
     most = min(AHEAD, crew.budget().total)
-    with closing(_Window(storage, readings, threads, most)) as window:
-        yield from window.results(1 if slowly else threads)
+    with closing(_Window(storage, stores, threads, most)) as window:
+        yield from watched_results(window.results(1 if slowly else threads), len(stores))
+
+
+def _one_by_one(storage: Storage, readings: Iterable[StoreReading[_T]]) -> Generator[_T]:
+    for reading in readings:
+        with reading.open(storage) as found:
+            yield found
 
 
 class _Window(Generic[_T]):

@@ -15,7 +15,7 @@ from statemaint.codec.rows.types import (
     StructType,
 )
 from statemaint.codec.rows.unsafe_read import Row
-from statemaint.errors import CodecError, ConfigError
+from statemaint.errors import CodecError, ConfigError, NotInstalledError
 from statemaint.state.rows import DecodedRow, StateSelection, select_state
 from statemaint.storage import Storage
 
@@ -60,7 +60,7 @@ def _pyarrow() -> ModuleType:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ConfigError("pyarrow is not installed; `pip install 'statemaint[arrow]'`") from error
+        raise NotInstalledError("pyarrow", extra="arrow") from error
     found: ModuleType = pa
     return found
 

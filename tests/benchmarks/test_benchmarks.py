@@ -12,7 +12,17 @@ from rich.console import Console
 from statemaint.codec.compression import base as compression
 from statemaint.codec.compression.registry import COMPRESSIONS
 from statemaint.codec.rocksdb.changelog import decode
-from tests.benchmarks import airflow_run, dags, far, floor, ours, rocks, side_by_side, tables
+from tests.benchmarks import (
+    airflow_run,
+    dags,
+    far,
+    floor,
+    ours,
+    pages,
+    rocks,
+    side_by_side,
+    tables,
+)
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.cases import AGGREGATION, FAR, ROCKS
 from tests.benchmarks.inputs import copy_of, store_folder
@@ -142,6 +152,15 @@ def test_parsing_is_measured_on_the_queries_that_are_asked_for(tmp_path: Path) -
     made, imported, built = dags.parse(tmp_path, 3)
     assert made == 3
     assert min(imported, built) > 0
+
+
+@pytest.mark.skipif(find_spec("airflow") is None, reason="Airflow is not installed")
+def test_pages_are_measured_with_the_queries_and_partitions_that_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    found = pages.measure(tmp_path, 3, 5)
+    assert (found["fleet"]["rows"], found["query"]["cells"]) == (3, 5)
+    assert min(found["fleet"]["seconds"], found["query"]["seconds"]) > 0
 
 
 def test_the_command_line_maintains_the_copy_that_airflow_does_not_see(tmp_path: Path) -> None:

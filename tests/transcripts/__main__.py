@@ -6,7 +6,6 @@ columns, and in a pipe. Run ids, times and folders are replaced by names.
 
 import json
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import click
 from tests.checkpoints.archive import contents
 from tests.support.paths import ROOT
 from tests.support.terminal import at_terminal, in_pipe
+from tests.transcripts.wide import write_wide_join
 
 FOLDER = ROOT / "docs" / "transcripts"
 PLACE = "/data/checkpoints"
@@ -36,7 +36,6 @@ _LOOKS = (
 )
 _CHANGES = (f"maintain NAME {_TIGHT} --trash-for 1d", "runs NAME", "undo NAME RUN", "runs NAME")
 _FLEET = ("scan .", "doctor .", "verify .")
-_PARTITIONS = 200
 _SAME = (
     (r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b", "20260131T120000Z-0a1b2c3d"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-31 12:00:00"),
@@ -49,20 +48,8 @@ _SAME = (
 
 
 def join(root: Path) -> None:
-    """Makes a join of 200 partitions of a real one, whose partitions it has again and again."""
-    _unpack("4.3.0", "join", root)
-    (operator,) = (one for one in (root / "state").iterdir() if (one / "0").is_dir())
-    for number in range(1, _PARTITIONS):
-        if not (operator / str(number)).exists():
-            shutil.copytree(operator / "0", operator / str(number))
-    for entry in (root / "offsets").iterdir():
-        if entry.name.isdecimal():
-            entry.write_text(_widened(entry.read_text()))
-
-
-def _widened(entry: str) -> str:
-    name = "spark.sql.shuffle.partitions"
-    return re.sub(rf'("{name}":\s*)"\d+"', rf'\1"{_PARTITIONS}"', entry)
+    """Writes a join of 200 partitions."""
+    write_wide_join(root)
 
 
 def rocksdb(root: Path) -> None:

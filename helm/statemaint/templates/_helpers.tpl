@@ -65,5 +65,26 @@ default, so that a number never replaces another's default.
 {{- with .Values.alerts.runbookBaseUrl -}}
 {{- $rules = $rules | replace "runbook_url: \"docs/" (printf "runbook_url: \"%s/docs/" (trimSuffix "/" .)) -}}
 {{- end -}}
+{{- with .Values.dashboard.grafanaUrl -}}
+{{- $rules = $rules | replace "dashboard_url: \"/d/" (printf "dashboard_url: \"%s/d/" (trimSuffix "/" .)) -}}
+{{- end -}}
+{{- with .Values.airflow.url -}}
+{{- $rules = $rules | replace "dag_url: \"/dags/" (printf "dag_url: \"%s/dags/" (trimSuffix "/" .)) -}}
+{{- end -}}
 {{- $rules -}}
+{{- end -}}
+
+{{/*
+A dashboard with the addresses of the values in place of its defaults (helm/dashboards/board.py):
+(dict "root" $ "text" text).
+*/}}
+{{- define "statemaint.board" -}}
+{{- $text := .text -}}
+{{- with .root.Values.airflow.url -}}
+{{- $text = $text | replace "\"http://localhost:8080\"" (trimSuffix "/" . | quote) -}}
+{{- end -}}
+{{- with .root.Values.alerts.runbookBaseUrl -}}
+{{- $text = $text | replace "\"docs/runbook.md\"" (printf "%s/docs/runbook.md" (trimSuffix "/" .) | quote) -}}
+{{- end -}}
+{{- $text -}}
 {{- end -}}

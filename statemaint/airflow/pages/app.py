@@ -13,6 +13,7 @@ app without any authorisation; a test checks that every route has one. Endpoints
 functions, so that a slow storage blocks a thread and not the server.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Any
 
@@ -117,7 +118,8 @@ def _query(
     refused = _refused(dag_id, user, session, in_file=bool(source and source.in_file))
     found = contents.of_query(record, known, source=source, refused=refused)
     names = sorted({one.query for one in others} - {record.query})
-    return _html("query.html", **found, unknown=unknown, live=live, others=names)
+    paused = _paused([one for one in _of_buttons(dag_id) if one not in refused], session)
+    return _html("query.html", **found, unknown=unknown, live=live, others=names, paused=paused)
 
 
 def _runs(dag_id: str, session: SessionDep, query: Name = None) -> Response:
@@ -164,7 +166,7 @@ def _record(
 def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
     """Returns why the user cannot run DAGs, by their ids; others can be run."""
     found = {}
-    for dag in (dag_id, VERIFY_DAG, REPAIR_DAG):
+    for dag in _of_buttons(dag_id):
         stored = session.get(DagModel, dag)
         if stored is None or stored.is_stale:
             found[dag] = f"There is no DAG {dag}."
@@ -173,6 +175,17 @@ def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict
         elif dag != dag_id and not in_file:
             found[dag] = f"{dag} takes the queries of the queries file only."
     return found
+
+
+def _of_buttons(dag_id: str) -> tuple[str, ...]:
+    """Returns the DAGs that the buttons of a query's page start."""
+    return dag_id, VERIFY_DAG, REPAIR_DAG
+
+
+def _paused(dags: Iterable[str], session: Session) -> list[str]:
+    """Returns those of some DAGs that are paused, as Airflow's are when it first sees them."""
+    stored = (session.get(DagModel, dag) for dag in dags)
+    return [one.dag_id for one in stored if one and one.is_paused]
 
 
 def _may_run(dag: str, user: Any) -> bool:

@@ -12,6 +12,8 @@ from statemaint.model.findings import Finding, FindingCode
 
 # QueryFigures older than this are marked, as most queries are maintained at least once a day.
 OLD = timedelta(days=2)
+# Sorts after every time: the largest whole number that a browser counts exactly.
+_NO_TIME = 2**53
 
 
 class Restartable(Enum):
@@ -96,6 +98,12 @@ class Row:
     def attention(self) -> bool:
         """Returns whether an operator should look."""
         return self.verdict.restart.mark in ("bad", "warn") or self.outcome.mark == "bad"
+
+    @property
+    def due(self) -> int:
+        """Returns the seconds of the next run's time, to sort by; without a time, the largest."""
+        next_run = None if self.record.paused else self.record.next_run
+        return int(next_run.timestamp()) if next_run else _NO_TIME
 
     @property
     def rank(self) -> tuple[float | str, ...]:

@@ -12,7 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from rocksdict import (
+from statemaint.errors import CodecError, StorageError
+from statemaint.fold.rocksdb import options
+from statemaint.fold.rocksdb.library import (
     Checkpoint,
     IngestExternalFileOptions,
     Options,
@@ -22,9 +24,6 @@ from rocksdict import (
     WriteBatch,
     WriteOptions,
 )
-
-from statemaint.errors import CodecError, StorageError
-from statemaint.fold.rocksdb import options
 
 Row = tuple[bytes, bytes]
 Change = tuple[bytes, bytes | None]

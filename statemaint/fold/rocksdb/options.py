@@ -14,9 +14,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rocksdict import Options
-
 from statemaint.errors import CodecError
+from statemaint.fold.rocksdb.library import Options
 
 _OPTIONS, _NUMBER = "OPTIONS-", "000001"
 _OPERATOR = re.compile(r"^\s*merge_operator\s*=\s*(.*?)\s*$", re.MULTILINE)

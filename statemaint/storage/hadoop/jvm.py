@@ -131,7 +131,7 @@ def launch_jvm() -> Jvm:
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
     except ImportError as error:
-        what = "pip install 'statemaint[hadoop]'"
+        what = "`pip install 'statemaint[hadoop]'`"
         raise ConfigError(f"{_NEEDED}, and PySpark is not installed; {what}") from error
     # Everything that Spark's launcher and Hadoop's client log is written to an unnamed file, which
     # is quoted if the launch fails; standard output must contain results only.

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from statemaint.errors import ConfigError
+from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.storage.s3.errors import S3Error, translated
 from statemaint.storage.s3.options import S3Options
 from statemaint.storage.s3.quick import QuickReads
@@ -213,8 +213,10 @@ def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
     """Returns a client of its own session, since threads share the default one; its credentials.
 
     Raises:
-        ConfigError: when boto3's own settings are not valid, such as an unknown profile.
+        ConfigError: when boto3 is missing, or its own settings are not valid, such as an unknown
+            profile.
     """
+    boto3 = _boto3()
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
@@ -234,7 +236,7 @@ def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
         response_checksum_validation="when_required",
     )
     try:
-        session = options.session or _session()
+        session = options.session or _sharing(boto3.Session())
         parse_times_quickly(session)
         client = session.client(
             "s3", endpoint_url=options.endpoint, region_name=options.region, config=config
@@ -244,14 +246,19 @@ def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
         raise ConfigError(f"S3 cannot be set up: {_first_line(error)}") from error
 
 
-def _session() -> "Session":
-    """Returns a session of its own, which shares boto3's descriptions of services with the others.
+def _boto3() -> Any:
+    try:
+        import boto3
+    except ImportError as error:
+        raise NotInstalledError("boto3, which reads S3,", extra="s3") from error
+    return boto3
+
+
+def _sharing(session: "Session") -> "Session":
+    """Returns a session that shares boto3's descriptions of services with the others.
 
     To read them takes a tenth of a second and 12 MB, and a fleet has a storage for each query.
     """
-    import boto3
-
-    session = boto3.Session()
     # boto3 has no public name for its botocore session.
     inner = getattr(session, "_session", None)
     if inner is not None:

@@ -1,7 +1,7 @@
 """One real Airflow for all tests of this folder, with a DAG for every kind of checkpoint."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,7 @@ from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client, TaskInstance
 from statemaint.demo.processes import alive
 from tests.support.paths import ROOT
+from tests.support.postgres import NoPostgresError, postgresql
 from tests.support.s3 import Place, moto
 from tests.support.servers import Servers
 from tests.systems.airflow.support import (
@@ -48,6 +49,7 @@ queries:
   cancelled: {{checkpoint: {folder}/cancelled, retry_delay: 1h}}
   killed: {{checkpoint: {folder}/killed, max_tasks: 1, retry_delay: 1s}}
   after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
+  twice: {{checkpoint: {folder}/twice}}
   misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
   wide: {{checkpoint: {folder}/wide, max_tasks: 3}}
   fresh: {{checkpoint: {folder}/fresh}}
@@ -70,6 +72,7 @@ RUN = (
     "cancelled",
     "killed",
     "after",
+    "twice",
     "misspelt",
     "wide",
     "fresh",
@@ -136,6 +139,21 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return _servers.get("scene", lambda: _scene(tmp_path_factory.mktemp("airflow")))
 
 
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Mapping[str, str]]:
+    """The settings of an Airflow with a PostgreSQL of its own; none where it is not installed."""
+    with ExitStack() as running:
+        try:
+            address = running.enter_context(postgresql()) if find_spec("psycopg") else None
+        except NoPostgresError:
+            address = None
+        if address is None:
+            yield {}
+            return
+        names = ("SQL_ALCHEMY_CONN", "SQL_ALCHEMY_CONN_ASYNC")
+        yield {f"AIRFLOW__DATABASE__{one}": f"postgresql+psycopg://{address}" for one in names}
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Ends the Airflow with the last of its tests."""
@@ -155,7 +173,8 @@ def _scene(folder: Path) -> Iterator[Scene]:
 
 
 def _fill(folder: Path) -> None:
-    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after"):
+    for name in ("good", "dry", "flaky", "anew", "held", "late", "ticking", "cancelled", "after",
+                 "twice"):  # fmt: skip
         neglected(folder / name)
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)

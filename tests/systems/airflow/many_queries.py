@@ -6,6 +6,7 @@ Prints, as JSON, what the page with all queries and the page of one query cost.
 import json
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,29 +38,36 @@ def main(queries: int, runs: int, partitions: int) -> None:
     counted = _counted(engine)
     with Session(engine) as session:
         _fill(session, queries, runs, partitions)
-        dags = {f"statemaint__q{number}" for number in range(queries)}
-        counted.clear()
-        began = time.perf_counter()
-        page = render("queries.html", **contents.of_fleet(records(session, dags)), **_PLACE)
-        fleet = {
-            "statements": len(counted),
-            "seconds": round(time.perf_counter() - began, 3),
-            "rows": page.count('<th scope="row"'),
-            "bytes": len(page),
-        }
-        counted.clear()
-        began = time.perf_counter()
-        (record,) = records(session, {"statemaint__q0"}, "statemaint__q0")
-        known = details(session, record)
-        found = contents.of_query(record, known, source=None, refused={})
-        page = render("query.html", **found, unknown="", live=False, others=[], **_PLACE)
-        query = {
-            "statements": len(counted),
-            "seconds": round(time.perf_counter() - began, 3),
-            "cells": page.count('class="cell"'),
-            "bytes": len(page),
-        }
+        fleet = _cost(counted, lambda: _fleet_page(session, queries))
+        query = _cost(counted, lambda: _query_page(session))
     print(json.dumps({"fleet": fleet, "query": query}))  # noqa: T201
+
+
+def _fleet_page(session: Session, queries: int) -> str:
+    dags = {f"statemaint__q{number}" for number in range(queries)}
+    return render("queries.html", **contents.of_fleet(records(session, dags)), **_PLACE)
+
+
+def _query_page(session: Session) -> str:
+    (record,) = records(session, {"statemaint__q0"}, "statemaint__q0")
+    found = contents.of_query(record, details(session, record), source=None, refused={})
+    rest: dict[str, Any] = {"unknown": "", "live": False, "others": [], "paused": []}
+    return render("query.html", **found, **rest, **_PLACE)
+
+
+def _cost(counted: list[str], make: Callable[[], str]) -> dict[str, float]:
+    """Returns what making a page costs: statements, seconds by the clock and of the processor."""
+    counted.clear()
+    began, used = time.perf_counter(), time.process_time()
+    page = make()
+    return {
+        "statements": len(counted),
+        "seconds": round(time.perf_counter() - began, 3),
+        "cpu": round(time.process_time() - used, 3),
+        "rows": page.count('<th scope="row"'),
+        "cells": page.count('class="cell"'),
+        "bytes": len(page),
+    }
 
 
 def _counted(engine: Engine) -> list[str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
+
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
@@ -66,6 +68,12 @@ def tree_hash(folder: Path) -> str:
         digest.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode())
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
+
+
+def kill_process_of(task: str) -> None:
+    """Kills the process of a running task; it, and the one that watches it, have its id as name."""
+    named = [one for one in psutil.process_iter(["cmdline"]) if task in str(one.info["cmdline"])]
+    max(named, key=lambda one: one.create_time()).kill()
 
 
 @dataclass(slots=True)

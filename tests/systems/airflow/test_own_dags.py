@@ -1,4 +1,7 @@
-"""Maintenance inside a user's own DAGs, in a real Airflow that knows the package by its wheel."""
+"""Maintenance inside a user's own DAGs, in a real Airflow that knows the package by its wheel.
+
+Its database is PostgreSQL where that is installed, and else SQLite.
+"""
 
 import shutil
 import subprocess
@@ -46,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[Airflow]:
+def running(folder: Path, postgres: Mapping[str, str]) -> Iterator[Airflow]:
     queries = folder / "queries.yaml"
     names = ("repaired", "rolled", "undone")
     entries = ", ".join(f"{name}: {{checkpoint: {folder}/{name}}}" for name in names)
@@ -69,6 +72,7 @@ def running(folder: Path) -> Iterator[Airflow]:
             "STATEMAINT_TEST_NOTES": str(folder / "notified"),
             "AIRFLOW_VAR_CHECKPOINTS": str(folder),
             "AIRFLOW__STATEMAINT__DASHBOARD_URL": "http://grafana/d/state?var-query={query}",
+            **postgres,
         },
     )
     with airflow(setup) as found:
@@ -232,6 +236,18 @@ def test_a_repair_is_shown_and_carried_out_after_an_approval(admin: Client, fold
     assert (done.state, done.states["apply"]) == ("success", "success")
     assert len(xcom(done, "apply")["removed"]) == 1
     assert manual(admin, "verify", {**form, "deep": True}).state == "success"
+
+
+def test_a_key_that_the_form_of_manual_work_does_not_have_is_refused(
+    admin: Client, folder: Path
+) -> None:
+    before = contents(folder / "rolled")
+    refused = manual(admin, "rollback", {"query": "rolled", "batch": 20, "dry_run": True})
+    assert (refused.state, refused.states["apply"]) == ("failed", "upstream_failed")
+    assert "AirflowFailException: CONFIG: the run's configuration has 'dry_run'" in refused.log(
+        "plan"
+    )
+    assert contents(folder / "rolled") == before
 
 
 def test_a_rollback_and_its_undo_are_shown_and_carried_out_after_approvals(

@@ -144,6 +144,16 @@ def test_a_viewer_has_no_button_to_press(scene: Scene) -> None:
     assert "You have no right to run the DAG statemaint__dry." in page
 
 
+def test_a_dag_that_is_paused_says_so_beside_the_buttons(scene: Scene) -> None:
+    said = r"The DAG <a[^>]*>(\w+)</a> is paused"
+    of_manual_work = ["statemaint_verify", "statemaint_repair"]
+    assert re.findall(said, scene.admin.page(STATE).body) == of_manual_work
+    never = scene.admin.page("/statemaint/dags/statemaint__gone").body
+    assert re.findall(said, never) == ["statemaint__gone", *of_manual_work]
+    viewer = scene.airflow.client("viewer").page(STATE).body
+    assert re.findall(said, viewer) == []
+
+
 def test_the_json_is_that_of_scan(scene: Scene) -> None:
     found = scene.admin.get(f"{STATE}/state")
     assert found["target_version"] == TARGET

@@ -1,8 +1,8 @@
 """Runs in an Airflow whose database is PostgreSQL, as in production."""
 
+import re
 import time
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,14 +11,14 @@ import pytest
 from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client
 from tests.support.paths import ROOT
-from tests.support.postgres import NoPostgresError, postgresql
-from tests.systems.airflow.conftest import Ended
+from tests.systems.airflow.conftest import KILLED, Ended, obstacle
 from tests.systems.airflow.support import (
     DAGS,
     FLOOR,
     PLUGINS,
     TARGET,
     damaged,
+    kill_process_of,
     neglected,
     snapshots,
     tree_hash,
@@ -33,41 +33,34 @@ queries:
   dry: {{checkpoint: {folder}/dry}}
   damaged: {{checkpoint: {folder}/damaged}}
   after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
+  twice: {{checkpoint: {folder}/twice}}
+  killed: {{checkpoint: {folder}/killed, max_tasks: 1, retry_delay: 1s}}
+  cancelled: {{checkpoint: {folder}/cancelled, retry_delay: 1h}}
+  misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
 """
+# In the order in which they are unpaused: `after` must not miss what `good` updates.
+QUERY_NAMES = ("after", "good", "dry", "damaged", "twice", "killed", "cancelled", "misspelt")
 BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    if find_spec("psycopg") is None:
-        pytest.skip("psycopg is not installed; `make setup` installs it")
-    try:
-        manager = postgresql()
-        address = manager.__enter__()
-    except NoPostgresError as missing:
-        pytest.skip(str(missing))
-    yield address
-    manager.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("postgres")
-    for name in ("good", "dry", "after"):
+    for name in ("good", "dry", "after", "twice", "cancelled"):
         neglected(made / name)
+    neglected(made / "killed", partitions=10, last=KILLED)
+    obstacle(made / "cancelled").parent.mkdir(parents=True)
+    obstacle(made / "cancelled").touch()
     damaged(made / "damaged")
     (made / "queries.yaml").write_text(QUERIES.format(folder=made), encoding="utf-8")
     return made
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path, database: str) -> Iterator[Airflow]:
-    address = f"postgresql+psycopg://{database}"
-    environ = {
-        "PYTHONPATH": str(ROOT),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": address,
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": address,
-    }
+def running(folder: Path, postgres: Mapping[str, str]) -> Iterator[Airflow]:
+    if not postgres:
+        pytest.skip("PostgreSQL or psycopg is not installed; `make test-parts` installs both")
+    environ = {"PYTHONPATH": str(ROOT), **postgres}
     home, queries = folder / "home", folder / "queries.yaml"
     setup = Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=queries, environ=environ)
     with airflow(setup) as found:
@@ -77,7 +70,7 @@ def running(folder: Path, database: str) -> Iterator[Airflow]:
 @pytest.fixture(scope="module")
 def admin(running: Airflow) -> Client:
     client = running.client()
-    for name in ("after", "good", "dry", "damaged"):
+    for name in QUERY_NAMES:
         client.wait_for_dag(f"statemaint__{name}")
         client.unpause(f"statemaint__{name}")
     return client
@@ -85,7 +78,10 @@ def admin(running: Airflow) -> Client:
 
 def run(admin: Client, query: str, **conf: object) -> Ended:
     dag = f"statemaint__{query}"
-    made = admin.trigger(dag, conf)
+    return ended(admin, dag, admin.trigger(dag, conf))
+
+
+def ended(admin: Client, dag: str, made: str) -> Ended:
     return Ended(admin, dag, made, admin.wait_for_run(dag, made))
 
 
@@ -96,7 +92,7 @@ def first_run(admin: Client, query: str) -> Ended:
         assert time.monotonic() < deadline
         time.sleep(0.5)
     made = min(runs, key=lambda one: one["run_after"])["dag_run_id"]
-    return Ended(admin, dag, made, admin.wait_for_run(dag, made))
+    return ended(admin, dag, made)
 
 
 def note(run: Ended) -> str:
@@ -111,10 +107,10 @@ def test_runs_follow_the_schedule_and_an_asset_and_leave_their_notes(
     admin: Client, folder: Path
 ) -> None:
     for query in ("good", "after"):
-        ended = first_run(admin, query)
-        assert ended.state == "success"
+        found = first_run(admin, query)
+        assert found.state == "success"
         assert snapshots(folder / query) == BOTH_IN_ALL
-        assert note(ended).startswith("8 snapshots written, 64 files deleted (")
+        assert note(found).startswith("8 snapshots written, 64 files deleted (")
 
 
 def test_the_plugin_makes_the_pool_there_too(admin: Client) -> None:
@@ -141,7 +137,68 @@ def test_a_run_from_the_form_maintains_the_partitions_that_it_names(
 
 
 def test_a_damaged_partition_fails_its_own_task(admin: Client, folder: Path) -> None:
-    ended = run(admin, "damaged")
-    assert (ended.state, ended.states["op 0 / part 2"]) == ("failed", "failed")
-    assert "BROKEN_CHAIN: state/0/2/7.delta is missing" in ended.log("op 0 / part 2")
+    found = run(admin, "damaged")
+    assert (found.state, found.states["op 0 / part 2"]) == ("failed", "failed")
+    assert "BROKEN_CHAIN: state/0/2/7.delta is missing" in found.log("op 0 / part 2")
     assert sorted(snapshots(folder / "damaged")) == [0, 1, 3]
+
+
+def test_a_misspelt_option_and_a_misspelt_entry_fail_with_their_mistake(
+    admin: Client, folder: Path
+) -> None:
+    before = tree_hash(folder / "dry")
+    option, entry = run(admin, "dry", dry_runn=True), run(admin, "misspelt")
+    assert (option.state, option.states["plan"]) == ("failed", "failed")
+    assert "the run's configuration has 'dry_runn'" in option.log("plan")
+    assert (entry.state, entry.states) == ("failed", {"configuration": "failed"})
+    assert "queries.misspelt.cron: no such key" in entry.log("configuration")
+    assert tree_hash(folder / "dry") == before
+
+
+def test_of_two_runs_at_once_one_waits_and_finds_nothing_left(admin: Client, folder: Path) -> None:
+    dag = "statemaint__twice"
+    runs = [ended(admin, dag, one) for one in [admin.trigger(dag) for _ in range(2)]]
+    assert [one.state for one in runs] == ["success"] * 2
+    assert sorted(str(one.states.get("maintain")) for one in runs) == ["None", "skipped"]
+    assert snapshots(folder / "twice") == BOTH_IN_ALL
+
+
+def test_a_task_whose_process_was_killed_is_tried_again(admin: Client, folder: Path) -> None:
+    dag = "statemaint__killed"
+    made, deadline = admin.trigger(dag), time.monotonic() + 90
+    while not snapshots(folder / "killed"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    path = f"/api/v2/dags/{dag}/dagRuns/{quote(made)}/taskInstances?task_id=maintain"
+    kill_process_of(admin.get(path)["task_instances"][0]["id"])
+    assert admin.wait_for_run(dag, made) == "success"
+    assert admin.get(path)["task_instances"][0]["try_number"] == 2
+    both = [KILLED - TARGET + FLOOR, KILLED]
+    assert snapshots(folder / "killed") == dict.fromkeys(range(10), both)
+
+
+def test_a_cancelled_run_leaves_no_lease_behind_and_the_next_one_goes_on(
+    admin: Client, folder: Path
+) -> None:
+    dag = "statemaint__cancelled"
+    made, deadline = admin.trigger(dag), time.monotonic() + 90
+    # A task that waits for its retry has no name yet, but the number that it is mapped by.
+    while Ended(admin, dag, made, "running").states.get("1") != "up_for_retry":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    admin.patch(f"/api/v2/dags/{dag}/dagRuns/{quote(made)}", {"state": "failed"})
+    assert ended(admin, dag, made).states["report"] == "success"
+    obstacle(folder / "cancelled").unlink()
+    assert run(admin, "cancelled").state == "success"
+    assert snapshots(folder / "cancelled") == BOTH_IN_ALL
+
+
+def test_the_pages_read_that_database_too(admin: Client) -> None:
+    assert first_run(admin, "good").state == "success"
+    fleet = admin.page("/statemaint/queries").body
+    assert sorted(re.findall(r'<th scope="row" data-v="(\w+)"', fleet)) == sorted(QUERY_NAMES)
+    good = admin.page("/statemaint/dags/statemaint__good").body
+    assert "Every partition loads at version 25." in good
+    assert good.count('class="cell"') == 4
+    partition = admin.page("/statemaint/dags/statemaint__good/partitions/0/1")
+    assert (partition.status, "Kept because" in partition.body) == (200, True)

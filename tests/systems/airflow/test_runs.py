@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import psutil
 import pytest
 
 from statemaint.demo.airflow_client import ApiError
@@ -14,7 +13,13 @@ from statemaint.execute import Claim, Holder, newest
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
 from tests.systems.airflow.conftest import KILLED, Ended, Scene, obstacle
-from tests.systems.airflow.support import FLOOR, TARGET, snapshots, tree_hash
+from tests.systems.airflow.support import (
+    FLOOR,
+    TARGET,
+    kill_process_of,
+    snapshots,
+    tree_hash,
+)
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -207,13 +212,18 @@ def test_a_run_is_made_at_the_time_of_the_schedule(scene: Scene) -> None:
     assert snapshots(scene.checkpoint("ticking")) == BOTH_IN_ALL
 
 
-def test_of_two_runs_at_once_one_waits_for_the_other(scene: Scene) -> None:
-    dag = "statemaint__fresh"
+def test_of_two_runs_at_once_one_waits_for_the_other_and_finds_nothing_left(scene: Scene) -> None:
+    dag = "statemaint__twice"
     runs = [scene.admin.trigger(dag) for _ in range(2)]
     while "queued" in (states := [scene.admin.run_state(dag, run) for run in runs]):
         assert states.count("running") <= 1
         time.sleep(0.1)
-    assert [scene.admin.wait_for_run(dag, run) for run in runs] == ["success"] * 2
+    ended = [Ended(scene.admin, dag, run, scene.admin.wait_for_run(dag, run)) for run in runs]
+    assert [one.state for one in ended] == ["success"] * 2
+    first, second = sorted(ended, key=lambda one: "maintain" in one.states)
+    assert first.states == ALL_GOOD
+    assert second.states["maintain"] == "skipped"
+    assert snapshots(scene.checkpoint("twice")) == BOTH_IN_ALL
 
 
 def test_a_task_whose_process_was_killed_is_tried_again_and_nothing_is_lost(scene: Scene) -> None:
@@ -365,12 +375,6 @@ def xcom(scene: Scene, ended: Ended, task: str, key: str) -> Any:
     """Returns what a task passed on."""
     path = f"/api/v2/dags/{ended.dag}/dagRuns/{quote(ended.run)}/taskInstances/{task}/xcomEntries"
     return scene.admin.get(f"{path}/{key}?deserialize=true")["value"]
-
-
-def kill_process_of(task: str) -> None:
-    """Kills the process of a running task; it, and the one that watches it, have its id as name."""
-    named = [one for one in psutil.process_iter(["cmdline"]) if task in str(one.info["cmdline"])]
-    max(named, key=lambda one: one.create_time()).kill()
 
 
 def wait_for_note(scene: Scene, ended: Ended) -> str:

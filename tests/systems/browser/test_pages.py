@@ -10,6 +10,7 @@ pytest.importorskip("playwright", reason="of the group `dev`")
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Frame, expect
 
+from tests.systems.browser import many
 from tests.systems.browser.pages import Visit
 from tests.systems.browser.scene import Scene
 
@@ -92,6 +93,52 @@ def test_the_filter_leaves_what_fits(log_in: LogIn) -> None:
     assert names(frame) == ["clicks", "misspelt", "never"]
 
 
+# A page of a thousand rows, of 52 pixels each, is more than anybody scrolls through.
+TALL = 12_000
+
+
+def served(visit: Visit, address: str, page: str) -> None:
+    """Lets the server answer with a page that it would need many checkpoints for."""
+    visit.page.route(
+        address, lambda route: route.fulfill(body=page, content_type="text/html; charset=utf-8")
+    )
+
+
+def height(frame: Frame) -> int:
+    found: int = frame.evaluate("document.body.scrollHeight")
+    return found
+
+
+def test_of_a_thousand_queries_a_hundred_are_shown_and_every_one_is_found(log_in: LogIn) -> None:
+    visit = log_in()
+    served(visit, "**/statemaint/queries", many.fleet_page(1000))
+    frame = visit.fleet()
+    expect(frame.locator("#shown")).to_have_text("100 of 1000 shown")
+    assert names(frame) == [f"q{number}" for number in range(999, 899, -1)]
+    assert height(frame) < TALL
+    frame.get_by_role("button", name="To replay").click()
+    assert names(frame) == [f"q{number}" for number in range(100)]
+    frame.get_by_role("searchbox").fill("q77")
+    assert names(frame) == ["q77", *(f"q77{number}" for number in range(10))]
+    frame.get_by_role("searchbox").fill("")
+    frame.get_by_role("button", name="Show all 1000").click()
+    assert len(names(frame)) == 1000
+
+
+def test_a_thousand_partitions_are_cells_the_worst_in_a_table(log_in: LogIn) -> None:
+    visit = log_in()
+    served(visit, "**/statemaint/dags/statemaint__good?*", many.query_page(1000))
+    visit.fleet().get_by_role("link", name="good", exact=True).click()
+    frame = visit.frame("Streaming state")
+    frame.get_by_role("heading", name="q0", level=1).wait_for()
+    assert frame.locator(".cell").count() == 1000
+    worst = frame.get_by_role("region", name="The worst partitions").locator("tbody th")
+    assert worst.all_inner_texts() == [f"op 0 / part {one}" for one in range(999, 979, -1)]
+    assert height(frame) < TALL
+    frame.get_by_role("button", name="Bytes").click()
+    expect(frame.locator(".cell b").last).to_have_text("10.0 kB")
+
+
 # -- one query
 
 
@@ -164,6 +211,19 @@ def test_verify_is_started_for_the_query(log_in: LogIn, airflow_scene: Scene) ->
     expect(frame.locator("#done")).to_contain_text("Verify: success.", timeout=LONG)
     runs = airflow_scene.admin.get("/api/v2/dags/statemaint_verify/dagRuns")["dag_runs"]
     assert {"query": "good"} in [one["conf"] for one in runs]
+
+
+def test_repair_asks_first_and_is_started_for_the_query(
+    log_in: LogIn, airflow_scene: Scene
+) -> None:
+    frame = log_in().query("clicks")
+    frame.get_by_role("button", name="Repair").click()
+    asks = frame.get_by_role("dialog")
+    expect(asks).to_contain_text("Stop the query before.")
+    asks.get_by_role("button", name="Start").click()
+    expect(frame.locator("#done")).to_contain_text("Repair: failed.", timeout=LONG)
+    runs = airflow_scene.admin.get("/api/v2/dags/statemaint_repair/dagRuns")["dag_runs"]
+    assert [one["conf"] for one in runs] == [{"query": "clicks"}]
 
 
 def test_a_dag_in_python_has_its_page_in_its_own_tab(log_in: LogIn) -> None:

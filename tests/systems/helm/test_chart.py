@@ -189,13 +189,37 @@ def test_the_queries_file_is_one_that_statemaint_reads(name: str | None, tmp_pat
     [
         ("-dags", "dags/statemaint_dags.py"),
         ("-plugins", "plugins/statemaint_plugin.py"),
-        ("-dashboard", "dashboard.json"),
     ],
 )
 def test_files_are_delivered_byte_for_byte(component: str, file: str) -> None:
     path = CHART / "files" / file
     [delivered] = one(render(), "ConfigMap", component)["data"].values()
     assert delivered == path.read_text()
+
+
+def test_the_dashboards_are_delivered_byte_for_byte() -> None:
+    files = {one.name: one.read_text() for one in (CHART / "files" / "dashboards").iterdir()}
+    assert one(render(), "ConfigMap", "-dashboard")["data"] == files
+    assert len(files) == 3
+
+
+def test_the_addresses_of_the_values_reach_the_dashboards_and_the_alerts() -> None:
+    manifests = render(scenario(EVERYTHING))
+    for text in one(manifests, "ConfigMap", "-dashboard")["data"].values():
+        boxes = {
+            box["name"]: (box["query"], box["current"]["value"])
+            for box in json.loads(text)["templating"]["list"]
+            if box["type"] == "textbox"
+        }
+        airflow = "https://airflow.example.com"
+        runbook = "https://git.example.com/statemaint/blob/main/docs/runbook.md"
+        assert boxes == {"airflow": (airflow, airflow), "runbook": (runbook, runbook)}
+    for rule in one(manifests, "PrometheusRule")["spec"]["groups"][0]["rules"]:
+        notes = rule["annotations"]
+        assert notes["dashboard_url"].startswith("https://grafana.example.com/d/statemaint")
+        assert notes.get("dag_url", "").startswith("https://airflow.example.com/dags/") == (
+            "$labels.query" in notes["summary"]
+        )
 
 
 def test_without_other_values_the_rules_are_the_file() -> None:

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from statemaint.demo.prometheus import Server, prometheus, pushgateway
-from tests.systems.prometheus.support import ALERTS, part, push_example
+from statemaint.demo.processes import wait_until
+from statemaint.demo.prometheus import Server, exporter, instant_query, prometheus, pushgateway
+from tests.systems.prometheus.support import ALERTS, part, write_example
 
 
 @pytest.fixture
@@ -19,11 +21,27 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A Prometheus that has scraped a Pushgateway holding the example, with the alerts loaded."""
+    """A Prometheus with the alerts, which has scraped a Pushgateway and an exporter of the example.
+
+    Whatever fires has done so.
+    """
     part("prometheus-pushgateway")
     part("prometheus")
     folder = tmp_path_factory.mktemp("monitored")
     with pushgateway(folder) as gateway:
-        push_example(gateway.url, now=time.time())
-        with prometheus(folder, scrape=[gateway.url], rules=[ALERTS]) as server:
+        queries = write_example(folder, gateway.url, now=time.time())
+        with (
+            exporter(folder, queries) as ours,
+            prometheus(
+                folder, scrape=[gateway.url], rules=[ALERTS], exporters=[ours.url]
+            ) as server,
+        ):
+            fires = 'ALERTS_FOR_STATE{alertname="StatemaintHalted"}'
+            read = "statemaint_exporter_read_timestamp_seconds"
+            for expr in (fires, read):
+                assert wait_until(partial(_has, server, expr), seconds=30)
             yield server
+
+
+def _has(server: Server, expr: str) -> bool:
+    return bool(instant_query(server.url, expr))

@@ -1,14 +1,21 @@
-"""What the tests of alerts and dashboard share: an example of everything that is ever pushed."""
+"""What the tests of alerts and dashboards share: an example of everything that is ever pushed."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry, Gauge, pushadd_to_gateway
 
 from statemaint.demo.prometheus import MissingPart, find
+from statemaint.maintain import maintain
+from statemaint.maintain.record import write_record
 from statemaint.metrics.options import Targets
 from statemaint.metrics.publish import publish_record
-from tests.support.metrics import JOIN, maintained, named, neglected
+from statemaint.report.record import LastVerification, Record, next_record
+from statemaint.storage import LocalStorage
+from tests.support.checkpoints import write_checkpoint
+from tests.support.metrics import JOIN, TIGHT, ended, named
 from tests.support.paths import ROOT
 
 CHART = ROOT / "helm" / "statemaint"
@@ -33,15 +40,29 @@ def part(program: str) -> str:
         pytest.skip(str(missing))
 
 
-def push_example(url: str, *, now: float) -> None:
-    """Publishes two queries an hour after a run of each; the join has a halted store."""
-    join = neglected(now - 3600, partitions=2, stores=JOIN)
-    join.delete(f"state/0/1/{JOIN[0]}/20.delta")
-    revenue = neglected(now - 3600, partitions=4)
-    for query, storage in (("click_join", join), ("hourly_revenue", revenue)):
-        record = maintained(storage, now - 3600)
-        about = named(query, interval=3600.0)
+def write_example(folder: Path, url: str, *, now: float) -> Path:
+    """Publishes two queries an hour after a run of each, and returns their queries file.
+
+    The join has a halted store, and the other query series for each partition.
+    """
+    entries: dict[str, dict[str, str]] = {}
+    for query, partitions, stores in (("click_join", 2, JOIN), ("hourly_revenue", 4, ("default",))):
+        (folder / query).mkdir()
+        storage = LocalStorage(folder / query)
+        write_checkpoint(storage, partitions=partitions, stores=stores)
+        if query == "click_join":
+            storage.delete(f"state/0/1/{JOIN[0]}/20.delta")
+        each = query == "hourly_revenue"
+        last = ended(maintain(storage, TIGHT), now - 3600, every_unit=each)
+        record = next_record(Record(last, verified=LastVerification(now, healthy=True)), last)
+        write_record(storage, record)
+        about = named(query, interval=3600.0, every_unit=each)
         assert publish_record(about, record, Targets(gateway=url))
+        entries[query] = {"checkpoint": str(folder / query), "schedule": "@hourly"}
+    entries["hourly_revenue"]["detail"] = "partition"
+    file = folder / "queries.yaml"
+    file.write_text(yaml.safe_dump({"queries": entries}))
+    return file
 
 
 def push(url: str, samples: Iterable[Sample], group: Mapping[str, str]) -> None:

@@ -3,9 +3,14 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
 
 from statemaint.audit import digest_stores
+from statemaint.cli.main import program
 from statemaint.errors import StatemaintError
 from statemaint.model.policy import Policy
 from statemaint.spark import Target
@@ -13,6 +18,10 @@ from statemaint.storage import LocalStorage
 from tests.checkpoints.archive import contents
 
 POLICY = Policy(min_deltas_for_snapshot=2, min_batches_to_retain=2, grace=0, orphan_age=0)
+FLAGS = (
+    *("--min-deltas-for-snapshot", "2", "--min-batches-to-retain", "2"),
+    *("--grace", "0s", "--orphan-age", "0s"),
+)
 # Both providers, an aggregation, joins of four stores and of one, unique ids.
 KINDS = (
     ("4.3.0", "aggregation2"),
@@ -21,6 +30,7 @@ KINDS = (
     ("rocks-4.3.0", "rocks-zips"),
     ("rocks-4.3.0", "rocks-join2-ids"),
 )
+Findings = set[tuple[Any, ...]]
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -35,6 +45,16 @@ def write_fleet(root: Path) -> tuple[Target, ...]:
     (root / "nothing").mkdir()
     names = [kind for _, kind in KINDS] + ["damaged", "nothing"]
     return tuple(Target(name, str(root / name), POLICY) for name in names)
+
+
+def write_queries(fleet: Iterable[Target], path: Path) -> Path:
+    """Writes the queries file of a fleet, with `POLICY` for each."""
+    counts = ("min_deltas_for_snapshot", "min_batches_to_retain")
+    policy = {name: getattr(POLICY, name) for name in counts}
+    policy |= {name: f"{getattr(POLICY, name):g}s" for name in ("grace", "orphan_age")}
+    queries = {one.query: {"checkpoint": one.checkpoint} for one in fleet}
+    path.write_text(json.dumps({"defaults": policy, "queries": queries}))
+    return path
 
 
 def _write(place: Path, archive: str, kind: str) -> None:
@@ -79,3 +99,72 @@ def actions(target: Target) -> Counter[tuple[str, str]]:
 def leftovers(target: Target) -> list[Path]:
     """Returns the files of units, which no run leaves."""
     return [one for one in Path(target.checkpoint).glob("_statemaint/units/**/*") if one.is_file()]
+
+
+# -- the command line, and rows of Spark's to compare with it
+
+
+def by_command_line(fleet: Iterable[Target]) -> dict[str, Findings]:
+    """Maintains a fleet by the command line, and returns the findings of each query."""
+    found = {}
+    for one in fleet:
+        report = _document("maintain", one, *FLAGS) or {"findings": []}
+        found[one.query] = {
+            (each.get("operator"), each.get("partition"), each.get("store"), each["code"])
+            for each in report["findings"]
+        }
+    return found
+
+
+def findings(rows: Iterable[Any], query: str) -> Findings:
+    """Returns the findings of a query in rows."""
+    return {
+        (row["operator"], row["partition"], row["store"], one["code"])
+        for row in rows
+        for one in row["findings"] or ()
+        if row["query"] == query
+    }
+
+
+_SCANNED = ("operator", "partition", "store", "files", "bytes", "chain_length", "snapshots")
+_PLANNED = ("action", "operator", "partition", "store", "version", "path", "reason")
+
+
+def scanned(target: Target) -> list[list[Any]]:
+    """Returns what `scan` shows of each store."""
+    found = _document("scan", target) or {"stores": []}
+    return [[row[name] for name in _SCANNED] for row in found["stores"]]
+
+
+def inventoried(rows: Iterable[Any], query: str) -> list[list[Any]]:
+    """Returns what the rows of `inventory` say of each store of a query."""
+    return [
+        [row[name] for name in _SCANNED] for row in rows if row["query"] == query and row["store"]
+    ]
+
+
+def planned(target: Target) -> list[list[Any]]:
+    """Returns the actions of a plan."""
+    found = _document("plan", target, *FLAGS) or {"actions": []}
+    return [[row[name] for name in _PLANNED] for row in found["actions"]]
+
+
+def planned_by_spark(rows: Iterable[Any], query: str) -> list[list[Any]]:
+    """Returns the actions of a query in the rows of `plan_fleet`."""
+    return [
+        [row[name] for name in _PLANNED]
+        for row in rows
+        if row["query"] == query and row["action"] not in ("finding", "error")
+    ]
+
+
+def healthy(target: Target) -> bool:
+    """Returns whether `verify` finds no damage."""
+    found = _document("verify", target)
+    return bool(found and found["healthy"])
+
+
+def _document(verb: str, target: Target, *flags: str) -> dict[str, Any] | None:
+    """Returns what a verb prints with `--json`; `None` if it is an error."""
+    done = CliRunner().invoke(program, [verb, target.checkpoint, *flags, "--json"])
+    return json.loads(done.stdout) if done.stdout else None

@@ -1,17 +1,14 @@
 """Spark's engine: the same fleet by the command line, by Airflow's tasks and by Spark."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.whole import maintain_query
-from statemaint.cli.main import program
 from statemaint.execute import Holder, leased
 from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
@@ -19,50 +16,23 @@ from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
     POLICY,
     actions,
+    by_command_line,
     digests,
+    findings,
+    inventoried,
     leftovers,
     listing,
+    planned,
+    planned_by_spark,
+    scanned,
     write_fleet,
 )
-
-FLAGS = [
-    "--min-deltas-for-snapshot",
-    "2",
-    "--min-batches-to-retain",
-    "2",
-    "--grace",
-    "0s",
-    "--orphan-age",
-    "0s",
-]
-Findings = set[tuple[Any, ...]]
-
-
-def by_command_line(fleet: Iterable[Target]) -> dict[str, Findings]:
-    found = {}
-    for one in fleet:
-        done = CliRunner().invoke(program, ["maintain", one.checkpoint, *FLAGS, "--json"])
-        report = json.loads(done.stdout) if done.stdout else {"findings": []}
-        found[one.query] = {
-            (each.get("operator"), each.get("partition"), each.get("store"), each["code"])
-            for each in report["findings"]
-        }
-    return found
 
 
 def by_tasks(fleet: Iterable[Target]) -> None:
     for one in fleet:
         settings = QuerySettings(one.query, one.checkpoint, POLICY, max_tasks=3)
         maintain_query(settings, Options(), Holder("run"), run="run")
-
-
-def findings(rows: Iterable[Any], query: str) -> Findings:
-    return {
-        (row["operator"], row["partition"], row["store"], one["code"])
-        for row in rows
-        for one in row["findings"] or ()
-        if row["query"] == query
-    }
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +116,7 @@ def test_an_inventory_has_what_a_scan_finds(spark: SparkSession, tmp_path: Path)
     fleet = write_fleet(tmp_path)
     rows = inventory(spark, fleet).collect()
     for one in fleet:
-        done = CliRunner().invoke(program, ["scan", one.checkpoint, "--json"])
-        expected = json.loads(done.stdout)["stores"] if done.stdout else []
-        found = [row.asDict() for row in rows if row["query"] == one.query and row["store"]]
-        names = ("operator", "partition", "store", "files", "bytes", "chain_length", "snapshots")
-        assert [[row[name] for name in names] for row in found] == [
-            [row[name] for name in names] for row in expected
-        ]
+        assert inventoried(rows, one.query) == scanned(one)
     assert [row["exit_code"] for row in rows if row["query"] == "nothing"] == [2]
 
 
@@ -160,16 +124,9 @@ def test_a_planned_fleet_has_the_actions_of_every_plan(spark: SparkSession, tmp_
     fleet = write_fleet(tmp_path)
     rows = plan_fleet(spark, fleet).collect()
     for one in fleet:
-        done = CliRunner().invoke(program, ["plan", one.checkpoint, *FLAGS, "--json"])
-        expected = json.loads(done.stdout)["actions"] if done.stdout else []
-        found = [row for row in rows if row["query"] == one.query]
-        names = ("action", "operator", "partition", "store", "version", "path", "reason")
-        kinds = ("finding", "error")
-        assert [[row[name] for name in names] for row in found if row["action"] not in kinds] == [
-            [row[name] for name in names] for row in expected
-        ]
-        assert len(found) == len(expected) + sum(row["action"] in kinds for row in found)
+        assert planned_by_spark(rows, one.query) == planned(one)
     assert [row["reason"] for row in rows if row["query"] == "nothing"] == ["NOT_A_CHECKPOINT"]
+    assert {row["action"] for row in rows if row["query"] == "damaged"} >= {"finding", "delete"}
 
 
 def test_a_fleet_is_verified_in_shares(spark: SparkSession, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def spoil(storage: MemoryStorage, at: int) -> None:
     storage.write(PATH, [bytes(content)], overwrite=True)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("codec", CODECS)
 def test_reads_the_first_block_and_the_end(codec: str) -> None:
     storage = large(codec)
@@ -100,6 +101,7 @@ assert "numba" in sys.modules
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_bit_of_the_magic_is_found_as_a_deep_look_finds_it(codec: str, at: int) -> None:
@@ -120,6 +122,7 @@ def test_an_empty_file_is_found(codec: str) -> None:
     assert found(storage) == found(storage, deep=True)[:1]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("codec", CODECS)
 def test_of_what_is_cut_the_end_is_missed_where_there_is_one(codec: str) -> None:
     storage = large(codec)
@@ -243,6 +246,7 @@ def test_a_zip_is_read_with_its_tables_when_it_was_replaced_since() -> None:
     assert [one.code for one, _ in found(later, deep=True)] == told
 
 
+@pytest.mark.no_cover
 def test_one_that_nobody_proved_is_looked_at_like_any_file(attested: Counting) -> None:
     attested.delete("_statemaint/attestations/0/0/default.json")
     attested.write("state/0/0/25.snapshot", [snapshot_bytes(LARGE)], overwrite=True)

@@ -45,6 +45,7 @@ def exporter(file: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
             process.kill()
 
 
+@pytest.mark.no_cover
 def test_fifty_queries_are_scraped_at_once_and_it_ends_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

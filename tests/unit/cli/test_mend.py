@@ -100,12 +100,11 @@ def test_doctor_names_what_rollback_then_does(broken: Path, tmp_path: Path) -> N
     before = tree(broken)
     shown = run("rollback", str(broken), "--to-batch", "21")
     assert (shown.returncode, tree(broken)) == (0, before)
-    summary, goes, kinds, first, *_ = shown.stdout.splitlines()
-    assert summary == (
-        "rollback  the query goes on behind batch 21; 3 batches (22 to 24) run again"
-    )
+    summary, goes, kinds, rows, first, *_ = shown.stdout.splitlines()
+    assert summary == ("rollback  the query goes on after batch 21; 3 batches (22 to 24) run again")
     assert goes == "goes      10 files (1.1 kB) to the trash"
     assert kinds == "          5 deltas, 3 commits, 2 offsets"
+    assert " --from 22 --to 25 counts them" in rows
     assert first.startswith("remove    state/0/0/25.delta  (rolled_back, ")
     file = tmp_path / "rollback.json"
     file.write_text(run("rollback", str(broken), "--to-batch", "21", "--json").stdout)

@@ -18,11 +18,13 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.no_cover
 @given(VALUES)
 def test_the_text_is_that_of_the_standard_library(value: Any) -> None:
     assert json_text(value) == json.dumps(value, indent=2)
 
 
+@pytest.mark.no_cover
 @given(st.lists(st.dictionaries(st.text(), VALUES, max_size=3), max_size=3))
 def test_a_document_with_rows_is_printed_as_a_whole_one_is(rows: list[Any]) -> None:
     document = {"version": 3, "total": {"added": 1}}

@@ -60,11 +60,33 @@ def test_a_valid_file_says_how_many_queries_and_which_pools_to_make(tmp_path: Pa
     assert "or the tasks wait forever: big; create each with `airflow pools set" in done.stderr
 
 
-def test_a_notifier_that_cannot_be_imported_is_a_mistake(tmp_path: Path) -> None:
-    text = "queries: {a: {checkpoint: /a, notify: [{call: no_such_module.tell}]}}"
+def test_a_valid_file_says_which_executors_airflow_must_have(tmp_path: Path) -> None:
+    text = "queries: {a: {checkpoint: /a, executor: Far}, b: {checkpoint: /b}}"
+    done = validated(tmp_path, text, "validate")
+    assert done.exit_code == 0
+    assert "must have these, or the DAGs of their queries only show the mistake: Far" in done.stderr
+    assert json.loads(validated(tmp_path, text, "validate", "--json").stdout)["executors"] == [
+        "Far"
+    ]
+
+
+def test_a_notifier_that_cannot_be_imported_is_a_mistake_with_its_line(tmp_path: Path) -> None:
+    text = """\
+queries:
+  "a_{x}":
+    for_each: {x: [1, 2]}
+    checkpoint: /{x}
+    notify:
+      - call: json.dumps
+      - call: no_such_module.tell
+"""
     done = validated(tmp_path, text, "validate")
     assert done.exit_code == 2
-    assert "queries.a.notify: no_such_module.tell cannot be imported" in done.stderr
+    places = [line.partition(" cannot be imported")[0] for line in done.stderr.splitlines()]
+    file = tmp_path / "queries.yaml"
+    assert places == [
+        f"statemaint: CONFIG: {file}:7: queries.a_{x}.notify: no_such_module.tell" for x in (1, 2)
+    ]
 
 
 def test_the_list_has_the_queries_that_can_be_used(tmp_path: Path) -> None:

@@ -122,6 +122,24 @@ def test_an_attempt_that_was_paused_changes_nothing_and_has_the_other_ones_outco
     assert {path: one for path, one in storage.files.items() if FOLDER not in path} == before
 
 
+def test_an_attempt_that_outlives_its_run_claims_nothing_again() -> None:
+    clock = Clock()
+    storage = MemoryStorage(clock=clock)
+
+    def paused(_storage: Storage) -> Rows:
+        clock.now += SECONDS + 1
+        UnitClaim(storage, "run", "0-0").once(lambda _: ROWS)
+        forget_units(storage)  # as the run's end does
+        raise LeaseLostError(storage.root, 1)
+
+    def ended() -> None:
+        raise LeaseLostError(storage.root, 7, "the run has ended")
+
+    with pytest.raises(LeaseLostError, match="the run has ended"):
+        UnitClaim(storage, "run", "0-0").once(paused, again=ended)
+    assert list(storage.list(FOLDER)) == []
+
+
 def test_what_loses_the_runs_own_lease_is_told() -> None:
     def lost(_storage: Storage) -> Rows:
         raise LeaseLostError("memory:", 7)

@@ -78,6 +78,7 @@ def content_of(line: dict[str, object]) -> bytes:
 # -- how large they are
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("policy", "runs"), [long(TIGHT, 500), (KEEPING, 300)])
 def test_after_500_runs_it_is_no_larger_than_after_250(
     storage: MemoryStorage, clock: Clock, policy: Policy, runs: int

@@ -140,6 +140,7 @@ def delta(storage: MemoryStorage, codec: str, name: str, payload: Iterable[bytes
     return Delta(1, storage.write(name, encode(COMPRESSIONS[codec], payload)))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("codec", list(COMPRESSIONS))
 @pytest.mark.parametrize(("count", "value"), [(200_000, 24), (60, 60_000)])
 def test_a_look_finds_the_size_of_records_and_how_they_compress(

@@ -214,6 +214,18 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
             "queries.a.after: the query's DAG updates this Asset itself, and would run forever",
         ),
         (
+            "queries: {a: {checkpoint: /x, after: 'statemaint://a/findings'}}",
+            "queries.a.after: the query's DAG updates this Asset itself, and would run forever",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, after: 'airflow://orders'}}",
+            "queries.a.after: Airflow keeps the scheme of airflow://orders for itself; give anoth",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, after: 's3://me:hush@lake/orders'}}",
+            "queries.a.after: the address has a secret in it, which would be shown; give it",
+        ),
+        (
             "queries: {a: {checkpoint: /x, notify: [{call: nothing}]}}",
             "queries.a.notify.0.call: 'nothing' is not the path of a callable; write it like pack",
         ),
@@ -425,7 +437,7 @@ def test_what_is_notified_must_be_something_that_can_be_called(
     call: str, arguments: dict[str, object], said: str | None
 ) -> None:
     query = Query(checkpoint="/a", notify=(Notifier(call=call, arguments=arguments),))
-    found = [why for _, why in unresolved({"a": query})]
+    found = [why for _, _, why in unresolved({"a": query})]
     assert (said in found[0]) if said else (found == [])
 
 

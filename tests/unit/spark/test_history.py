@@ -39,6 +39,20 @@ def test_a_later_attempt_replaces_the_file_even_on_the_next_day(tmp_path: Path) 
     assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [2.0]
 
 
+def test_an_attempt_that_ends_after_a_later_one_replaces_nothing(tmp_path: Path) -> None:
+    history = History.at(str(tmp_path))
+    history.add("a", table(row("a", 2.0)), NOON, attempt=2)
+    assert history.add("a", table(row("a", 1.0)), NOON + DAY) == "date=2026-11-24/a.parquet"
+    assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [2.0]
+
+
+def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+    history = History.at(str(tmp_path))
+    (tmp_path / history.add("a", table(row("a", 1.0)), NOON, attempt=2)).write_bytes(b"no")
+    history.add("a", table(row("a", 1.0)), NOON)
+    assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [1.0]
+
+
 def test_a_run_that_dies_while_it_writes_leaves_nothing_that_a_reader_sees() -> None:
     class Dying(MemoryStorage):
         def replace(self, path: str, chunks: Iterable[bytes]) -> None:

@@ -119,6 +119,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("statemaint.fold.table.HELD", HELD)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("small_tables")
 def test_figures_take_memory_that_does_not_grow_with_the_keys(large: MemoryStorage) -> None:
     assert peak(lambda: state_stats(large)) < BOUND
@@ -129,6 +130,7 @@ def test_figures_take_memory_that_does_not_grow_with_the_keys(large: MemoryStora
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("small_tables")
 def test_a_comparison_takes_memory_that_does_not_grow_with_the_keys(large: MemoryStorage) -> None:
     diff = diff_state(large)
@@ -137,6 +139,7 @@ def test_a_comparison_takes_memory_that_does_not_grow_with_the_keys(large: Memor
     assert diff_state(large, (0, 2)).compare(limit=0).total == replace(Counts(), added=ROWS)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("small_tables")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_rows_take_memory_that_does_not_grow_with_the_state(

@@ -65,7 +65,11 @@ with DAG("own_operators", schedule=None):
         checkpoint=[f"{FOLDER}/one", f"{FOLDER}/two"]
     )
     verify = VerifyCheckpointOperator(
-        task_id="verify", checkpoint=f"{FOLDER}/torn", fail_on_damage=False, deep=True
+        task_id="verify",
+        checkpoint="{{ var.value.checkpoints }}/torn",
+        query="torn",
+        fail_on_damage=False,
+        deep=True,
     )
     wait = CheckpointSensor(
         task_id="wait", checkpoint=f"{FOLDER}/single", max_chain=0, deferrable=False

@@ -156,3 +156,15 @@ def test_a_run_is_told_in_words() -> None:
 )
 def test_the_next_run_is_told(changed: dict[str, Any], text: str) -> None:
     assert row_of(replace(record(), **changed), NOW).next == text
+
+
+def test_queries_sort_by_the_time_of_their_next_run_those_without_one_last() -> None:
+    changed: dict[str, dict[str, Any]] = {
+        "in 2 h": {"next_run": NOW + timedelta(hours=2)},
+        "in 30 min": {"next_run": NOW + timedelta(minutes=30)},
+        "paused": {"next_run": NOW, "paused": True},
+        "in 9 days": {"next_run": NOW + timedelta(days=9)},
+    }
+    rows = [row_of(replace(record(), **one), NOW) for one in changed.values()]
+    told = [row.next for row in sorted(rows, key=lambda row: row.due)]
+    assert told == ["in 30 min", "in 2 h", "in 9 days", "paused"]

@@ -52,6 +52,7 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "unknown": found.query,
         "live": False,
         "others": [found.query],
+        "paused": [found.dag],
     }
     return render("query.html", **{**values, **changed}, **PLACE)
 

@@ -1,0 +1,87 @@
+"""Prints a bill of materials of the image's packages: CycloneDX 1.6 as JSON.
+
+    python .ci/sbom.py > dist/statemaint.cdx.json
+
+Its input is `requirements-image.lock`: each package with its version and the hashes of its files.
+Licenses are those that the installed packages name. The same lock gives the same document.
+"""
+
+import json
+import re
+import sys
+import uuid
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements-image.lock"
+_ENTRY = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)(?: *; *([^\\\n]+?))? *\\?$", re.MULTILINE)
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+def document() -> dict[str, Any]:
+    """Returns the bill of materials."""
+    text = LOCK.read_text()
+    ours = metadata.metadata("statemaint")
+    components = [*map(component, re.split(r"\n(?=[a-z0-9])", text.strip()))]
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, ours['Version'] + text)}",
+        "version": 1,
+        "metadata": {"component": named("application", "statemaint", ours["Version"])},
+        "components": components,
+        "dependencies": [
+            {
+                "ref": purl("statemaint", ours["Version"]),
+                "dependsOn": [one["bom-ref"] for one in components],
+            }
+        ],
+    }
+
+
+def component(entry: str) -> dict[str, Any]:
+    """Returns the component of one entry of the lock file."""
+    found = _ENTRY.match(entry)
+    if found is None:
+        raise SystemExit(f"{LOCK.name}: not an entry: {entry.splitlines()[0]}")
+    name, version, marker = found.groups()
+    hashes = [{"alg": "SHA-256", "content": one} for one in _HASH.findall(entry)]
+    reference = {"type": "distribution", "url": purl(name, version), "hashes": hashes}
+    where = [{"name": "statemaint:marker", "value": marker.strip()}] if marker else []
+    return {
+        **named("library", name, version),
+        **({"licenses": licenses} if (licenses := licenses_of(name)) else {}),
+        "externalReferences": [reference],
+        **({"properties": where} if where else {}),
+    }
+
+
+def named(kind: str, name: str, version: str) -> dict[str, Any]:
+    """Returns the name of a component."""
+    link = purl(name, version)
+    return {"type": kind, "bom-ref": link, "name": name, "version": version, "purl": link}
+
+
+def purl(name: str, version: str) -> str:
+    """Returns the address of a package of Python."""
+    return f"pkg:pypi/{name.replace('_', '-').lower()}@{version}"
+
+
+def licenses_of(name: str) -> list[dict[str, Any]]:
+    """Returns the license that an installed package names; nothing where it is not installed."""
+    try:
+        facts = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return []
+    if expression := facts.get("License-Expression"):
+        return [{"expression": expression}]
+    classifiers = facts.get_all("Classifier") or []
+    names = [one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License ::")]
+    return [{"license": {"name": one}} for one in names]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(document(), indent=2) + "\n")

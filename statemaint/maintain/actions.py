@@ -1,0 +1,27 @@
+"""What a run did, action by action, as the ledger has it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from statemaint.execute.segments import ledgers, read_ledger
+from statemaint.model.ids import run_folder
+from statemaint.storage import Storage
+
+
+def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
+    """Returns the actions of a run in the order in which they were noted.
+
+    The ledger keeps what later runs need: of an old run, lines may have been merged away.
+
+    Raises:
+        CodecError: when a file of the ledger is not one of ours.
+        StorageError: when anything could not be listed or read.
+    """
+    folder = run_folder(run)
+    found = [
+        line.fields
+        for ledger in sorted(ledgers(storage))
+        for line in read_ledger(storage, ledger)
+        if line.run == folder
+    ]
+    return tuple(sorted(found, key=lambda fields: float(fields.get("time") or 0)))

@@ -1,0 +1,52 @@
+"""The pages of many queries and of many partitions, as the server makes them."""
+
+from datetime import UTC, datetime
+
+from statemaint.airflow.figures import QueryFigures, Unit
+from statemaint.airflow.pages.fleet import fleet, row_of, totals
+from statemaint.airflow.pages.model import AirflowRun, QueryRecord
+from statemaint.airflow.pages.query import buttons, heat_map, worst_units
+from statemaint.airflow.pages.render import render
+
+_TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
+_PLACE = {"root": "", "pages": "/statemaint"}
+
+
+def fleet_page(queries: int) -> str:
+    """Returns the page with all queries; `qN` replays N bytes."""
+    rows = fleet((_record(number) for number in range(queries)), _TIME)
+    return render("queries.html", rows=rows, totals=totals(rows), **_PLACE)
+
+
+def query_page(partitions: int) -> str:
+    """Returns the page of one query; its partition N has a chain of N deltas."""
+    units = [Unit(0, one, one, one, 10 * one, one, one, 0, 0, 0) for one in range(partitions)]
+    record = _record(0)
+    values = {
+        "row": row_of(record, _TIME),
+        "checkpoint": "/data/q0",
+        "map": heat_map(units, 10),
+        "units": partitions,
+        "worst": worst_units(units),
+        "advice": (),
+        "buttons": buttons(record.dag, record.query, own=True, refused={}),
+        "runs": [record.last],
+        "source": object(),
+        "asked": "?query=q0",
+        "now": _TIME,
+        "unknown": "",
+        "live": False,
+        "others": [],
+        "paused": [],
+    }
+    return render("query.html", **values, **_PLACE)
+
+
+def _record(number: int) -> QueryRecord:
+    query = f"q{number}"
+    figures = QueryFigures(
+        query=query, checkpoint=f"/data/{query}", target=25, replay_bytes=number, partitions=1
+    )
+    run = AirflowRun("scheduled", "success", "scheduled", _TIME, _TIME)
+    dag = f"statemaint__{query}"
+    return QueryRecord(dag, "", query, last=run, figures=figures, looked=_TIME)
