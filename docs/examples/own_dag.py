@@ -17,7 +17,7 @@ CHECKPOINT = "/data/checkpoints/hourly_revenue"
 @task.bash
 def hourly_revenue() -> str:
     """Runs the query; a SparkSubmitOperator does as well."""
-    return "spark-submit /opt/jobs/hourly_revenue.py"
+    return f"spark-submit /opt/jobs/hourly_revenue.py /data/orders /data/revenue {CHECKPOINT}"
 
 
 with DAG(

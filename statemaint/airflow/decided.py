@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.airflow.figures import planned_units
-from statemaint.airflow.texts import findings_json
 from statemaint.model.findings import Finding
 from statemaint.plan import Plan
+from statemaint.report.part import findings_json
+from statemaint.report.units import planned_units
 
 
 @dataclass(frozen=True, slots=True)

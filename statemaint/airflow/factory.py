@@ -37,6 +37,7 @@ from statemaint.queries import (
     must_be_open,
     read_queries,
 )
+from statemaint.queries.models import SparkSettings
 
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)
@@ -122,6 +123,8 @@ def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) ->
         policy=policy,
         connection=query.connection,
         max_tasks=query.max_tasks,
+        engine=query.engine,
+        spark=query.spark or SparkSettings(),
         gateway=outputs.gateway,
         textfile=Path(outputs.textfile) if outputs.textfile else None,
         plans=Path(outputs.plans) if outputs.plans else logs / "statemaint_plans",

@@ -10,7 +10,6 @@ from statemaint.airflow.decided import Decided
 from statemaint.airflow.figures import (
     FLEET,
     PARTITIONS,
-    Unit,
     figures_json,
     merged,
     partitions_json,
@@ -19,6 +18,8 @@ from statemaint.airflow.settings import QuerySettings
 from statemaint.errors import StatemaintError
 from statemaint.maintain import bytes_in_trash
 from statemaint.maintain.bundles import Bundle
+from statemaint.report.part import MOST_FINDINGS
+from statemaint.report.units import Unit
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def figures_of_run(
         "trash_bytes": _trash(settings),
         **_done(summaries),
     }
-    shown = sorted(findings, key=lambda one: not one["damage"])[: texts.MOST_FINDINGS]
+    shown = sorted(findings, key=lambda one: not one["damage"])[:MOST_FINDINGS]
     return {
         FLEET: figures_json(units, findings, about),
         PARTITIONS: partitions_json(units, shown),

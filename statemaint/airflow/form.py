@@ -38,6 +38,13 @@ def form(policy: Policy) -> dict[str, Param]:
         "partitions": _numbers(
             "Partitions", "Only these partitions of them, such as `[0, 3]`. Empty: all."
         ),
+        "engine": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, "tasks", "spark"],
+            title="Engine",
+            description_md="Mapped `tasks`, or one task on `spark`. Empty: as the query says.",
+        ),
     }
 
 
@@ -81,10 +88,12 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 | `trash_for` | {duration(policy.trash_for)} |
 | `verify` | {verify} |
 | `pool`, `max_tasks` | `{query.pool}`, {query.max_tasks} |
+| `engine` | {query.engine} |
 | `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
 
 `plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
-partition with work (or for some of them, beyond `max_tasks`), `report` adds up. A damaged partition
-fails its own task, with the reason in its log; the others go on. Trigger with a configuration for a
-forced snapshot, for some partitions only, or for a dry run, which ends with `plan`.
+partition with work (or for some of them, beyond `max_tasks`; with the engine `spark` once for all),
+`report` adds up. A damaged partition fails its own task, with the reason in its log; the others go
+on. Trigger with a configuration for a forced snapshot, some partitions only, or another engine,
+or for a dry run, which ends with `plan`.
 """

@@ -30,6 +30,8 @@ class QueryKeys(TypedDict, total=False):
     timeout: str
     retries: int
     retry_delay: str
+    engine: str
+    spark: Mapping[str, Any]
 
 
 # In the places of templates while a query is checked; tasks check what comes of them.

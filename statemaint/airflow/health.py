@@ -4,11 +4,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from statemaint.airflow import advice, texts
+from statemaint.airflow import advice
 from statemaint.audit import Diagnosis, doctor
 from statemaint.model.findings import Finding, FindingCode
 from statemaint.planning import scan_checkpoint
 from statemaint.recover import repair
+from statemaint.report.part import findings_json, reasons
 from statemaint.report.to_json import chain_length
 from statemaint.storage import Storage
 
@@ -40,7 +41,7 @@ class Health:
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a task passes on."""
-        findings = texts.findings_json(self.findings)
+        findings = findings_json(self.findings)
         return {
             "checkpoint": self.checkpoint,
             "healthy": self.reason is None,
@@ -125,17 +126,17 @@ def _reason(found: Diagnosis, spark: str | None) -> str | None:
     since = found.restarts_since
     if since and (spark is None or _number(spark) < _number(since)):
         known = f"with Spark {spark}" if spark else f"unless its Spark is {since} or later"
-        return f"the query would not restart {known}: {texts.reasons(found.findings)}"
+        return f"the query would not restart {known}: {reasons(found.findings)}"
     if found.misplaced or found.doubtful:
         rows = [one for one in found.findings if one.code in _OF_ROWS]
         of = rows or found.findings
-        return f"the query would restart with rows that may be wrong: {texts.reasons(of)}"
+        return f"the query would restart with rows that may be wrong: {reasons(of)}"
     return None
 
 
 def _why_not(found: Diagnosis) -> str:
     blockers = [f"{one.code.value}: {one.detail}" for one in found.blockers]
-    return blockers[0] if blockers else texts.reasons(found.findings)
+    return blockers[0] if blockers else reasons(found.findings)
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from statemaint.maintain.record import note_verification
 from statemaint.model.findings import damaged
 from statemaint.plan import RecoveryPlan, Remove, UndoPlan, WriteSnapshot
 from statemaint.recover import RecoveryReport, apply_recovery, parse_recovery
+from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import Storage
@@ -70,7 +71,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
     """
     result = verify(storage, deep=deep, sample=sample)
     note_verification(storage, healthy=result.healthy)
-    findings = texts.findings_json(result.findings)
+    findings = findings_json(result.findings)
     found = {
         "checkpoint": storage.root,
         "healthy": result.healthy,
@@ -78,7 +79,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "broken": [one for one in findings if one["damage"]],
         "todo": advice.steps(findings, storage.root),
     }
-    failed = None if result.healthy else Failure(texts.reasons(result.findings))
+    failed = None if result.healthy else Failure(reasons(result.findings))
     return Verified(found, failed)
 
 
@@ -156,7 +157,7 @@ def _undone(done: Undone, *, most_left: int) -> Applied:
     """Returns what an undo did; it has failed where more stays in the trash than was shown."""
     log = f"brought back {done.files} files ({texts.size(done.bytes)}) of run {done.run}"
     found = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
-    left = dict(islice(done.left.items(), texts.MOST_FINDINGS))
+    left = dict(islice(done.left.items(), MOST_FINDINGS))
     failure = _staying(done.left) if len(done.left) > most_left else None
     return Applied({**found, "left": left}, log, failure)
 
@@ -185,4 +186,4 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
 
 
 def _remaining(plan: RecoveryPlan) -> Failure | None:
-    return Failure(texts.reasons(plan.findings)) if damaged(plan.findings) else None
+    return Failure(reasons(plan.findings)) if damaged(plan.findings) else None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, NoReturn
 
 from airflow.sdk import Asset, get_current_context, task
@@ -12,7 +13,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from statemaint.airflow import tasks
+from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import is_damaged
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets, wait
@@ -21,8 +22,8 @@ from statemaint.airflow.links import links
 from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
+from statemaint.airflow.spark_program import start_spark
 from statemaint.maintain import Holder
-from statemaint.maintain.bundles import Bundle
 from statemaint.queries.checks import absolute_address
 
 # The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
@@ -96,7 +97,7 @@ def plan_task(settings: QuerySettings, terms: Terms) -> Any:
             raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
         if planned.handover:
             push(_HANDOVER, planned.handover)
-        return [bundle.to_json() for bundle in planned.bundles]
+        return tasks.mapped(where, planned.bundles)
 
     return plan
 
@@ -120,21 +121,28 @@ def maintain_task(settings: QuerySettings, terms: Terms) -> Any:
     )
     def maintain(bundle: dict[str, Any]) -> None:
         context = get_current_context()
-        handover = context["ti"].xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER)
-        done = tasks.maintain_bundle(
-            _located(settings, terms),
-            Bundle.from_json(bundle),
-            _options(terms),
-            run=_run(terms),
-            handover=handover,
-        )
+        ti, where, options = context["ti"], _located(settings, terms), _options(terms)
+        planned = tasks.bundles_of([bundle])
+        work = {
+            "run": _run(terms),
+            "handover": ti.xcom_pull(task_ids=_sibling("plan"), key=_HANDOVER),
+        }
+        if "bundles" in bundle:
+            start = partial(start_spark, on_kill=partial(setattr, context["task"], "on_kill"))
+            attempt = ti.try_number
+            done, failure = on_spark.maintain_bundles(
+                where, planned, options, **work, attempt=attempt, start=start
+            )
+        else:
+            done = [tasks.maintain_bundle(where, planned[0], options, **work)]
+            failure = done[0].failure
         # Passed on before the task may fail: a failed task returns nothing.
-        if done.summary:
-            context["ti"].xcom_push(_REPORT, done.summary)
-        if done.error:
-            context["ti"].xcom_push(_ERROR, done.error)
-        if done.failure:
-            fail(done.failure)
+        if summaries := [one.summary for one in done if one.summary]:
+            ti.xcom_push(_REPORT, summaries)
+        if errors := [one.error for one in done if one.error]:
+            ti.xcom_push(_ERROR, errors)
+        if failure:
+            fail(failure)
 
     return maintain
 
@@ -156,7 +164,7 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
         ti, plan = context["ti"], _sibling("plan")
-        planned = [Bundle.from_json(one) for one in ti.xcom_pull(task_ids=plan) or ()]
+        planned = tasks.bundles_of(ti.xcom_pull(task_ids=plan) or ())
         summaries = _present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))
         passed_on = ti.xcom_pull(task_ids=plan, key=_DECIDED)
         decided = Decided(**passed_on) if passed_on else None
@@ -187,7 +195,9 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
 
 
 def _present(found: Iterable[Any] | None) -> list[Any]:
-    return [one for one in found or () if one is not None]
+    """Returns what all tasks together have passed on; those of an earlier build one thing each."""
+    lists = (one if isinstance(one, list) else [one] for one in found or () if one is not None)
+    return [one for each in lists for one in each]
 
 
 def _options(terms: Terms) -> Options:
@@ -195,7 +205,11 @@ def _options(terms: Terms) -> Options:
 
 
 def _located(settings: QuerySettings, terms: Terms) -> QuerySettings:
-    """Returns the settings of this run: in a DAG of the user's, the address may be a template."""
+    """Returns the settings of this run.
+
+    Its form may name another engine. In a DAG of the user's, the address may be a template.
+    """
+    settings = replace(settings, engine=_options(terms).engine or settings.engine)
     if terms.options is None:
         return settings
     context = get_current_context()

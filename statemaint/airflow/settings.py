@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
+from statemaint.errors import StatemaintError
+from statemaint.maintain.outcomes import may_pass
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.plan import Request
+from statemaint.queries.models import SparkSettings
+
+Engine = Literal["tasks", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class QuerySettings:
         textfile: the folder for metrics files; `None` to write none.
         plans: the folder for the plans of dry runs; `None` to write none.
         metrics: what else its metrics need.
+        engine: what does the work: mapped tasks, or one task with Spark's executors.
+        spark: the Spark of `engine: spark`.
     """
 
     query: str
@@ -36,6 +42,8 @@ class QuerySettings:
     textfile: Path | None = None
     plans: Path | None = None
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    engine: Engine = "tasks"
+    spark: SparkSettings = field(default_factory=SparkSettings)
 
 
 def about(settings: QuerySettings) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def about(settings: QuerySettings) -> dict[str, Any]:
 class Options:
     """The options of one run, from its form.
 
-    `None` keeps the value of the file's policy; no operators or partitions means all.
+    `None` keeps the value of the queries file; no operators or partitions means all.
     """
 
     dry_run: bool = False
@@ -61,12 +69,15 @@ class Options:
     min_batches_to_retain: int | None = None
     operators: tuple[int, ...] = ()
     partitions: tuple[int, ...] = ()
+    engine: Engine | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Options":
         """Returns the options in a run's params."""
         lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
-        given = {name: params[name] for name in cls.__slots__ if name not in lists}
+        # A run that an earlier build has queued lacks the options that are new.
+        scalars = (name for name in cls.__slots__ if name not in lists and name in params)
+        given = {name: params[name] for name in scalars}
         return cls(**{**given, **lists})
 
     @property
@@ -106,13 +117,8 @@ class Failure:
 
     @classmethod
     def of(cls, error: StatemaintError) -> "Failure":
-        """Returns an error's failure: a storage may recover, and a lease may soon be free.
-
-        Without credentials, or where access is denied, another attempt fails in the same way.
-        """
-        retry = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
-        lasting = isinstance(error, StorageError) and error.lasting
-        return cls(f"{error.code}: {error}", retry=retry and not lasting)
+        """Returns an error's failure."""
+        return cls(f"{error.code}: {error}", retry=may_pass(error))
 
 
 def unknown_options(conf: Mapping[str, Any] | None) -> Failure | None:

@@ -6,7 +6,7 @@ has passed on the results.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -14,22 +14,31 @@ from typing import Any
 from statemaint.airflow import advice, texts
 from statemaint.airflow.connections import open_checkpoint
 from statemaint.airflow.decided import Decided, decided_of
-from statemaint.airflow.figures import units_of
 from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.names import NOTE
 from statemaint.airflow.publish import code_of, publish, publish_held, run_ended
 from statemaint.airflow.settings import Failure, Options, QuerySettings
-from statemaint.errors import LeaseHeldError, StatemaintError
+from statemaint.errors import ConfigError, LeaseHeldError, StatemaintError
 from statemaint.maintain import Holder, begin_run, check_free, end_run, reserve
-from statemaint.maintain.bundles import Bundle, Costs, bundles, costs_of, task_count, weights
+from statemaint.maintain.bundles import (
+    Bundle,
+    Costs,
+    bundles,
+    costs_of,
+    task_count,
+    unit_count,
+    weights,
+)
+from statemaint.maintain.outcomes import PartOutcome
 from statemaint.maintain.parts import maintain_part, prepare
 from statemaint.model.checkpoint import Checkpoint
-from statemaint.model.findings import Finding, FindingCode, damaged
+from statemaint.model.findings import Finding, damaged
 from statemaint.model.ids import run_folder
 from statemaint.plan import Plan
 from statemaint.planning import plan_checkpoint
 from statemaint.report import Report
 from statemaint.report.facts import facts_of
+from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.query_state import lag
 from statemaint.report.to_json import plan_json
 from statemaint.scan import Handover
@@ -75,6 +84,12 @@ class Maintained:
     summary: dict[str, Any] | None
     failure: Failure | None = None
 
+    @classmethod
+    def of(cls, outcome: PartOutcome) -> "Maintained":
+        """Returns the result of a bundle's outcome."""
+        failure = Failure(outcome.reason, outcome.retry) if outcome.reason else None
+        return cls(dict(outcome.summary) if outcome.summary else None, failure)
+
     @property
     def error(self) -> str | None:
         """Returns the code of the error that left no summary."""
@@ -106,6 +121,7 @@ def plan_query(
         costs: how slow each partition was in the last run.
     """
     try:
+        _check_engine(settings)
         storage = _storage(settings)
         if options.dry_run:
             return _shown(settings, options, storage, run)
@@ -140,15 +156,24 @@ def _planned(
         facts=facts.to_json() if plan.target is not None else None,
     )
     if plan.halted:
-        return Planned(failure=Failure(texts.reasons(plan.findings)), decided=decided)
+        return Planned(failure=Failure(reasons(plan.findings)), decided=decided)
     if plan.target is None or not prepared.has_work:
         return Planned(decided=decided)
     if holder:
         reserve(storage, holder)
     units = weights(plan, costs)
-    most = task_count(units, costs, settings.max_tasks)
+    spark = settings.engine == "spark"
+    most = unit_count(units) if spark else task_count(units, costs, settings.max_tasks)
     found = bundles(units, target=plan.target, most=most, holder=holder)
     return Planned(found, decided=decided, handover=prepared.handover.to_json())
+
+
+def _check_engine(settings: QuerySettings) -> None:
+    if settings.engine == "spark" and settings.connection:
+        raise ConfigError(
+            "executors of Spark have no connections of Airflow's; run it with the engine `tasks`, "
+            f"or give Spark its credentials and take {settings.connection!r} out of the query"
+        )
 
 
 def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str) -> Planned:
@@ -161,11 +186,11 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
         _log.info(line)
     file = _write_plan(settings, run, checkpoint, plan)
     counts = {**texts.planned_counts(plan), "target": plan.target, "scope": options.scope}
-    note = advice.dry_note(counts, texts.findings_json(plan.all_findings), file)
+    note = advice.dry_note(counts, findings_json(plan.all_findings), file)
     _log.info(note)
     failure = None
     if damaged(plan.all_findings):
-        failure = Failure(f"DRY RUN: {texts.reasons(plan.all_findings)}")
+        failure = Failure(f"DRY RUN: {reasons(plan.all_findings)}")
     decided = decided_of(plan, plan.all_findings)
     shown = figures_of_run(settings, (), (), decided=decided, dry_run=True)
     return Planned(failure=failure, note=note, shown=shown)
@@ -188,6 +213,20 @@ def _write_plan(
     return str(file)
 
 
+def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str, Any]]:
+    """Returns what `maintain` is mapped over: each bundle, or for Spark all of them as one."""
+    listed = [one.to_json() for one in planned]
+    if settings.engine != "spark" or not listed:
+        return listed
+    partitions = sum(len(one.partitions) for one in planned)
+    return [{"label": f"{partitions} partitions on Spark", "bundles": listed}]
+
+
+def bundles_of(found: Iterable[Mapping[str, Any]]) -> list[Bundle]:
+    """Returns the bundles of what `mapped` made."""
+    return [Bundle.from_json(one) for each in found for one in each.get("bundles", (each,))]
+
+
 def maintain_bundle(
     settings: QuerySettings,
     bundle: Bundle,
@@ -205,16 +244,10 @@ def maintain_bundle(
     except StatemaintError as error:
         return Maintained(None, Failure.of(error))
     _tell(report.findings)
-    failure = _failure(report)
-    summary = {
-        **texts.summary(report, bundle.label),
-        "failed": failure is not None,
-        "lag": lag((one.after for one in report.stores), bundle.target),
-        "facts": facts_of(report, every_unit=settings.metrics.every_unit).to_json(),
-        "units": [list(one) for one in units_of(report.stores)],
-    }
-    _log.info("%s\n%s", settings.query, texts.table([summary]))
-    return Maintained(summary, failure)
+    every_unit = settings.metrics.every_unit
+    done = Maintained.of(PartOutcome.of_report(bundle, report, every_unit=every_unit))
+    _log.info("%s\n%s", settings.query, texts.table([done.summary] if done.summary else []))
+    return done
 
 
 def finish(  # noqa: PLR0913 -- what each task has handed on
@@ -306,7 +339,7 @@ def _report(
         "bytes": sums["bytes"],
         "halted": sums["halted"],
         "findings": sorted({one["code"] for one in findings}),
-        "broken": broken[: texts.MOST_FINDINGS],
+        "broken": broken[:MOST_FINDINGS],
         "todo": advice.steps(findings, settings.checkpoint),
     }
 
@@ -323,7 +356,7 @@ def _storage(settings: QuerySettings) -> Storage:
 
 def _end_run(settings: QuerySettings, holder: Holder, *, sound: bool) -> None:
     try:
-        end_run(_storage(settings), holder, sound=sound)
+        end_run(_storage(settings), holder, sound=sound, units=settings.engine == "spark")
     except StatemaintError as error:
         _log.warning("the lease ends by itself: %s", error)
 
@@ -339,13 +372,6 @@ def _maintain(
         force_snapshot=options.force_snapshot,
         handover=Handover.from_json(handover) if handover else None,
     )
-
-
-def _failure(report: Report) -> Failure | None:
-    if not damaged(report.findings):
-        return None
-    codes = {finding.code for finding in report.findings}
-    return Failure(texts.reasons(report.findings), retry=FindingCode.STORAGE_FAILED in codes)
 
 
 def _tell(findings: Sequence[Finding], before: str = "") -> None:

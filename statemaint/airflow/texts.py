@@ -3,16 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from statemaint.model.findings import Finding, damaged
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot
-from statemaint.report import Report, StoreOutcome
 
 Summary = Mapping[str, Any]
 
 # A partition without maintenance for a year has some nine thousand deltas.
 _MOST_LINES = 10_000
-_MOST_REASONS = 5
-MOST_FINDINGS = 20
 _COLUMNS = (
     "partitions",
     "done",
@@ -80,39 +76,6 @@ def _would(action: Action) -> str:
             return f"would verify {action.path} ({action.reason.value})"
         case Delete():
             return f"would delete {action.path} ({action.reason.value}, {size(action.entry.size)})"
-
-
-def reasons(findings: Iterable[Finding]) -> str:
-    """Returns the reason why a task fails: the code and detail of each damage, in one line."""
-    damage = [finding for finding in findings if damaged((finding,))]
-    shown = "; ".join(f"{one.code.value}: {one.detail}" for one in damage[:_MOST_REASONS])
-    more = len(damage) - _MOST_REASONS
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
-def summary(report: Report, label: str) -> dict[str, Any]:
-    """Returns the summary of one bundle for `report`: counts, and the first findings."""
-    states = [one.state for one in report.stores]
-    return {
-        "label": label,
-        **{state.value: states.count(state) for state in StoreOutcome},
-        "snapshots": report.snapshots_written,
-        "bytes_written": report.bytes_written,
-        "files": report.files_deleted.total(),
-        "bytes": report.bytes_deleted,
-        "seconds": round(report.seconds, 3),
-        "finding_count": len(report.findings),
-        "findings": findings_json(report.findings),
-    }
-
-
-def findings_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Returns the first findings as one task hands them to another, damage before all else."""
-    ordered = sorted(findings, key=lambda one: not one.damage)
-    return [
-        {"code": one.code.value, "detail": one.detail, "damage": one.damage}
-        for one in ordered[:MOST_FINDINGS]
-    ]
 
 
 def table(summaries: Sequence[Summary]) -> str:

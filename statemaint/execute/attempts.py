@@ -32,6 +32,10 @@ _LOOK_AGAIN = 1.0
 Rows = list[dict[str, Any]]
 
 
+def _always(_rows: Rows) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class UnitClaim:
     """The claim of one unit of one run.
@@ -42,6 +46,7 @@ class UnitClaim:
         unit: the unit's name, unique in the run.
         seconds: how long a claim lasts without being renewed.
         pause: waits for a number of seconds, between two looks at a unit that another attempt has.
+        counts: whether rows are an outcome that is stored; else the next attempt works again.
     """
 
     storage: Storage
@@ -49,6 +54,7 @@ class UnitClaim:
     unit: str
     seconds: float = SECONDS
     pause: Callable[[float], object] = time.sleep
+    counts: Callable[[Rows], bool] = _always
 
     @property
     def folder(self) -> str:
@@ -105,7 +111,8 @@ class UnitClaim:
             if (found := self.outcome()) is not None:  # the attempt before has ended meanwhile
                 return found
             try:
-                return self._done(work(Guarded(self.storage, lease)), lease)
+                rows = work(Guarded(self.storage, lease))
+                return self._done(rows, lease) if self.counts(rows) else rows
             except LeaseLostError as error:
                 if _holds(lease):  # it is the run's own lease that is lost
                     raise

@@ -19,6 +19,10 @@ _PER_DELETION = 2_000.0
 # this is not worth it. Without an earlier run, the work is estimated from a local disk.
 _SECONDS_PER_TASK = 5.0
 _PER_SECOND = 200_000_000.0
+# On executors, where a unit costs a few requests: at least so much for each, and a bounded number,
+# as their outcomes come back together.
+_PER_UNIT = 10_000_000.0
+_MOST_UNITS = 1024
 # A few in any case: the first run may be on a far storage, where waiting is most of the work.
 _FEWEST = 4
 
@@ -53,6 +57,11 @@ class Bundle:
         gaps = len(self.partitions) != last - first + 1
         count = f" ({len(self.partitions)} of them)" if gaps else ""
         return f"op {self.operator} / parts {first}-{last}{count}"
+
+    @property
+    def key(self) -> str:
+        """Returns a short name that is unique in its run."""
+        return f"{self.operator}-{self.partitions[0]}"
 
     @property
     def units(self) -> tuple[UnitId, ...]:
@@ -110,6 +119,14 @@ def task_count(units: Mapping[UnitId, float], costs: Costs, most: int) -> int:
     per_second = len(costs) / sum(costs.values()) if sum(costs.values()) else _PER_SECOND
     seconds = sum(units.values()) / per_second
     return min(most, max(_FEWEST, ceil(seconds / _SECONDS_PER_TASK)))
+
+
+def unit_count(units: Mapping[UnitId, float]) -> int:
+    """Returns how many units the partitions are worth where a task is cheap, as on executors.
+
+    A unit has its own claim and outcome, so that it is not smaller than about 10 MB of work.
+    """
+    return min(_MOST_UNITS, max(1, ceil(sum(units.values()) / _PER_UNIT)))
 
 
 def costs_of(planned: Iterable[Bundle], seconds: Mapping[str, float]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from statemaint.execute import (
     end_earlier,
     execute,
     expired_trash,
+    forget_units,
     leased,
     newest,
 )
@@ -158,7 +159,7 @@ def reserve(storage: Storage, holder: Holder) -> None:
         pass
 
 
-def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
+def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = False) -> None:
     """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
 
     A task that is still at work stops before its next page of deletions. No run gets the lease for
@@ -169,6 +170,7 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
         holder: the holder that the tasks were given.
         sound: whether every task completed and none found damage, which files in the trash might
             repair.
+        units: whether the tasks were Spark's, whose units have files of their own.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
@@ -177,6 +179,8 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool) -> None:
     """
     with leased(storage, holder, keep=True) as lease:
         try:
+            if units:
+                forget_units(storage, before=lease.check)
             found = expired_trash(storage, storage.now()) if sound else ()
             empty_trash(storage, found, before=lease.check)
             tidy(storage, lease)

@@ -131,6 +131,25 @@ def open_argument(value: object) -> object:
     return value
 
 
+def spark_setting(value: object) -> str:
+    """Returns the value of a setting of Spark's as text, as Spark takes it; it has no secret."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise ValueError("must be a text, a number, true or false")  # noqa: TRY004 -- as above
+    return str(open_argument(value))
+
+
+def spark_setting_name(name: str) -> str:
+    """Returns the name of a setting of Spark's whose value is no secret."""
+    if re.search("secret|password|token", name, re.IGNORECASE):
+        raise ValueError(
+            "its value is a secret, which would be shown; give it in spark-defaults.conf, or by "
+            "the environment of Spark's driver and executors"
+        )
+    return name
+
+
 def must_be_open(gateway: str) -> str:
     """Returns the address of a Pushgateway if it contains no secret.
 

@@ -23,6 +23,8 @@ from statemaint.queries.checks import (
     duration_in_seconds,
     open_argument,
     some_time,
+    spark_setting,
+    spark_setting_name,
     valid_asset,
     valid_callable,
     valid_connection,
@@ -41,6 +43,11 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?[smhd]$"}),
 ]
 Period = Annotated[Duration, AfterValidator(some_time)]
+SparkSetting = Annotated[
+    str,
+    BeforeValidator(spark_setting),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
 # The braces are those of a pattern; a query's own name has none.
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
@@ -131,6 +138,50 @@ class Notifier(_Strict):
     )
 
 
+class SparkSettings(_Strict):
+    """The Spark that maintains a query with `engine: spark`; a local one by default."""
+
+    connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
+        default=None,
+        description=(
+            "An Airflow connection of type spark: the task runs spark-submit by Airflow's Spark "
+            "provider package."
+        ),
+    )
+    master: Text | None = Field(
+        default=None,
+        description=(
+            "The master, where there is no connection; the driver then runs in the task. By "
+            "default local[*]."
+        ),
+    )
+    conf: Mapping[Annotated[Text, AfterValidator(spark_setting_name)], SparkSetting] = Field(
+        default_factory=dict, description="Spark's settings, spark.executor.memory and others."
+    )
+    submit: Mapping[Text, Annotated[Any, AfterValidator(open_argument)]] = Field(
+        default_factory=dict,
+        description=(
+            "More arguments of Airflow's SparkSubmitHook, such as archives or num_executors; with "
+            "a connection only."
+        ),
+    )
+    application: Text | None = Field(
+        default=None,
+        description=(
+            "Where spark-submit finds statemaint/spark/__main__.py; by default where the task "
+            "has it."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.connection and self.master:
+            raise ValueError("the connection has its own master; give only one of the two")
+        if not self.connection and (self.submit or self.application):
+            raise ValueError("submit and application are for spark-submit; give a connection, too")
+        return self
+
+
 class Query(_Strict):
     """One query whose state is maintained, or a pattern of several."""
 
@@ -147,7 +198,10 @@ class Query(_Strict):
     enabled: bool = Field(default=True, description="Without it, the query has no DAG.")
     engine: Literal["tasks", "spark"] = Field(
         default="tasks",
-        description="What does the work: Airflow's tasks. `spark` does not exist yet.",
+        description="What does the work: Airflow's mapped tasks, or one task by Spark's executors.",
+    )
+    spark: SparkSettings | None = Field(
+        default=None, description="The Spark of `engine: spark`; local[*] in the task by default."
     )
     connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
         default=None,
@@ -213,8 +267,11 @@ class Query(_Strict):
             raise ValueError(
                 f"a connection is for S3 only, and not for {self.checkpoint}; take `connection` out"
             )
-        if self.engine == "spark":
-            raise ValueError("engine: spark does not exist yet; write tasks, or leave `engine` out")
+        if self.engine == "spark" and self.connection:
+            raise ValueError(
+                "with engine: spark, executors take their credentials from their environment; take "
+                "`connection` out, and give the workers of Airflow theirs in the same way"
+            )
         return self
 
 

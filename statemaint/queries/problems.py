@@ -9,7 +9,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from statemaint.errors import ConfigError
-from statemaint.queries.models import Notifier, PolicySettings, QueriesFile, Query
+from statemaint.queries.models import (
+    Notifier,
+    PolicySettings,
+    PushgatewayAuth,
+    QueriesFile,
+    Query,
+    SparkSettings,
+)
 
 Path = tuple[str | int, ...]
 
@@ -85,7 +92,14 @@ def shown(value: object) -> str:
 
 
 _MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
-    {"": QueriesFile, "defaults": PolicySettings, "policy": PolicySettings, "notify": Notifier}
+    {
+        "": QueriesFile,
+        "defaults": PolicySettings,
+        "policy": PolicySettings,
+        "notify": Notifier,
+        "pushgateway_auth": PushgatewayAuth,
+        "spark": SparkSettings,
+    }
 )
 
 

@@ -17,6 +17,7 @@ from statemaint.spark import api
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED
 from statemaint.spark.fleet import Target, fleet_of
 from statemaint.spark.frames import collected, frame_of
+from statemaint.spark.handed import carry_out
 from statemaint.spark.outcomes import worst
 from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
@@ -119,6 +120,27 @@ def maintain(
         tell=partial(click.echo, err=True),
     )
     _run(verb, OUTCOMES, **flags)
+
+
+@program.command()
+@click.argument("checkpoint")
+@click.argument("key")
+@click.option("--attempt", type=click.IntRange(min=1), default=1, help="The number of the attempt.")
+@click.option("--master", help="The master.  [default: spark-submit's, or local[*]]")
+@click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://...")
+def units(
+    *, checkpoint: str, key: str, attempt: int, master: str | None, remote: str | None
+) -> None:
+    """Maintain what Airflow's `plan` has handed over; Airflow runs this itself."""
+    spark = session(master, remote)
+    try:
+        done = carry_out(
+            spark, checkpoint, key, attempt=attempt, tell=partial(click.echo, err=True)
+        )
+    finally:
+        spark.stop()
+    failed = sum(one.reason is not None for one in done)
+    click.echo(f"{len(done)} units, {failed} failed", err=True)
 
 
 @program.command()

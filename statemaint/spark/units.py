@@ -143,10 +143,10 @@ def maintain_unit(piece: str) -> Iterator[Row]:
     def rows() -> Iterator[Row]:
         # Another attempt at the run may have other partitions in a unit of the same name.
         attempt, place = bundle.holder.nonce if bundle.holder else run, target.open()
-        claim = UnitClaim(place, attempt, unit_name(bundle))
+        claim = UnitClaim(place, attempt, bundle.key)
         yield from claim.once(
             lambda storage: _maintained(given, bundle, storage),
-            again=lambda: _must_go_on(place, bundle),
+            again=lambda: must_go_on(place, bundle),
         )
 
     for row in _whatever_happens(target, rows):
@@ -161,15 +161,10 @@ def _whatever_happens(target: Target, rows: Callable[[], Iterator[Row]]) -> Iter
         yield error_row(target, error)
 
 
-def unit_name(bundle: Bundle) -> str:
-    """Returns the name of a unit's claim, unique in its run."""
-    return f"{bundle.operator}-{bundle.partitions[0]}"
-
-
 def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
     target, run, handover = given.target, given.options["run"], given.options["handover"]
     try:
-        _must_go_on(storage, bundle)
+        must_go_on(storage, bundle)
         report = maintain_part(
             storage,
             target.policy,
@@ -186,7 +181,13 @@ def _maintained(given: Piece, bundle: Bundle, storage: Storage) -> list[Row]:
     return list(report_rows(target, report, run=run, unit=bundle.label))
 
 
-def _must_go_on(storage: Storage, bundle: Bundle) -> None:
+def must_go_on(storage: Storage, bundle: Bundle) -> None:
+    """Checks that the run of a bundle goes on, as `must_be_the_runs` does.
+
+    Raises:
+        LeaseLostError: when it does not.
+        StorageError: when the storage fails.
+    """
     if bundle.holder:
         must_be_the_runs(storage, bundle.holder)
 

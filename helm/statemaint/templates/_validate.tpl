@@ -45,14 +45,17 @@ in values.schema.json; its messages show values, so that whatever may be a secre
 {{- end -}}
 {{- end -}}
 {{- if $jobs -}}
-{{- range list "after" "connection" "deadline" "notify" "queue" "executor" -}}
+{{- range list "after" "connection" "deadline" "notify" "queue" "executor" "spark" -}}
 {{- if get $query . -}}
 {{- $problems = append $problems (printf "%s.%s: only Airflow can do this, and cronJobs.enabled runs without it; take it out" $where .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if eq ($query.engine | default "tasks") "spark" -}}
-{{- $problems = append $problems (printf "%s.engine: spark does not exist yet; write tasks, or leave `engine` out" $where) -}}
+{{- if and $jobs (eq ($query.engine | default "tasks") "spark") -}}
+{{- $problems = append $problems (printf "%s.engine: only Airflow runs a query on Spark, and cronJobs.enabled runs without it; take it out" $where) -}}
+{{- end -}}
+{{- if and (eq ($query.engine | default "tasks") "spark") $query.connection -}}
+{{- $problems = append $problems (printf "%s: with engine: spark, executors take their credentials from their environment; take `connection` out" $where) -}}
 {{- end -}}
 {{- end -}}
 {{- range $slot, $here := $places -}}

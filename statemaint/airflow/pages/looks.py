@@ -4,12 +4,13 @@ import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from statemaint.airflow.figures import Told, figures_json, planned_units, read_figures
+from statemaint.airflow.figures import Told, figures_json, read_figures
 from statemaint.airflow.pages.model import Details, QueryRecord
-from statemaint.airflow.texts import findings_json
 from statemaint.model.policy import Policy
 from statemaint.plan import Plan, Request
 from statemaint.planning import plan_checkpoint
+from statemaint.report.part import findings_json
+from statemaint.report.units import planned_units
 from statemaint.scan import Handover
 from statemaint.storage import Storage
 

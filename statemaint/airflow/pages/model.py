@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from statemaint.airflow.figures import QueryFigures, Told, Unit
+from statemaint.airflow.figures import QueryFigures, Told
+from statemaint.report.units import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemaint.airflow import advice
-from statemaint.airflow.figures import Told, Unit
+from statemaint.airflow.figures import Told
 from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG
 from statemaint.airflow.texts import size
+from statemaint.report.units import Unit
 
 # So many partitions have a cell; of more, the worst ones.
 MOST_CELLS = 4_000

@@ -56,6 +56,11 @@ queries:
   unreadable: {{checkpoint: {folder}/unreadable}}
   gone: {{checkpoint: "{folder}/<gone>"}}
   lake: {{checkpoint: "s3://lake/checkpoint", connection: the_lake}}
+  "by_{{engine}}":
+    for_each: {{engine: [spark, tasks]}}
+    checkpoint: "{folder}/by_{{engine}}"
+    engine: spark
+    spark: {{master: "local[1]", conf: {{spark.ui.enabled: false}}}}
 """
 
 KILLED = 600  # so many versions that a task takes a while
@@ -78,6 +83,8 @@ RUN = (
     "fresh",
     "unreadable",
     "lake",
+    "by_spark",
+    "by_tasks",
 )
 
 
@@ -179,6 +186,8 @@ def _fill(folder: Path) -> None:
     neglected(folder / "wide", partitions=10)
     neglected(folder / "killed", partitions=10, last=KILLED)
     damaged(folder / "damaged")
+    for name in ("by_spark", "by_tasks"):
+        damaged(folder / name, partition=1, partitions=2)
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
     for name in ("flaky", "anew", "late", "cancelled"):

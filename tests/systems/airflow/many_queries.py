@@ -20,10 +20,11 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import Engine, create_engine, event, insert
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.figures import FLEET, PARTITIONS, Unit, figures_json, partitions_json
+from statemaint.airflow.figures import FLEET, PARTITIONS, figures_json, partitions_json
 from statemaint.airflow.pages import contents
 from statemaint.airflow.pages.records import details, records
 from statemaint.airflow.pages.render import render
+from statemaint.report.units import Unit
 
 _LAST = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 _PLACE = {"root": "", "pages": "/statemaint"}

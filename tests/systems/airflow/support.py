@@ -30,9 +30,9 @@ def neglected(folder: Path, *, partitions: int = 4, last: int = TARGET) -> Path:
     return folder
 
 
-def damaged(folder: Path, *, partition: int = 2) -> Path:
+def damaged(folder: Path, *, partition: int = 2, partitions: int = 4) -> Path:
     """Makes a neglected checkpoint in which one partition lacks a delta."""
-    neglected(folder)
+    neglected(folder, partitions=partitions)
     (folder / f"state/0/{partition}/7.delta").unlink()
     return folder
 
@@ -60,10 +60,12 @@ def snapshots(folder: Path) -> dict[int, list[int]]:
     return {partition: sorted(versions) for partition, versions in sorted(found.items())}
 
 
-def tree_hash(folder: Path) -> str:
-    """Returns a digest of every path, content and time below a folder."""
+def tree_hash(folder: Path, *, without: str = "") -> str:
+    """Returns a digest of every path, content and time below a folder, but for one folder in it."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
+        if without in path.relative_to(folder).parts:
+            continue
         status = path.lstat()
         digest.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode())
         digest.update(path.read_bytes() if path.is_file() else b"")

@@ -84,6 +84,20 @@ def test_the_example_of_a_users_dag_imports_and_maintains_behind_the_query(tmp_p
     assert following["hourly_revenue"] == ["statemaint.plan"]
 
 
+def test_the_example_of_a_long_running_query_starts_behind_the_gate_and_is_maintained_beside_it(
+    tmp_path: Path,
+) -> None:
+    file = ROOT / "docs/examples/device_readings_dag.py"
+    found = describe(tmp_path, queries=None, file=file)
+    assert (found["errors"], found["warnings"]) == ({}, {})
+    assert sorted(found["dags"]) == ["device_readings", "statemaint__device_readings"]
+    query, maintenance = (found["dags"][name] for name in sorted(found["dags"]))
+    assert query["tasks"]["gate"]["downstream"] == ["device_readings"]
+    assert query["max_active_runs"] == 1
+    assert maintenance["schedule"] == "*/20 * * * *"
+    assert sorted(maintenance["tasks"]) == ["maintain", "plan", "report"]
+
+
 def test_a_dag_is_scheduled_and_tagged_as_the_file_says(example: dict[str, Any]) -> None:
     join, hourly = _both(example)
     assert (hourly["schedule"], hourly["tags"]) == ("0 * * * *", ["statemaint"])

@@ -103,9 +103,20 @@ SHARED = {
         "at '/queries/queries/a/policy': additional properties 'grce' not allowed",
     ),
     "a duration": (queries(a=query(policy={"grace": "1 hour"})), "/queries/queries/a/policy/grace"),
-    "spark": (queries(a=query(engine="spark")), "engine: spark does not exist yet"),
+    "a connection for Spark": (
+        queries(a=query(engine="spark", connection="lake")),
+        "with engine: spark, executors take their credentials from their environment",
+    ),
+    "a setting that no Spark has": (
+        queries(a=query(engine="spark", spark={"cores": 4})),
+        "at '/queries/queries/a/spark': additional properties 'cores' not allowed",
+    ),
 }
 OWN: dict[str, tuple[dict[str, Any], str]] = {
+    "Spark without Airflow": (
+        {**JOBS, **queries(a=query(engine="spark"))},
+        "engine: only Airflow runs a query on Spark",
+    ),
     "Airflow's schedule": (
         {**JOBS, **queries(a=query(schedule="0 0 l * *"))},
         'has "l" as its day of the month',

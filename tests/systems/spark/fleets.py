@@ -35,16 +35,23 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def write_fleet(root: Path) -> tuple[Target, ...]:
-    """Writes a fleet: one checkpoint of each kind, a damaged one, and a place without any."""
+    """Writes a fleet: a checkpoint of each kind, a damaged one by provider, and an empty place."""
     for archive, kind in KINDS:
         _write(root / kind, archive, kind)
     _write(root / "damaged", "4.3.0", "join1")
     delta = next((root / "damaged/state/0/1/left-keyToNumValues").glob("[0-9]*.delta"))
     newest = max(delta.parent.glob("*.delta"), key=lambda one: int(one.stem))
     newest.write_bytes(newest.read_bytes()[:-3])
+    _write(root / "damaged-rocks", "rocks-4.3.0", "rocks-join2-ids")
+    store = root / "damaged-rocks/state/0/1/right-keyToNumValues"
+    max(store.glob("*.changelog"), key=_version).unlink()
     (root / "nothing").mkdir()
-    names = [kind for _, kind in KINDS] + ["damaged", "nothing"]
+    names = [kind for _, kind in KINDS] + ["damaged", "damaged-rocks", "nothing"]
     return tuple(Target(name, str(root / name), POLICY) for name in names)
+
+
+def _version(changelog: Path) -> int:
+    return int(changelog.name.partition("_")[0].partition(".")[0])
 
 
 def write_queries(fleet: Iterable[Target], path: Path) -> Path:

@@ -1,17 +1,20 @@
 """Spark's engine: the same fleet by the command line, by Airflow's tasks and by Spark."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from statemaint.airflow.on_spark import maintain_bundles
 from statemaint.airflow.settings import Options, QuerySettings
+from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
 from statemaint.execute import Holder, leased
 from statemaint.spark import Target, inventory, maintain_fleet, plan_fleet, verify_fleet
 from statemaint.spark.columns import INVENTORY, OUTCOMES, PLAN, VERIFIED, ddl
+from statemaint.spark.handed import carry_out
 from statemaint.storage import LocalStorage
 from tests.systems.spark.fleets import (
     POLICY,
@@ -29,29 +32,66 @@ from tests.systems.spark.fleets import (
 )
 
 
-def by_tasks(fleet: Iterable[Target]) -> None:
+def by_tasks(fleet: Iterable[Target]) -> dict[str, set[str]]:
+    """Maintains a fleet as mapped tasks do; returns the codes of the findings of each query."""
+    found = {}
     for one in fleet:
         settings = QuerySettings(one.query, one.checkpoint, POLICY, max_tasks=3)
-        maintain_query(settings, Options(), Holder("run"), run="run")
+        done = maintain_query(settings, Options(), Holder("run"), run="run")
+        assert done.report
+        found[one.query] = {*done.report["findings"]}
+    return found
+
+
+def by_tasks_on_spark(spark: SparkSession, fleet: Iterable[Target]) -> dict[str, set[str]]:
+    """Maintains a fleet as Airflow does with `engine: spark`, in the session of the tests."""
+    found = {}
+    for one in fleet:
+        settings = QuerySettings(one.query, one.checkpoint, POLICY, engine="spark")
+
+        def start(_settings: QuerySettings, arguments: Sequence[str]) -> None:
+            _, address, key, _, attempt = arguments
+            carry_out(spark, address, key, attempt=int(attempt), tell=print)
+
+        plan = plan_query(settings, Options(), Holder("run"), run="run")
+        summaries = []
+        if plan.bundles:
+            done, _ = maintain_bundles(
+                settings,
+                plan.bundles,
+                Options(),
+                run="run",
+                handover=plan.handover,
+                attempt=1,
+                start=start,
+            )
+            summaries = [each.summary for each in done if each.summary]
+        report = finish(settings, plan.bundles, summaries, decided=plan.decided, run="run")
+        found[one.query] = {*report["findings"]}
+    return found
 
 
 @pytest.fixture(scope="module")
 def maintained(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Three equal fleets, each maintained by one engine."""
+    """Equal fleets, each maintained by one engine."""
     root = tmp_path_factory.mktemp("fleets")
-    fleets = {name: write_fleet(root / name) for name in ("before", "cli", "tasks", "spark")}
+    names = ("before", "cli", "tasks", "spark", "tasks_on_spark")
+    fleets = {name: write_fleet(root / name) for name in names}
     found = by_command_line(fleets["cli"])
-    by_tasks(fleets["tasks"])
+    of_tasks = by_tasks(fleets["tasks"])
     rows = maintain_fleet(spark, fleets["spark"], run="fleet").collect()
-    return {**fleets, "findings": found, "rows": rows}
+    on_spark = by_tasks_on_spark(spark, fleets["tasks_on_spark"])
+    codes = {"tasks": of_tasks, "tasks_on_spark": on_spark}
+    return {**fleets, "findings": found, "rows": rows, "codes": codes}
 
 
 def test_all_engines_leave_the_same_files_with_the_same_states(maintained: dict[str, Any]) -> None:
-    fleets = (maintained["cli"], maintained["tasks"], maintained["spark"])
-    for cli, tasks, spark in zip(*fleets, strict=True):
-        assert listing(cli) == listing(tasks) == listing(spark), cli.query
-        assert digests(cli) == digests(tasks) == digests(spark), cli.query
-        assert actions(cli) == actions(tasks) == actions(spark), cli.query
+    engines = ("tasks", "spark", "tasks_on_spark")
+    for engine in engines:
+        for cli, one in zip(maintained["cli"], maintained[engine], strict=True):
+            assert listing(one) == listing(cli), (cli.query, engine)
+            assert digests(one) == digests(cli), (cli.query, engine)
+            assert actions(one) == actions(cli), (cli.query, engine)
     changed = zip(maintained["before"], maintained["spark"], strict=True)
     assert sum(listing(before) != listing(after) for before, after in changed) >= 5
 
@@ -61,6 +101,14 @@ def test_spark_finds_what_the_command_line_finds(maintained: dict[str, Any]) -> 
         expected = maintained["findings"][target.query]
         assert findings(maintained["rows"], target.query) == expected, target.query
     assert maintained["findings"]["damaged"]
+    assert maintained["findings"]["damaged-rocks"]
+
+
+def test_airflows_tasks_find_what_the_command_line_finds(maintained: dict[str, Any]) -> None:
+    for query, expected in maintained["findings"].items():
+        codes = {code for *_, code in expected}
+        for engine in ("tasks", "tasks_on_spark"):
+            assert maintained["codes"][engine][query] == codes, (query, engine)
 
 
 def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str, Any]) -> None:
@@ -71,9 +119,11 @@ def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str,
         **dict.fromkeys(queries, "done"),
         "nothing": "failed",
         "damaged": "halted",
+        "damaged-rocks": "halted",
     }
+    broken = {"damaged": 3, "damaged-rocks": 3}
     codes = {name: row["exit_code"] for name, row in queries.items()}
-    assert codes == {**dict.fromkeys(queries, 0), "nothing": 2, "damaged": 3}
+    assert codes == {**dict.fromkeys(queries, 0), "nothing": 2, **broken}
     assert "NOT_A_CHECKPOINT" in queries["nothing"]["error"]
     stores = [(row["query"], row["operator"], row["partition"], row["store"]) for row in rows]
     assert len(stores) == len(set(stores))
@@ -85,7 +135,7 @@ def test_outcomes_have_a_row_for_each_store_and_each_query(maintained: dict[str,
 
 
 def test_a_run_leaves_no_lease_and_no_file_of_its_units(maintained: dict[str, Any]) -> None:
-    for target in maintained["spark"]:
+    for target in (*maintained["spark"], *maintained["tasks_on_spark"]):
         assert leftovers(target) == []
 
 
@@ -135,7 +185,8 @@ def test_a_fleet_is_verified_in_shares(spark: SparkSession, tmp_path: Path) -> N
     shares = verify_fleet(spark, fleet, deep=True, shares=2).collect()
     assert len(shares) == 2 * len(whole) == 2 * len(fleet)
     healthy = {row["query"]: row["healthy"] for row in whole}
-    assert healthy == {**dict.fromkeys(healthy, True), "damaged": False, "nothing": False}
+    bad = dict.fromkeys(("damaged", "damaged-rocks", "nothing"), False)
+    assert healthy == {**dict.fromkeys(healthy, True), **bad}
     checked = {row["query"]: row["versions_checked"] for row in whole if row["stores"]}
     assert checked == {
         query: sum(row["versions_checked"] for row in shares if row["query"] == query)

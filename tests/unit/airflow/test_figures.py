@@ -4,11 +4,9 @@ pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.figures import (
     QueryFigures,
-    Unit,
     figures_json,
     merged,
     partitions_json,
-    planned_units,
     read_figures,
     read_partitions,
 )
@@ -16,6 +14,7 @@ from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.ids import StoreId
 from statemaint.model.policy import Policy
 from statemaint.plan import plan
+from statemaint.report.units import Unit, planned_units
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 ABOUT = {"query": "revenue", "checkpoint": "/data", "committed": 24, "target": 25}

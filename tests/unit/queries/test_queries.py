@@ -104,6 +104,38 @@ def test_a_query_is_run_by_hand_in_at_most_16_tasks_of_a_pool_unless_it_says_mor
     assert (query.retries, query.retry_delay, query.timeout) == (3, 60.0, 6 * 3600.0)
 
 
+def test_spark_is_chosen_for_a_query_or_for_each_query_of_a_pattern(tmp_path: Path) -> None:
+    queries = load(
+        tmp_path,
+        """
+        queries:
+          a: {checkpoint: /a, engine: spark}
+          b: {checkpoint: /b}
+          "c_{region}":
+            for_each: {region: [eu, us]}
+            checkpoint: /c/{region}
+            engine: spark
+            spark:
+              connection: cluster
+              conf: {spark.task.maxFailures: 8, spark.speculation: false}
+              submit: {archives: "s3://lake/venv.tar.gz#venv", num_executors: 20}
+        """,
+    ).queries
+    assert {name: one.engine for name, one in queries.items()} == {
+        "a": "spark",
+        "b": "tasks",
+        "c_eu": "spark",
+        "c_us": "spark",
+    }
+    assert queries["a"].spark is None
+    for name in ("c_eu", "c_us"):
+        spark = queries[name].spark
+        assert spark
+        assert spark.connection == "cluster"
+        assert spark.conf == {"spark.task.maxFailures": "8", "spark.speculation": "false"}
+        assert spark.submit["num_executors"] == 20
+
+
 @pytest.mark.parametrize("schedule", ["@hourly", "5 * * * *", "*/20 0-6 1,15 * mon-fri"])
 def test_a_schedule_is_a_name_or_a_cron_expression(tmp_path: Path, schedule: str) -> None:
     file = load(tmp_path, f"queries: {{a: {{checkpoint: /a, schedule: '{schedule}'}}}}")
@@ -152,7 +184,7 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         ("queries: {a: {checkpoint: ''}}", 'queries.a.checkpoint: must not be empty, not ""'),
         (
             "queries: {a: {checkpoint: /x, rules: {}}}",
-            "queries.a.rules: no such key; known are checkpoint, for_each, enabled, engine, conne",
+            "queries.a.rules: no such key; known are checkpoint, for_each, enabled, engine, spark",
         ),
         (
             "queries: {a: {checkpoint: /x, policy: {grce: 1h}}}",
@@ -198,8 +230,32 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
             "queries.a.connection: 'a b' cannot be the id of an Airflow connection",
         ),
         (
-            "queries: {a: {checkpoint: /x, engine: spark}}",
-            "queries.a: engine: spark does not exist yet; write tasks, or leave `engine` out",
+            "queries: {a: {checkpoint: 's3://b/x', engine: spark, connection: lake}}",
+            "queries.a: with engine: spark, executors take their credentials from their environm",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, spark: {connection: c, master: yarn}}}",
+            "queries.a.spark: the connection has its own master; give only one of the two",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, spark: {submit: {archives: a}}}}",
+            "queries.a.spark: submit and application are for spark-submit; give a connection, too",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, spark: {cores: 4}}}",
+            "queries.a.spark.cores: no such key; known are connection, master, conf, submit, app",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, spark: {conf: {fs.s3a.secret.key: x}}}}",
+            "queries.a.spark.conf.fs.s3a.secret.key",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, spark: {conf: {spark.x: [1]}}}}",
+            "queries.a.spark.conf.spark.x: must be a text, a number, true or false",
+        ),
+        (
+            "queries: {}\npushgateway_auth: {password: x}",
+            "pushgateway_auth.password: no such key; known are connection, basic_auth_file, ",
         ),
         (
             "queries: {a: {checkpoint: /x, engine: flink}}",

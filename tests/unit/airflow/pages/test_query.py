@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import Told, Unit
+from statemaint.airflow.figures import Told
 from statemaint.airflow.pages.query import (
     MOST_CELLS,
     MOST_WORST,
@@ -13,6 +13,7 @@ from statemaint.airflow.pages.query import (
     heat_map,
     worst_units,
 )
+from statemaint.report.units import Unit
 
 
 def unit(partition: int = 0, **figures: int | None) -> Unit:

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.figures import QueryFigures, Told, Unit
+from statemaint.airflow.figures import QueryFigures, Told
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import advise, buttons, heat_map, worst_units
@@ -17,6 +17,7 @@ from statemaint.maintain import Run
 from statemaint.model.ids import StoreId, UnitId
 from statemaint.model.policy import Policy
 from statemaint.plan import plan
+from statemaint.report.units import Unit
 from tests.support.checkpoints import NOW, checkpoint, store, versions
 
 TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)

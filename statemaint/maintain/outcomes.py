@@ -1,0 +1,59 @@
+"""What a task of a run came to, for the task that reports them all; Airflow's and Spark's tasks."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from statemaint.errors import LeaseHeldError, LeaseLostError, StatemaintError, StorageError
+from statemaint.maintain.bundles import Bundle
+from statemaint.model.findings import FindingCode, damaged
+from statemaint.report import Report
+from statemaint.report.part import reasons, summary
+
+
+@dataclass(frozen=True, slots=True)
+class PartOutcome:
+    """The outcome of one bundle.
+
+    Attributes:
+        label: the bundle's name.
+        summary: as `report.part.summary` makes it; `None` where nothing was inspected.
+        reason: why the task has failed; `None` where it has not.
+        retry: whether another attempt could succeed.
+    """
+
+    label: str
+    summary: Mapping[str, Any] | None = None
+    reason: str | None = None
+    retry: bool = False
+
+    @classmethod
+    def of_report(cls, bundle: Bundle, report: Report, *, every_unit: bool) -> "PartOutcome":
+        """Returns the outcome of a bundle that was maintained; damage is a failure."""
+        found = summary(report, bundle.label, bundle.target, every_unit=every_unit)
+        if not damaged(report.findings):
+            return cls(bundle.label, found)
+        retry = any(one.code is FindingCode.STORAGE_FAILED for one in report.findings)
+        return cls(bundle.label, found, reasons(report.findings), retry)
+
+    @classmethod
+    def of_error(cls, label: str, error: Exception) -> "PartOutcome":
+        """Returns the outcome of a bundle that could not be maintained."""
+        if isinstance(error, StatemaintError):
+            return cls(label, None, f"{error.code}: {error}", may_pass(error))
+        told = f"{FindingCode.FAULT.value}: {type(error).__name__}: {error}"
+        return cls(label, None, " ".join(told.split()), retry=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the outcome as one task hands it to another."""
+        return asdict(self)
+
+
+def may_pass(error: StatemaintError) -> bool:
+    """Returns whether another attempt could succeed: a storage may recover, a lease may be free.
+
+    Without credentials, or where access is denied, another attempt fails in the same way.
+    """
+    passing = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
+    lasting = isinstance(error, StorageError) and error.lasting
+    return passing and not lasting

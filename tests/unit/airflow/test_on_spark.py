@@ -1,0 +1,246 @@
+"""A run whose `maintain` is one task for Spark, with executors in this process."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from statemaint.airflow.for_pages import figures_of_run
+from statemaint.airflow.on_spark import maintain_bundles
+from statemaint.airflow.settings import Failure, Options, QuerySettings
+from statemaint.airflow.tasks import (
+    Maintained,
+    Planned,
+    bundles_of,
+    finish,
+    maintain_bundle,
+    mapped,
+    plan_query,
+)
+from statemaint.errors import ConfigError
+from statemaint.execute import Holder, leased
+from statemaint.maintain.bundles import Bundle
+from statemaint.maintain.handed import read_handed, store_outcomes
+from statemaint.maintain.outcomes import PartOutcome
+from statemaint.model.policy import Policy
+from statemaint.spark.fleet import Target
+from statemaint.spark.handed import maintain_handed
+from statemaint.spark.units import Piece
+from statemaint.storage import LocalStorage
+from tests.systems.airflow.support import FLOOR, TARGET, damaged, neglected, snapshots
+
+POLICY = Policy(min_batches_to_retain=5, grace=0.0)
+# What differs from run to run: times, and what the machine was busy with.
+MOVING = ("seconds", "facts")
+Done = tuple[list[Maintained], Failure | None]
+
+
+def settings(checkpoint: Path, **more: Any) -> QuerySettings:
+    return replace(QuerySettings("hourly", str(checkpoint), POLICY, engine="spark"), **more)
+
+
+def executors(
+    where: QuerySettings, arguments: Sequence[str], *, most: int = 99, dies: bool = False
+) -> str | None:
+    """Does what Spark's program does, as far as the first units."""
+    verb, address, key, _, attempt = arguments
+    assert (verb, address) == ("units", where.checkpoint)
+    storage = LocalStorage(Path(address))
+    work = read_handed(storage, key)
+    found = []
+    holder = work.bundles[0].holder
+    assert holder
+    with leased(storage, holder, keep=True):
+        for bundle in work.bundles[:most]:
+            options = {
+                "run": work.run,
+                "bundle": bundle.to_json(),
+                "handover": work.handover,
+                "force_snapshot": work.force_snapshot,
+                "every_unit": work.every_unit,
+            }
+            target = Target(work.query, address, work.policy)
+            (row,) = maintain_handed(Piece(target, options).to_json())
+            found.append(PartOutcome(**json.loads(str(row["outcome"]))))
+    if dies:
+        return "Spark's program ended with 1"
+    store_outcomes(storage, key, int(attempt), found)
+    return None
+
+
+def planned(where: QuerySettings) -> Planned:
+    """Returns the plan of a run, with a unit for each partition."""
+    found = plan_query(where, Options(), Holder("run"))
+    units = tuple(
+        replace(one, partitions=(number,)) for one in found.bundles for number in one.partitions
+    )
+    return replace(found, bundles=units)
+
+
+def maintained(
+    where: QuerySettings, plan: Planned, attempt: int = 1, start: Callable[..., Any] = executors
+) -> Done:
+    return maintain_bundles(
+        where,
+        plan.bundles,
+        Options(),
+        run="r",
+        handover=plan.handover,
+        attempt=attempt,
+        start=start,
+    )
+
+
+def steady(summary: Any) -> dict[str, Any]:
+    return {name: value for name, value in summary.items() if name not in MOVING}
+
+
+def test_spark_gives_the_summaries_report_and_figures_that_mapped_tasks_give(
+    tmp_path: Path,
+) -> None:
+    found = {}
+    for engine in ("tasks", "spark"):
+        where = settings(damaged(tmp_path / engine / "c"), engine=engine)
+        plan = planned(where)
+        if engine == "spark":
+            done, _ = maintained(where, plan)
+        else:
+            work = {"run": "r", "handover": plan.handover}
+            done = [maintain_bundle(where, one, Options(), **work) for one in plan.bundles]  # type: ignore[arg-type]
+        summaries = [one.summary for one in done if one.summary]
+        report = finish(where, plan.bundles, summaries, decided=plan.decided, run="r")
+        figures = figures_of_run(where, plan.bundles, summaries, decided=plan.decided)
+        content = json.dumps([[*map(steady, summaries)], report, figures], sort_keys=True)
+        found[engine] = content.replace(where.checkpoint, "CHECKPOINT")
+        assert sum(one["files"] for one in summaries) == 48
+        assert snapshots(tmp_path / engine / "c") == {one: [FLOOR, TARGET] for one in (0, 1, 3)}
+    assert found["spark"] == found["tasks"]
+    assert '"blocked": 1' in found["spark"]
+
+
+def test_a_damaged_partition_fails_the_task_with_its_name_and_for_good(tmp_path: Path) -> None:
+    where = settings(damaged(tmp_path / "c"))
+    done, failure = maintained(where, planned(where))
+    assert len(done) == 4
+    assert failure
+    assert failure.reason.startswith("op 0 / part 2: BROKEN_CHAIN: state/0/2/7.delta is missing")
+    assert not failure.retry
+
+
+def test_what_a_storage_failed_for_is_all_that_the_next_attempt_does_again(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    obstacle = checkpoint / "_statemaint/ledger/0/1"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.touch()
+    where = settings(checkpoint)
+    plan = planned(where)
+    first, failure = maintained(where, plan)
+    assert failure
+    assert failure.reason.startswith("op 0 / part 1: STORAGE_FAILED: ")
+    assert failure.retry
+    obstacle.unlink()
+    second, failure = maintained(where, plan, attempt=2)
+    assert failure is None
+    deleted = [[one.summary["files"] for one in done if one.summary] for done in (first, second)]
+    assert deleted == [[16, 0, 16, 16], [16, 16, 16, 16]]
+    assert [one.summary for one in second[2:]] == [one.summary for one in first[2:]]
+
+
+def test_a_spark_that_dies_names_the_partitions_without_an_outcome_and_is_tried_again(
+    tmp_path: Path,
+) -> None:
+    where = settings(neglected(tmp_path / "c"))
+    plan = planned(where)
+    dying = lambda *given: executors(*given, most=1, dies=True)  # noqa: E731 -- one line
+    done, failure = maintained(where, plan, start=dying)
+    assert [one.summary["label"] for one in done if one.summary] == ["op 0 / part 0"]
+    assert failure
+    assert failure.retry
+    assert failure.reason == (
+        "SPARK: Spark's program ended with 1, and these have no outcome: "
+        "op 0 / part 1, op 0 / part 2, op 0 / part 3"
+    )
+    done, failure = maintained(where, plan, attempt=2)
+    assert (len(done), failure) == (4, None)
+    summaries = [one.summary for one in done if one.summary]
+    assert sum(one["snapshots"] for one in summaries) == 8
+
+
+def test_a_spark_that_cannot_be_started_fails_for_good(tmp_path: Path) -> None:
+    def start(*_: object) -> None:
+        raise ConfigError("PySpark is missing")
+
+    where = settings(neglected(tmp_path / "c"))
+    assert maintained(where, planned(where), start=start) == (
+        [],
+        Failure("CONFIG: PySpark is missing"),
+    )
+
+
+def test_executors_without_the_runs_lease_do_nothing_and_may_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    where = settings(checkpoint)
+    (bundle, *_) = planned(where).bundles
+    bundle = replace(bundle, holder=Holder("another"))
+    options: dict[str, Any] = {"run": "r", "bundle": bundle.to_json(), "handover": None}
+    options |= {"force_snapshot": False, "every_unit": False}
+    target = Target("hourly", str(checkpoint), POLICY)
+    (row,) = maintain_handed(Piece(target, options).to_json())
+    outcome = PartOutcome(**json.loads(str(row["outcome"])))
+    assert outcome.reason
+    assert outcome.reason.startswith("LEASE_LOST: ")
+    assert outcome.retry
+    assert snapshots(checkpoint) == {}
+
+
+def test_the_end_of_the_run_deletes_the_files_of_its_units(tmp_path: Path) -> None:
+    checkpoint = neglected(tmp_path / "c")
+    where = settings(checkpoint)
+    plan = planned(where)
+    done, _ = maintained(where, plan)
+    units = checkpoint / "_statemaint/units"
+    assert list(units.rglob("work.json"))
+    summaries = [one.summary for one in done if one.summary]
+    report = finish(where, plan.bundles, summaries, decided=plan.decided, run="r")
+    assert report["success"]
+    assert [one for one in units.rglob("*") if one.is_file()] == []
+
+
+def test_small_partitions_share_a_unit_and_all_units_are_one_task(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c", partitions=20), max_tasks=3)
+    found = plan_query(where, Options(), Holder("run")).bundles
+    assert [len(one.partitions) for one in found] == [20]
+    (task,) = mapped(where, found)
+    assert task["label"] == "20 partitions on Spark"
+    assert bundles_of([task]) == list(found)
+    assert len(mapped(replace(where, engine="tasks"), found)) == 1
+    assert bundles_of(mapped(replace(where, engine="tasks"), found)) == list(found)
+    assert mapped(where, ()) == []
+
+
+def test_a_query_with_a_connection_is_refused_by_spark(tmp_path: Path) -> None:
+    where = settings(neglected(tmp_path / "c"), connection="lake")
+    failure = plan_query(where, Options(), Holder("run")).failure
+    assert failure
+    assert failure.reason.startswith("CONFIG: executors of Spark have no connections of Airflow's")
+    assert not failure.retry
+
+
+def test_what_has_no_lease_is_not_handed_over() -> None:
+    with pytest.raises(ValueError, match="op 0 / part 1 has no lease"):
+        maintain_bundles(
+            QuerySettings("q", "/nowhere", POLICY),
+            [Bundle(0, (1,), TARGET)],
+            Options(),
+            run="r",
+            handover=None,
+            attempt=1,
+            start=executors,
+        )

@@ -1,0 +1,128 @@
+"""How a task runs Spark's program; without a Spark."""
+
+import logging
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from airflow.sdk.exceptions import AirflowException
+
+from statemaint.airflow.settings import QuerySettings
+from statemaint.airflow.spark_program import start_spark
+from statemaint.errors import ConfigError
+from statemaint.model.policy import Policy
+from statemaint.queries.models import SparkSettings
+
+PROVIDER = "airflow.providers.apache.spark.hooks.spark_submit"
+
+
+def settings(**spark: Any) -> QuerySettings:
+    return QuerySettings("q", "/c", Policy(), spark=SparkSettings.model_validate(spark))
+
+
+def keep(_end: Callable[[], object]) -> None:
+    """Lets the program live."""
+
+
+class Hook:
+    """The hook of Airflow's Spark provider package, as far as we use it."""
+
+    made: dict[str, Any]
+    submitted: str
+    fails = False
+
+    def __init__(self, **given: Any) -> None:
+        type(self).made = given
+
+    def submit(self, application: str) -> None:
+        type(self).submitted = application
+        if self.fails:
+            raise AirflowException("Error code is: 1.")
+
+    def on_kill(self) -> None:
+        """Ends what was submitted."""
+
+
+class FailingHook(Hook):
+    fails = True
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, hook: type[Hook]) -> None:
+    module = ModuleType(PROVIDER)
+    module.SparkSubmitHook = hook  # type: ignore[attr-defined]
+    for name in ("airflow.providers.apache", "airflow.providers.apache.spark"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, PROVIDER.rpartition(".")[0], ModuleType("hooks"))
+    monkeypatch.setitem(sys.modules, PROVIDER, module)
+
+
+def test_bad_settings_are_the_last_line_of_the_program() -> None:
+    with pytest.raises(ConfigError, match=r"Missing argument 'CHECKPOINT'"):
+        start_spark(settings(), ["units"], on_kill=keep)
+
+
+def test_the_output_of_the_program_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert start_spark(settings(master="local[2]"), ["units", "--help"], on_kill=keep) is None
+    assert any(line.endswith("units --help --master 'local[2]'") for line in caplog.messages)
+    assert any("Maintain what Airflow's `plan` has handed over" in one for one in caplog.messages)
+
+
+def test_a_program_that_is_killed_with_its_task_ends_and_says_so() -> None:
+    killed = start_spark(settings(), ["units", "/c", "key"], on_kill=lambda end: end())
+    assert killed == "Spark's program ended with -15"
+
+
+def test_a_connection_goes_to_airflows_own_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, Hook)
+    where = settings(connection="cluster", conf={"spark.x": True}, submit={"num_executors": 4})
+    ends: list[Any] = []
+    assert start_spark(where, ["units", "/c", "key"], on_kill=ends.append) is None
+    assert Hook.made == {
+        "conn_id": "cluster",
+        "conf": {"spark.x": "true"},
+        "application_args": ["units", "/c", "key"],
+        "name": "statemaint q",
+        "num_executors": 4,
+    }
+    assert Path(Hook.submitted).parts[-3:] == ("statemaint", "spark", "__main__.py")
+    assert Path(Hook.submitted).is_file()
+    assert [one.__name__ for one in ends] == ["on_kill"]
+
+
+def test_a_cluster_has_the_program_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, Hook)
+    where = settings(connection="cluster", application="local:///opt/__main__.py")
+    start_spark(where, [], on_kill=keep)
+    assert Hook.submitted == "local:///opt/__main__.py"
+
+
+def test_a_submission_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, FailingHook)
+    where = settings(connection="cluster")
+    assert start_spark(where, [], on_kill=keep) == "spark-submit: Error code is: 1."
+
+
+def test_what_is_ours_cannot_be_given_to_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, Hook)
+    where = settings(connection="cluster", submit={"application_args": ["x"], "conn_id": "y"})
+    with pytest.raises(ConfigError, match=r"application_args, conn_id cannot be given there"):
+        start_spark(where, [], on_kill=keep)
+
+
+@pytest.mark.skipif(
+    find_spec("airflow.providers") is not None
+    and find_spec("airflow.providers.apache") is not None
+    and find_spec("airflow.providers.apache.spark") is not None,
+    reason="Airflow's Spark provider package is installed",
+)
+def test_a_connection_without_the_provider_package_names_it() -> None:
+    with pytest.raises(ConfigError, match=r"pip install apache-airflow-providers-apache-spark, or"):
+        start_spark(settings(connection="cluster"), [], on_kill=keep)
