@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 
-from statemaint.airflow.figures import QueryFigures, Unit
+from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.fleet import fleet, row_of, totals
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.airflow.pages.query import buttons, heat_map, worst_units
 from statemaint.airflow.pages.render import render
+from statemaint.report.units import Unit
 
 _TIME = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 _PLACE = {"root": "", "pages": "/statemaint"}
