@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from statemaint import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements-image.lock"
 _ENTRY = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)(?: *; *([^\\\n]+?))? *\\?$", re.MULTILINE)
@@ -23,19 +25,18 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 def document() -> dict[str, Any]:
     """Returns the bill of materials."""
     text = LOCK.read_text()
-    ours = metadata.metadata("statemaint")
     components = [*map(component, re.split(r"\n(?=[a-z0-9])", text.strip()))]
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, ours['Version'] + text)}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, __version__ + text)}",
         "version": 1,
-        "metadata": {"component": named("application", "statemaint", ours["Version"])},
+        "metadata": {"component": named("application", "statemaint", __version__)},
         "components": components,
         "dependencies": [
             {
-                "ref": purl("statemaint", ours["Version"]),
+                "ref": purl("statemaint", __version__),
                 "dependsOn": [one["bom-ref"] for one in components],
             }
         ],

@@ -48,6 +48,7 @@ NAVIGATION = {
     "Project": [
         "docs/README.md",
         "docs/benchmarks.md",
+        "docs/scale.md",
         "docs/architecture.md",
         "docs/adr/README.md",
         "CONTRIBUTING.md",

@@ -86,6 +86,7 @@ def _options() -> Iterator[click.Option]:
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         envvar="STATEMAINT_COLOR",
+        show_envvar=True,
         help="Colour the output: on a terminal, unless NO_COLOR is set; always; or never.",
     )
     yield click.Option(["--quiet", "-q"], is_flag=True, help="Print no progress and no notes.")
@@ -93,6 +94,7 @@ def _options() -> Iterator[click.Option]:
         ["--log-file"],
         metavar="FILE",
         envvar="STATEMAINT_LOG_FILE",
+        show_envvar=True,
         help="Append a copy of the messages to a file, each with its time (UTC).",
     )
 

@@ -66,12 +66,23 @@ def _show(storage: Storage, run: Run, *, as_json: bool) -> None:
     """Prints what one run did."""
     actions = list_actions(storage, run.run)
     print_result(
-        lambda: {**asdict(run), "actions": [dict(one) for one in actions]},
+        lambda: {**asdict(run), "actions": [_action_json(one) for one in actions]},
         as_json=as_json,
         table=lambda: _print_run(run, actions, storage.root),
         checkpoint=storage.root,
         lines="actions",
     )
+
+
+_FIELDS = (
+    "action", "operator", "partition", "store", "version", "path", "reason", "bytes", "time",
+    "trash", "of",
+)  # fmt: skip
+
+
+def _action_json(fields: Mapping[str, Any]) -> Json:
+    """Returns the fields of an action that are no more than the ledger's own."""
+    return {name: fields[name] for name in _FIELDS if name in fields}
 
 
 def _print_run(run: Run, actions: Sequence[Mapping[str, Any]], root: str) -> None:

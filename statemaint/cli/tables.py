@@ -119,6 +119,9 @@ def print_labelled(label: str, text: str, style: str = "") -> None:
 def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     console = new_console()
     kept = _that_fit(columns, rows, console.width)
+    if _width(columns, rows, kept) > console.width:
+        _print_by_column(console, columns, rows)
+        return
     console.print(
         _laid_out([columns[one] for one in kept], [[row[one] for one in kept] for row in rows])
     )
@@ -128,16 +131,30 @@ def _print_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 def _that_fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
     """Returns the numbers of the columns to print, without the least important ones."""
-    sizes = [
-        max(map(_length, (one.name, *(row[at] for row in rows)))) for at, one in enumerate(columns)
-    ]
     kept = [*range(len(columns))]
-    while sum(sizes[one] + len(_GAP) for one in kept) - len(_GAP) > width:
+    while _width(columns, rows, kept) > width:
         spare = max(kept, key=lambda one: (columns[one].spare, one))
         if not columns[spare].spare:
             break
         kept.remove(spare)
     return kept
+
+
+def _width(columns: Sequence[Column], rows: Sequence[Row], kept: Sequence[int]) -> int:
+    """Returns the width of a table of some of its columns."""
+    sizes = (max(map(_length, (columns[at].name, *(row[at] for row in rows)))) for at in kept)
+    return sum(size + len(_GAP) for size in sizes) - len(_GAP)
+
+
+def _print_by_column(console: Console, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Prints each row as a line for each column: as a table, words would be broken."""
+    widest = max(cell_len(column.name) for column in columns)
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        for column, value in zip(columns, row, strict=True):
+            name = Text(column.name + " " * (widest - cell_len(column.name)), style="bold")
+            console.print(Text.assemble(name, _GAP, value), soft_wrap=True)
 
 
 def _laid_out(columns: Sequence[Column], rows: Iterable[Row]) -> Table:

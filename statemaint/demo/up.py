@@ -75,7 +75,7 @@ def _start(places: Places, steps: Steps) -> None:
 def _copy(places: Places) -> None:
     for query in (HEALTHY, BROKEN):
         shutil.copytree(places.checkpoint, places.copy_of(query))
-    lost = min(places.copy_of(BROKEN).glob(f"state/0/0/*/{_LOST}"))
+    lost = min(places.copy_of(BROKEN).glob(f"state/0/0/**/{_LOST}"))
     lost.unlink()
     lost.with_name(f".{_LOST}.crc").unlink(missing_ok=True)
 

@@ -29,11 +29,12 @@ never 0.
 
 ## Alerts and dashboards
 
-`helm/statemaint/files/alerts.yaml` has the rules, plain ones of Prometheus: an incident is one alert
-of one query, with a link to its heading in the [runbook](runbook.md), to the query's dashboard and
-to its DAG. `helm/statemaint/files/dashboards` has three dashboards for Grafana 11 and 12: the fleet,
-which leads to a query, which leads to its partitions and to the DAG. Their hidden variables
-`airflow` and `runbook` hold the addresses of these; the chart delivers all of it and sets them
+`helm/statemaint/files/alerts.yaml` has the rules, plain ones of Prometheus: an incident is one
+alert of one query, with a link to its heading in the [runbook](runbook.md), to the query's
+dashboard and to its DAG. `helm/statemaint/files/dashboards` has three dashboards for Grafana 11
+and 12: the fleet, which leads to a query, which leads to its partitions and to the DAG. Their
+hidden variables `airflow` and `runbook` hold the addresses of these; the chart delivers them all
+and sets the variables
 (`airflow.url`, `dashboard.grafanaUrl`, `alerts.runbookBaseUrl`). `make up` shows the alerts live.
 """
 

@@ -1,6 +1,6 @@
 """`python -m tests.benchmarks.policies`: what each policy costs an hourly query.
 
-One store of 5,000 rows of which each hourly batch changes some, 400 batches; Spark keeps the last
+One store of 5,000 rows of which each hourly batch changes some, 150 batches; Spark keeps the last
 100 in the commit log, or 10. Maintenance runs after every batch or once a day. Storage and clock
 are of memory; the bytes are those of real files. Rewrites the table of docs/policy.md.
 """
@@ -21,7 +21,7 @@ from tests.support.checkpoints import COMMIT, delta_bytes, offsets_bytes
 from tests.support.documents import commit, rewrite
 from tests.support.paths import ROOT
 
-_ROWS, _BATCHES, _MEASURED = 5000, 400, 100
+_ROWS, _BATCHES, _MEASURED = 5000, 150, 40
 _HOUR = 3600.0
 _HEAD = (
     "| changed by a batch | policy | maintained | deltas read at a restart, mean | at most "

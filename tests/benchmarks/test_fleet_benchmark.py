@@ -123,7 +123,7 @@ def test_a_wider_query_is_on_the_line_through_two_others() -> None:
 
 def test_an_hourly_job_has_a_snapshot_due_in_one_hour_of_eleven() -> None:
     idle, due = Hour({"GET": 1}, 0.0), Hour({"GET": 1, "PUT": 11}, 0.0)
-    assert hours.hourly_job(idle, due) == Hour({"GET": pytest.approx(1), "PUT": 1}, 0.0)
+    assert hours.hourly_job(idle, due).requests == pytest.approx({"GET": 1, "PUT": 1})
 
 
 def test_a_query_goes_on_in_its_bucket_and_can_be_maintained_again(tmp_path: Path) -> None:
@@ -177,11 +177,11 @@ def test_a_fleet_is_listed_with_two_requests_for_a_thousand_objects_at_most(
 
 def test_the_document_has_the_newest_results_of_each_part(tmp_path: Path) -> None:
     line = ["1,000 stores", "at most 5", "4.20"]
-    kept = program.Kept("abcdef1", 3, {tables.ASKED.title: [line]})
+    kept = program.Kept("abcdef1", "tmpfs", 3, {tables.ASKED.title: [line]})
     for name, commit in (("1000", "abcdef1"), ("files", "1234567")):
         (tmp_path / f"{name}.json").write_text(json.dumps(asdict(replace(kept, commit=commit))))
     text = program.document(tmp_path)
-    assert "Of commits 1234567, abcdef1." in text
+    assert "Of commits 1234567, abcdef1. The local fleets are on tmpfs." in text
     assert text.count("| 1,000 stores | at most 5 | 4.20 |") == 2
     assert "### Goals" in text
     assert "### Engines" not in text

@@ -122,6 +122,11 @@ def _say(what: str) -> None:
     print(what, flush=True)  # noqa: T201 -- its result
 
 
+def _place(base: Path) -> Path | None:
+    # An overlay refuses to keep its changes in a folder of its own base.
+    return Path("/dev/shm") if base == Path("/") else None  # noqa: S108 -- a file system of its own
+
+
 def main() -> None:
     """Lints, builds and runs."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -129,7 +134,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the roots, which are kept then")
     given = parser.parse_args()
     lint()
-    with tempfile.TemporaryDirectory(prefix="statemaint-image-") as folder:
+    with tempfile.TemporaryDirectory(prefix="statemaint-image-", dir=_place(given.base)) as folder:
         root, stage = build(given.base, given.keep or Path(folder))
         check_content(root)
         check_runs(root, stage)

@@ -31,6 +31,13 @@ exec chroot "$ROOT" /usr/bin/setpriv --reuid "$OWNER" --regid "$GROUP" --clear-g
   --no-new-privs --bounding-set=-all --inh-caps=-all /usr/bin/env -i "$@"
 """
 
+# As somebody who has just logged in: an ordinary user, in a home of theirs.
+_LOGIN = """
+mount -t tmpfs -o mode=1777 tmpfs "$ROOT/tmp"
+exec chroot "$ROOT" /usr/bin/setpriv --reuid "$OWNER" --regid "$OWNER" --clear-groups \
+  --no-new-privs /usr/bin/env -i "$@"
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -75,6 +82,14 @@ class Root:
         pod = f"OWNER={owner}; GROUP={group}\n{_POD}"
         return self._unshared(_SETUP + pod, command, environment, said=True)
 
+    def run_as_user(
+        self, command: Sequence[str], environment: Mapping[str, str], *, uid: int, offline: bool
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command as an ordinary user, with or without a network; returns what it said."""
+        net = ["--net"] if offline else []
+        script = f"OWNER={uid}\n{_SETUP}{_LOGIN}"
+        return self._unshared(script, command, environment, said=True, more=net)
+
     def copy(self, source: Path, target: str) -> None:
         """Copies a file or folder to a path of the root, as `COPY` does."""
         to = self.changes / target.lstrip("/")
@@ -93,6 +108,7 @@ class Root:
         environment: Mapping[str, str],
         *,
         said: bool = False,
+        more: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
         places = {
             "LOWER": ":".join(map(str, self.bases)),
@@ -102,7 +118,7 @@ class Root:
         }
         variables = {**_of_clients(), **environment}
         given = [f"{name}={value}" for name, value in variables.items()]
-        how = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+        how = ["unshare", "--mount", *more, "--propagation", "private", "sh", "-c", script, "sh"]
         return subprocess.run(
             [*how, *given, *command],
             env={**os.environ, **places},

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
@@ -20,7 +20,7 @@ from tests.transcripts.wide import write_wide_join
 
 FOLDER = ROOT / "docs" / "transcripts"
 PLACE = "/data/checkpoints"
-_TIGHT = "--min-deltas-for-snapshot 5 --min-batches-to-retain 4 --grace 0s"
+_TIGHT = "--min-deltas-for-snapshot 3 --min-batches-to-retain 4 --grace 0s"
 _LOOKS = (
     "scan NAME",
     f"plan NAME {_TIGHT}",
@@ -37,6 +37,8 @@ _LOOKS = (
 _CHANGES = (f"maintain NAME {_TIGHT} --trash-for 1d", "runs NAME", "undo NAME RUN", "runs NAME")
 _FLEET = ("scan .", "doctor .", "verify .")
 _SAME = (
+    # The bar of what takes more than a second, which is gone in the end.
+    (r"(?s)\x1b\[\?25l.*?\x1b\[\?25h\n?(?:\x1b\[1A)?\x1b\[2K", ""),
     (r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b", "20260131T120000Z-0a1b2c3d"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-31 12:00:00"),
     (r"(12:00:00 +)\d+\.\d\b", r"\g<1>0.4"),
@@ -77,13 +79,22 @@ def _unpack(archive: str, kind: str, root: Path) -> None:
         file.write_bytes(content)
 
 
-def transcript(name: str, place: Path, width: str) -> Iterator[str]:
-    """Yields each command and what it prints; `width` is a number of columns, or `piped`."""
+def transcript(name: str, place: Path, width: str, verbs: Collection[str] = ()) -> Iterator[str]:
+    """Yields each command and what it prints.
+
+    Args:
+        name: the checkpoint, a folder of `place`.
+        place: the working folder.
+        width: a number of columns, or `piped`.
+        verbs: those to run; all by default.
+    """
     batch = max(
         int(one.name) for one in (place / name / "commits").iterdir() if one.name.isdecimal()
     )
     commands = (*_LOOKS, *_CHANGES) if name != "damaged" else (*_LOOKS, *_CHANGES[:2], *_FLEET)
     for one in commands:
+        if verbs and one.split()[0] not in verbs:
+            continue
         words = one.format(batch=batch - 2).replace("NAME", name)
         printed = _printed(words.replace("RUN", _newest(place / name)).split(), place, width)
         yield f"$ statemaint {words}\n{_same(printed, place)}"

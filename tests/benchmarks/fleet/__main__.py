@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
+import psutil
 
 from tests.benchmarks import machine
 from tests.benchmarks.fleet import tables
+from tests.benchmarks.fleet.engines import ENGINES
 from tests.benchmarks.fleet.parts import PARTS, Bench
 from tests.benchmarks.tables import Results
 from tests.support.documents import commit, of_commits, rewrite
@@ -23,11 +25,13 @@ class Kept:
 
     Attributes:
         commit: the commit that was measured.
+        disk: the kind of file system that the fleets were on.
         repeat: how many turns each engine had.
         lines: the lines of each table.
     """
 
     commit: str
+    disk: str
     repeat: int
     lines: dict[str, list[list[str]]]
 
@@ -35,13 +39,23 @@ class Kept:
 @click.command()
 @click.option("--part", "chosen", multiple=True, type=click.Choice(list(PARTS)),
               help="Measure only this; repeatable.")  # fmt: skip
+@click.option("--engine", "engines", multiple=True, type=click.Choice(ENGINES),
+              help="Measure only this engine; repeatable.")  # fmt: skip
 @click.option("--repeat", default=3, show_default=True, help="Turns of each engine.")
 @click.option("--folder", default=ROOT / ".run" / "bench-fleet",
               type=click.Path(path_type=Path), show_default=".run/bench-fleet",
               help="Where generated fleets and results are kept.")  # fmt: skip
 @click.option("--write/--no-write", default=True, help="Whether to write docs/scale.md.")
 @click.option("--measure/--no-measure", default=True, help="Or only write what was measured.")
-def main(chosen: tuple[str, ...], *, repeat: int, folder: Path, write: bool, measure: bool) -> None:
+def main(
+    chosen: tuple[str, ...],
+    *,
+    engines: tuple[str, ...],
+    repeat: int,
+    folder: Path,
+    write: bool,
+    measure: bool,
+) -> None:
     """Measures fleets by threads and by Spark.
 
     The document has the newest results of every part that was measured in the folder.
@@ -52,10 +66,9 @@ def main(chosen: tuple[str, ...], *, repeat: int, folder: Path, write: bool, mea
     if measure:
         for name in chosen or PARTS:
             results = Results(sections=tables.SECTIONS)
-            PARTS[name](Bench(folder.resolve(), repeat, results))
-            kept = Kept(
-                commit(), repeat, {one: [*map(list, x)] for one, x in results.lines.items()}
-            )
+            PARTS[name](Bench(folder.resolve(), repeat, results, engines or ENGINES))
+            lines = {title: [*map(list, found)] for title, found in results.lines.items()}
+            kept = Kept(commit(), _file_system(folder), repeat, lines)
             (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
     if write:
         rewrite(_DOCUMENT, document(folder), by="make bench-fleet")
@@ -73,11 +86,23 @@ def document(folder: Path) -> str:
         for title, lines in one.lines.items():
             results.lines[title] += map(tuple, lines)
     turns = ", ".join(f"{name} {one.repeat}" for name, one in kept.items())
+    disks = " and ".join(sorted({one.disk for one in kept.values()}))
     head = (
         f"{machine.described(spark=True)}. {of_commits(one.commit for one in kept.values())}. "
-        f"Turns of each engine, of which the quickest is shown: {turns}."
+        f"The local fleets are on {disks}. Each engine had some turns, of which the quickest is "
+        f"shown, by parts of the benchmark: {turns}."
     )
     return f"{head}\n\n{results.markdown()}"
+
+
+def _file_system(folder: Path) -> str:
+    """Returns the kind of file system that a folder is on."""
+    mounts = [one for one in psutil.disk_partitions(all=True) if _is_below(folder, one.mountpoint)]
+    return str(max(mounts, key=lambda one: len(one.mountpoint)).fstype)
+
+
+def _is_below(folder: Path, mount: str) -> bool:
+    return folder.resolve().is_relative_to(mount)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ MEMORY = Section(
 )
 REQUESTS = Section(
     "Requests of a run",
-    "Of *maintain* of one query in `local[2]`, counted by the server. Tiny stores; the logs have a "
-    "hundred batches. *After neglect* is a first run on 160 deltas without a snapshot.",
+    "Of *maintain* of one query, by either engine, counted by the server. Tiny stores; the logs "
+    "have a hundred batches. *After neglect* is a first run on 160 deltas without a snapshot.",
     ("query", "LIST", "GET", "HEAD", "PUT", "DELETE", "DELETE of many", "CPU s"),
 )
 COSTS = Section(

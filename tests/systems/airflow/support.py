@@ -60,10 +60,12 @@ def snapshots(folder: Path) -> dict[int, list[int]]:
     return {partition: sorted(versions) for partition, versions in sorted(found.items())}
 
 
-def tree_hash(folder: Path) -> str:
-    """Returns a digest of every path, content and time below a folder."""
+def tree_hash(folder: Path, *, without: str = "") -> str:
+    """Returns a digest of every path, content and time below a folder, but for one folder in it."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
+        if without in path.relative_to(folder).parts:
+            continue
         status = path.lstat()
         digest.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}".encode())
         digest.update(path.read_bytes() if path.is_file() else b"")

@@ -164,7 +164,7 @@ def test_a_dry_run_ends_in_plan_shows_all_of_it_and_writes_nothing(scene: Scene)
 
 
 def test_a_misspelt_option_is_refused_and_nothing_is_done(scene: Scene) -> None:
-    before = tree_hash(scene.checkpoint("dry"))
+    before = tree_hash(scene.checkpoint("dry"), without="_statemaint")
     ended = scene.run("dry", {"dry_runn": True})
     assert ended.state == "failed"
     assert ended.states["plan"] == "failed"
@@ -172,7 +172,8 @@ def test_a_misspelt_option_is_refused_and_nothing_is_done(scene: Scene) -> None:
     assert "AirflowFailException: CONFIG: the run's configuration has 'dry_runn'" in ended.log(
         "plan"
     )
-    assert tree_hash(scene.checkpoint("dry")) == before
+    # Only that the run failed is recorded.
+    assert tree_hash(scene.checkpoint("dry"), without="_statemaint") == before
     assert wait_for_note(scene, ended).startswith("Nothing was maintained: CONFIG: the run's conf")
 
 

@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 LogIn = Callable[..., Visit]
 LONG = 120_000
+# Airflow's own pages load what they show, which takes a while where both cores are busy.
+expect.set_options(timeout=30_000)
 
 
 def names(frame: Frame) -> list[str]:

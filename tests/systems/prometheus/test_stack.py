@@ -1,4 +1,4 @@
-"""From runs to Prometheus and Alertmanager: every metric, and exactly the alerts that there must be."""
+"""From runs to Prometheus and Alertmanager: every metric, and exactly the alerts expected."""
 
 import json
 import re

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from statemaint.cli.diff import _print_counts
+from statemaint.cli.main import VERBS as NAMES
 from statemaint.model.ids import StoreId
 from statemaint.state.diff import Counts, StateDiff, StoreDiff
 from statemaint.storage import LocalStorage
@@ -46,6 +47,16 @@ def test_a_store_of_a_join_is_one_line_of_80_columns(join: str, verb: str) -> No
     assert len(rows) >= 8
     assert max(len(line) for line in rows) <= 80
     assert any(line.startswith("0/0/left-keyToNumValues ") for line in rows)
+
+
+@pytest.mark.parametrize("verb", ["show", "diff"])
+def test_rows_that_are_too_wide_are_a_line_for_each_column(join: str, verb: str) -> None:
+    printed = at_terminal(verb, join, NO_COLOR="1", columns=60)
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000000Z"
+    whole = rf"^value\.at +{time}$" if verb == "show" else rf'^before +{{.*"at": "{time}".*}}$'
+    assert re.search(whole, printed, re.MULTILINE)
+    wide = at_terminal(verb, join, NO_COLOR="1", columns=200)
+    assert re.search(r"^partition +(change +)?key\.field0 +key\.index ", wide, re.MULTILINE)
 
 
 def test_a_digest_is_whole_on_80_columns(join: str) -> None:
@@ -164,6 +175,15 @@ def test_a_diff_of_many_stores_has_those_with_most_changes(
     assert first.split() == ["0/27", "6", "0", "27", "0"]
     assert total.split() == ["total", "85", "0", "435", "0"]
     assert more == "and 10 more stores, in the total too; --all shows them"
+
+
+@pytest.mark.parametrize("verb", sorted(NAMES))
+def test_help_names_the_variables_and_has_examples(verb: str) -> None:
+    shown = " ".join(run(verb, "--help").stdout.split())
+    for variable in ("STATEMAINT_COLOR", "STATEMAINT_LOG_FILE"):
+        assert f"[env var: {variable}" in shown
+    assert "STATEMAINT_QUERIES" in shown or "[OPTIONS] URI" not in shown
+    assert "Examples: # " in shown
 
 
 WRITING = {
