@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -61,17 +62,21 @@ def main(
     The document has the newest results of every part that was measured in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for left in (*folder.glob("copy-*"), *folder.glob("begun-*")):
-        shutil.rmtree(left)
-    if measure:
-        for name in chosen or PARTS:
-            results = Results(sections=tables.SECTIONS)
-            PARTS[name](Bench(folder.resolve(), repeat, results, engines or ENGINES))
-            lines = {title: [*map(list, found)] for title, found in results.lines.items()}
-            kept = Kept(commit(), _file_system(folder), repeat, lines)
-            (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
+    for name in (chosen or PARTS) if measure else ():
+        _measure(name, folder, repeat, engines or ENGINES)
     if write:
         rewrite(_DOCUMENT, document(folder), by="make bench-fleet")
+
+
+def _measure(name: str, folder: Path, repeat: int, engines: Collection[str]) -> None:
+    """Measures a part, and keeps its results; what a killed run has left is deleted before."""
+    for left in (*folder.glob("copy-*"), *folder.glob("begun-*")):
+        shutil.rmtree(left)
+    results = Results(sections=tables.SECTIONS)
+    PARTS[name](Bench(folder.resolve(), repeat, results, engines))
+    lines = {title: [*map(list, found)] for title, found in results.lines.items()}
+    kept = Kept(commit(), _file_system(folder), repeat, lines)
+    (folder / f"{name}.json").write_text(json.dumps(asdict(kept)))
 
 
 def document(folder: Path) -> str:
