@@ -4,7 +4,7 @@
 #
 # For a build that can be repeated, name the base by its digest: --build-arg PYTHON=python:3.11-slim@sha256:...
 # Every package is pinned by its hash. The image has neither pip nor a compiler, runs as a user without a name,
-# and needs no writable file system but /tmp. tests/systems/image runs these steps in unpacked roots.
+# and needs no writable file system but /tmp. tests/image runs these steps in unpacked roots.
 ARG PYTHON=python:3.11-slim-bookworm
 
 FROM ${PYTHON} AS build

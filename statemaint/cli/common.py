@@ -100,8 +100,12 @@ def _options() -> Iterator[click.Option]:
 
 
 @contextmanager
-def output_to(file: str | None) -> Iterator[None]:
+def output_to(file: str | None, *, flag: str = "--output") -> Iterator[None]:
     """Has stdout go to a file that appears, or is replaced, once the result is whole.
+
+    Args:
+        file: the file; `None` leaves stdout as it is.
+        flag: the flag that names the file.
 
     Raises:
         ConfigError: when the file cannot be written.
@@ -114,7 +118,7 @@ def output_to(file: str | None) -> Iterator[None]:
     try:
         stream = temp.open("w", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise ConfigError(f"--output {file}: {error.strerror}") from error
+        raise ConfigError(f"{flag} {file}: {error.strerror}") from error
     try:
         with stream, redirect_stdout(stream):
             yield

@@ -89,7 +89,7 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
 
     It works when it is called, and once: the DataFrame has the outcomes, and computes nothing.
     A repeated task returns the outcome of the first; a killed driver's leases end within a minute,
-    and the next run goes on (docs/spark.md says how far this has been tested).
+    and the next run goes on.
 
     Args:
         spark: the session.

@@ -11,6 +11,7 @@ from rich.filesize import decimal
 
 from statemaint import __version__
 from statemaint.cli import tables
+from statemaint.cli.common import output_to
 from statemaint.cli.options import Duration, as_json, policy_changes
 from statemaint.errors import ConfigError
 from statemaint.spark import api
@@ -64,6 +65,11 @@ _FLEET = [
     click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://..."),
     click.option(
         "--output", metavar="PATH", help="Write all rows there as Parquet; it must not exist."
+    ),
+    click.option(
+        "--summary",
+        metavar="FILE",
+        help="Write there what would be printed; spark-submit mixes that with messages.",
     ),
 ]
 
@@ -167,17 +173,19 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
     master: str | None,
     remote: str | None,
     output: str | None,
+    summary: str | None,
     as_json: bool,
-) -> NoReturn:
+) -> None:
     fleet = _only(fleet_of(file), names)
-    spark = session(master, remote)
-    try:
-        table = collected(verb(spark, fleet), columns)
-        if output:
-            frame_of(spark, table, columns).write.parquet(output)
-    finally:
-        spark.stop()
-    _end(summaries(_rows(table)), as_json=as_json)
+    with output_to(summary, flag="--summary"):
+        spark = session(master, remote)
+        try:
+            table = collected(verb(spark, fleet), columns)
+            if output:
+                frame_of(spark, table, columns).write.parquet(output)
+        finally:
+            spark.stop()
+        _end(summaries(_rows(table)), as_json=as_json)
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:

@@ -4,11 +4,12 @@
 
 An ARCHIVE is named as for `restart`; its version is what counts. Driver and executors have the
 packages of this environment, and the PySpark of that version: what a cluster has whose Spark is an
-older one. Of two equal fleets one is maintained by the command line, the other by `python -m
-statemaint.spark`: each verb, in `local[2]`. Says whether inventory, plan, findings, files, digests
+older one. Of two equal fleets one is maintained by the command line, the other in `local[2]` by
+`statemaint.spark` (`engine_job`). Says whether inventory, plan, findings, verdicts, files, digests
 and ledgers are equal, and fails if any are not, or if another Spark was at work.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow.parquet as pq
 
 from statemaint.spark import Target
 from tests.checkpoints.environments import SparkError, packages
@@ -42,7 +42,6 @@ from tests.systems.spark.fleets import (
 )
 
 _OLDEST = (3, 5)
-_DAMAGED = 3  # as one of the queries is
 _PLACE = ROOT / ".run" / "engine"
 Rows = list[dict[str, Any]]
 
@@ -52,13 +51,10 @@ def prove(version: str) -> tuple[str, tuple[str, ...]]:
     place = _PLACE / version
     shutil.rmtree(place, ignore_errors=True)
     spark, twin = (write_fleet(place / name) for name in ("spark", "command-line"))
-    queries = write_queries(spark, place / "queries.yaml")
-    rows = {verb: _run(version, place, verb, queries) for verb in ("inventory", "plan")}
-    faults = list(_before(twin, rows))
-    rows |= {verb: _run(version, place, verb, queries) for verb in ("maintain", "verify")}
-    faults += _after(spark, twin, rows)
-    stores = sum(1 for row in rows["maintain"] if row["store"])
-    deleted = sum(row["files_deleted"] or 0 for row in rows["maintain"])
+    rows = _rows(version, place, write_queries(spark, place / "queries.yaml"))
+    faults = [*_before(twin, rows), *_after(spark, twin, rows)]
+    stores = sum(1 for row in rows["maintain_fleet"] if row["store"])
+    deleted = sum(row["files_deleted"] or 0 for row in rows["maintain_fleet"])
     facts = f"{len(spark)} queries, {stores} stores, {deleted} files deleted"
     return facts, tuple(faults)
 
@@ -67,15 +63,15 @@ def _before(twin: Sequence[Target], rows: dict[str, Rows]) -> Iterator[str]:
     for one in twin:
         if inventoried(rows["inventory"], one.query) != scanned(one):
             yield f"{one.query}: another inventory"
-        if planned_by_spark(rows["plan"], one.query) != planned(one):
+        if planned_by_spark(rows["plan_fleet"], one.query) != planned(one):
             yield f"{one.query}: another plan"
 
 
 def _after(spark: Sequence[Target], twin: Sequence[Target], rows: dict[str, Rows]) -> Iterator[str]:
     found = by_command_line(twin)
-    verified = {row["query"]: row["healthy"] for row in rows["verify"]}
+    verified = {row["query"]: row["healthy"] for row in rows["verify_fleet"]}
     for ours, theirs in zip(spark, twin, strict=True):
-        if findings(rows["maintain"], ours.query) != found[ours.query]:
+        if findings(rows["maintain_fleet"], ours.query) != found[ours.query]:
             yield f"{ours.query}: other findings"
         for what in (listing, digests, actions):
             if what(ours) != what(theirs):
@@ -86,27 +82,20 @@ def _after(spark: Sequence[Target], twin: Sequence[Target], rows: dict[str, Rows
             yield f"{ours.query}: files of units are left"
 
 
-def _run(version: str, place: Path, verb: str, queries: Path) -> Rows:
-    """Runs a verb, and returns all its rows."""
-    output, log = place / f"{verb}.parquet", place / f"{verb}.log"
-    command = [sys.executable, "-m", "statemaint.spark", verb, "--queries", str(queries)]
-    command += ["--master", "local[2]", "--output", str(output)]
+def _rows(version: str, place: Path, queries: Path) -> dict[str, Rows]:
+    """Returns the rows of each function on a Spark."""
+    results, log = place / "results.json", place / "spark.log"
+    command = [sys.executable, "-m", "tests.checkpoints.engine_job", str(queries), str(results)]
     with log.open("w") as said:
         done = subprocess.run(
             command, cwd=place, env=_variables(version), stdout=said, stderr=said, check=False
         )
-    if done.returncode != _DAMAGED:
-        text = log.read_text()[-3000:]
-        raise SparkError(f"Spark {version}: {verb} ended in {done.returncode}, {log}:\n{text}")
-    return _rows(version, output)
-
-
-def _rows(version: str, output: Path) -> Rows:
-    files = sorted(output.glob("*.parquet"))
-    used = {pq.read_schema(file).metadata[b"org.apache.spark.version"].decode() for file in files}
-    if used != {version}:
-        raise SparkError(f"Spark {', '.join(used)} was at work, not {version}")
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    if done.returncode:
+        raise SparkError(f"Spark {version}, {log}:\n{log.read_text()[-3000:]}")
+    rows: dict[str, Any] = json.loads(results.read_text())
+    if (used := rows.pop("spark")) != version:
+        raise SparkError(f"Spark {used} was at work, not {version}")
+    return rows
 
 
 def _variables(version: str) -> dict[str, str]:

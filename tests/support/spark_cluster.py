@@ -18,19 +18,24 @@ from statemaint.demo.processes import Process, alive, end_of, free_port, spawn, 
 from tests.support.paths import ROOT
 
 _SPARK = Path(pyspark.__file__).parent
-_SECONDS = 180.0
+_SECONDS = 300.0
 # For processes that live for seconds.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Seconds until Spark takes what is only paused for lost.
+_PATIENCE = 600
+_DRIVER = "127.0.0.1"
 _CONF = {
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.bindAddress": _DRIVER,
     "spark.driver.extraJavaOptions": _QUICK,
-    "spark.driver.host": "127.0.0.1",
+    "spark.driver.host": _DRIVER,
     "spark.driver.memory": "512m",
     "spark.executor.extraJavaOptions": _QUICK,
     "spark.executor.memory": "512m",
     "spark.executorEnv.PYTHONPATH": str(ROOT),
+    "spark.network.timeout": f"{_PATIENCE}s",
     "spark.pyspark.python": sys.executable,
     "spark.ui.enabled": "false",
+    "spark.sql.warehouse.dir": "/nowhere",
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -60,29 +65,34 @@ class Cluster:
         """Returns the address of the master."""
         return f"spark://127.0.0.1:{self.port}"
 
-    def start(self, name: str, shown: str, *command: str) -> Process:
-        """Starts a program of Spark's, and waits until its log shows a text."""
+    def start(self, name: str, shown: str, *command: str, host: str = _DRIVER) -> Process:
+        """Starts a program of Spark's on an address, and waits until its log shows a text."""
         log = self.place / f"{name}.log"
         program = [str(_SPARK / "bin" / "spark-class"), *command]
-        process = spawn(program, log=log, environ=_environment())
+        process = spawn(program, log=log, environ=_environment(host))
         self.started.append(process)
         if not wait_until(lambda: shown in _text(log), seconds=_SECONDS, needed=[process]):
             raise ClusterError(f"{name}:\n{end_of(log)}")
         return process
 
     def second_worker(self) -> Process:
-        """Returns the second of two workers that are alive, after starting what is missing."""
+        """Returns the second of two workers that are alive, after starting what is missing.
+
+        Each has a host of its own: Spark begins no task a second time on the same one.
+        """
         while len(running := [one for one in self.workers if alive(one)]) < 2:
-            self.workers.append(self._start_worker(f"worker-{len(self.workers) + 1}"))
+            self.workers.append(self._start_worker(len(self.workers) + 1))
         return running[1]
 
-    def _start_worker(self, name: str) -> Process:
+    def _start_worker(self, number: int) -> Process:
+        name, host = f"worker-{number}", f"127.0.0.{number + 1}"
         return self.start(
             name,
             "Successfully registered with master",
-            *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"),
+            *("org.apache.spark.deploy.worker.Worker", "--host", host),
             *("--webui-port", "0", "--cores", "2", "--memory", "1g"),
             *("--work-dir", str(self.place / name), self.master),
+            host=host,
         )
 
     def submit(
@@ -95,9 +105,9 @@ class Cluster:
         for key, value in settings.items():
             submit += ["--conf", f"{key}={value}"]
         submit += [str(ROOT / "statemaint" / "spark" / "__main__.py"), *arguments]
-        # `spawn` has one log for both streams; the document has to be on its own.
-        command = ["/bin/sh", "-c", 'out=$1; shift; "$@" > "$out"; echo $? > "$out.code"', "-"]
-        process = spawn([*command, str(out), *submit], log=log, environ=_environment())
+        code = ["/bin/sh", "-c", 'code=$1; shift; "$@"; echo $? > "$code"', "-", f"{out}.code"]
+        command = [*code, *submit, "--summary", str(out)]
+        process = spawn(command, log=log, environ=_environment(_DRIVER))
         self.started.append(process)
         return Submitted(process, log, out)
 
@@ -109,7 +119,7 @@ class Submitted:
     Attributes:
         process: the shell that it runs in.
         log: what it says.
-        out: what it prints.
+        out: the file of its result.
     """
 
     process: Process
@@ -156,15 +166,15 @@ def spark_cluster(place: Path) -> Iterator[Cluster]:
         stop(cluster.started, seconds=10)
 
 
-def _environment() -> dict[str, str]:
+def _environment(host: str) -> dict[str, str]:
     others = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     return {
         **others,
         "PYTHONPATH": str(ROOT),
-        "SPARK_DAEMON_JAVA_OPTS": _QUICK,
+        "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK} -Dspark.worker.timeout={_PATIENCE}",
         "SPARK_DAEMON_MEMORY": "192m",
         "SPARK_HOME": str(_SPARK),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": host,
     }
 
 

@@ -38,7 +38,7 @@ _CHANGES = (f"maintain NAME {_TIGHT} --trash-for 1d", "runs NAME", "undo NAME RU
 _FLEET = ("scan .", "doctor .", "verify .")
 _SAME = (
     # The bar of what takes more than a second, which is gone in the end.
-    (r"(?s)\x1b\[\?25l.*?\x1b\[\?25h\n?(?:\x1b\[1A)?\x1b\[2K", ""),
+    (r"(?s)\x1b\[\?25l.*?\x1b\[\?25h[\r\n]*(?:\x1b\[1A)?[\r\n]*\x1b\[2K", ""),
     (r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b", "20260131T120000Z-0a1b2c3d"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-31 12:00:00"),
     (r"(12:00:00 +)\d+\.\d\b", r"\g<1>0.4"),

@@ -155,6 +155,7 @@ def test_stop_spares_a_process_that_got_the_number_of_a_dead_server() -> None:
         ("prometheus", "prometheus"),
         ("promtool", "prometheus"),
         ("prometheus-pushgateway", "prometheus-pushgateway"),
+        ("prometheus-alertmanager", "prometheus-alertmanager"),
     ],
 )
 def test_a_missing_part_names_its_debian_package(

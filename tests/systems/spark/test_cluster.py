@@ -5,11 +5,13 @@ what each version held before, as read from the state itself.
 """
 
 import json
+import os
 import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,9 +36,16 @@ from tests.systems.spark.fleets import (
     write_queries,
 )
 
-LARGE = 6
-VERSIONS = 300
-_SECONDS = 180.0
+LARGE = 8
+VERSIONS = 500
+EAGER = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "50ms",
+    "spark.speculation.multiplier": "1.01",
+    "spark.speculation.quantile": "0.1",
+}
+_SECONDS = 300.0
 # Deletions of a store that are noted together, before they are done (docs/adr/0021).
 _PAGE = 200
 Actions = Counter[tuple[str, str]]
@@ -67,19 +76,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Target, ...]:
     """A fleet in which a few queries are so large that their units take a while."""
     root = tmp_path_factory.mktemp("template")
-    fleet = write_fleet(root)
-    for number in range(LARGE):
-        place = root / f"large-{number}"
-        place.mkdir()
-        batches = range(VERSIONS - 3, VERSIONS)
-        write_checkpoint(LocalStorage(place), last=VERSIONS, batches=batches, partitions=4)
+    fleet, first = write_fleet(root), root / "large-0"
+    first.mkdir()
+    batches = range(VERSIONS - 3, VERSIONS)
+    write_checkpoint(LocalStorage(first), last=VERSIONS, batches=batches, partitions=4)
+    for number in range(1, LARGE):
+        shutil.copytree(first, root / f"large-{number}")
     large = (f"large-{number}" for number in range(LARGE))
     return (*(Target(name, str(root / name), POLICY) for name in large), *fleet)
 
 
 @pytest.fixture(scope="module")
 def goal(template: tuple[Target, ...], tmp_path_factory: pytest.TempPathFactory) -> Goal:
-    before = {one.query: digests(one) for one in template}
+    before = {one.query: digests(one) for one in (template[0], *template[LARGE:])}
+    before |= {one.query: before["large-0"] for one in template[:LARGE]}
     twin = copy(template, tmp_path_factory.mktemp("twin"))
     for one in twin:
         with suppress(StatemaintError):
@@ -89,16 +99,6 @@ def goal(template: tuple[Target, ...], tmp_path_factory: pytest.TempPathFactory)
         {one.query: listing(one) for one in twin},
         {one.query: actions(one) for one in twin},
     )
-
-
-@pytest.fixture
-def fleet(template: tuple[Target, ...], tmp_path: Path) -> tuple[Target, ...]:
-    return copy(template, tmp_path / "fleet")
-
-
-@pytest.fixture
-def file(fleet: tuple[Target, ...], tmp_path: Path) -> str:
-    return str(write_queries(fleet, tmp_path / "queries.yaml"))
 
 
 def copy(fleet: Sequence[Target], root: Path) -> tuple[Target, ...]:
@@ -154,7 +154,7 @@ def claims(fleet: Sequence[Target]) -> dict[int, Path]:
 def pause_at_work(
     fleet: Sequence[Target], worker: Process, driver: Submitted, *, tasks: int
 ) -> dict[int, Path]:
-    """Pauses a worker and all that it started, while some of its tasks work on a unit each.
+    """Pauses some tasks of a worker while each works on a unit.
 
     Returns:
         The unit of each task, by the number of its process.
@@ -162,20 +162,40 @@ def pause_at_work(
     caught: dict[int, Path] = {}
 
     def try_it() -> bool:
-        processes = tree(worker)
-        numbers = {one.pid for one in processes}
-        if len(numbers & set(claims(fleet))) < tasks:
+        at_work = [pid for pid in claims(fleet) if is_of(pid, worker)]
+        if len(at_work) < tasks:
             return False
-        for one in processes:
-            one.suspend()
-        caught.update({pid: unit for pid, unit in claims(fleet).items() if pid in numbers})
+        signal_each(at_work, signal.SIGSTOP)
+        caught.update({pid: unit for pid, unit in claims(fleet).items() if pid in at_work})
         if len(caught) < tasks:  # one of them has ended meanwhile
             caught.clear()
-            resume(processes)
+            signal_each(at_work, signal.SIGCONT)
         return bool(caught)
 
     assert wait_until(try_it, seconds=_SECONDS, needed=[driver.process]), driver.log.read_text()
     return caught
+
+
+def is_of(pid: int, worker: Process) -> bool:
+    """Returns whether a process is of a worker's session."""
+    with suppress(ProcessLookupError):
+        return os.getsid(pid) == worker.pid
+    return False
+
+
+def signal_each(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+@contextmanager
+def paused(processes: Sequence[psutil.Process]) -> Iterator[None]:
+    """Pauses processes while the block runs: no task takes over, whatever time it takes."""
+    for one in processes:
+        one.suspend()
+    yield
+    resume(processes)
 
 
 def resume(processes: Sequence[psutil.Process]) -> None:
@@ -185,9 +205,12 @@ def resume(processes: Sequence[psutil.Process]) -> None:
 
 
 def kill(processes: Sequence[psutil.Process], *, but: int) -> psutil.Process:
-    """Kills processes with SIGKILL, and returns the one that is left."""
+    """Kills processes with SIGKILL, and returns the one that is left.
+
+    The last started ones come first: a Python daemon that is left alone ends its workers.
+    """
     (spared,) = (one for one in processes if one.pid == but)
-    for one in processes:
+    for one in reversed(processes):
         if one.pid != but:
             one.kill()
     return spared
@@ -200,70 +223,94 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-def test_speculation_does_nothing_twice_and_a_second_driver_is_held(
-    cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal, spark: SparkSession
-) -> None:
-    worker = cluster.second_worker()
-    conf = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.multiplier": "1.01",
-        "spark.speculation.quantile": "0.1",
-        "spark.speculation.minTaskRuntime": "50ms",
-    }
-    run = ("maintain", "--queries", file, "--json", "--run", "speculation")
-    driver = cluster.submit("speculation", *run, conf=conf)
-    at_work = pause_at_work(fleet, worker, driver, tasks=1)
-    slow = [psutil.Process(pid) for pid in at_work]
-    resume([one for one in tree(worker) if one.pid not in at_work])
-    rows = maintain_fleet(spark, fleet, run="another").collect()
-    second = {row["query"]: row["outcome"] for row in rows if row["operator"] is None}
-    for unit in at_work.values():
-        (query,) = (one.query for one in fleet if unit.is_relative_to(one.checkpoint))
-        assert second[query] == "held"
-    second_attempt = re.compile(r"Starting task \d+\.1 in stage")
-    assert wait_until(
-        lambda: second_attempt.search(driver.log.read_text()) is not None, seconds=_SECONDS
-    )
-    resume(slow)
-    assert driver.code() == 3, driver.log.read_text()
-    assert outcomes(driver) == expected_codes(fleet)
-    must_be(goal, fleet, disturbed=list(at_work.values()))
+@dataclass(frozen=True, slots=True)
+class Disturbed:
+    """A run under speculation, one of whose workers was killed while another run was begun.
+
+    Attributes:
+        fleet: its fleet.
+        driver: its driver, which has ended.
+        units: the units that the killed worker was at.
+        second_attempts: how many tasks Spark began a second time before the worker was killed.
+        other: the outcome of each query for the other run.
+    """
+
+    fleet: tuple[Target, ...]
+    driver: Submitted
+    units: tuple[Path, ...]
+    second_attempts: int
+    other: Mapping[str, str]
 
 
-def test_a_killed_worker_and_a_task_that_comes_back_lose_nothing_and_do_nothing_twice(
-    cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal
-) -> None:
-    worker = cluster.second_worker()
-    driver = cluster.submit("killed", "maintain", "--queries", file, "--json", "--run", "killed")
+@pytest.fixture(scope="module")
+def disturbed(
+    cluster: Cluster,
+    template: tuple[Target, ...],
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Disturbed:
+    """Two tasks are paused at work. All else of their worker is killed, and one of them with it.
+
+    Meanwhile Spark has begun both again, and another driver has tried the same fleet. The claims
+    end 30 seconds later; then the task that was only paused comes back.
+    """
+    place = tmp_path_factory.mktemp("disturbed")
+    fleet, worker = copy(template, place / "fleet"), cluster.second_worker()
+    queries = str(write_queries(fleet, place / "queries.yaml"))
+    driver = cluster.submit("disturbed", "maintain", "--queries", queries, "--json", conf=EAGER)
     at_work = pause_at_work(fleet, worker, driver, tasks=2)
-    paused, unit = next(iter(at_work.items()))
-    spared = kill(tree(worker), but=paused)
+
+    def second_attempts() -> int:
+        return len(set(re.findall(r"Starting task \d+\.1 in stage \d+", driver.log.read_text())))
+
+    before = second_attempts()  # at tasks that planned
+    assert wait_until(lambda: second_attempts() > before, seconds=_SECONDS, needed=[driver.process])
+    begun = second_attempts() - before
+    with paused([one for other in cluster.workers if other != worker for one in tree(other)]):
+        rows = maintain_fleet(spark, fleet, run="another").collect()
+    spared_one, unit = next(iter(at_work.items()))
+    spared = kill(tree(worker), but=spared_one)
 
     def taken_over() -> bool:  # there is a second claim, or the run has ended already
         return len(list((unit / "_statemaint" / "lease").glob("*.json"))) != 1
 
-    # The claim ends 30 seconds after the task's last renewal; then the task comes back.
     assert wait_until(taken_over, seconds=_SECONDS, needed=[driver.process])
     resume([spared])
     assert driver.code() == 3, driver.log.read_text()
     assert wait_until(lambda: has_ended(spared), seconds=_SECONDS)
-    assert outcomes(driver) == expected_codes(fleet)
-    must_be(goal, fleet, disturbed=list(at_work.values()))
+    other = {row["query"]: row["outcome"] for row in rows if row["operator"] is None}
+    return Disturbed(fleet, driver, tuple(at_work.values()), begun, other)
+
+
+def test_a_killed_worker_and_a_task_that_comes_back_lose_nothing_and_do_nothing_twice(
+    disturbed: Disturbed, goal: Goal
+) -> None:
+    assert outcomes(disturbed.driver) == expected_codes(disturbed.fleet)
+    must_be(goal, disturbed.fleet, disturbed=disturbed.units)
+
+
+def test_spark_had_begun_tasks_a_second_time(disturbed: Disturbed) -> None:
+    assert disturbed.second_attempts > 0
+
+
+def test_a_second_driver_gets_no_query_that_the_first_is_at(disturbed: Disturbed) -> None:
+    for unit in disturbed.units:
+        (query,) = (one.query for one in disturbed.fleet if unit.is_relative_to(one.checkpoint))
+        assert disturbed.other[query] == "held"
 
 
 def test_a_killed_driver_is_run_again_and_its_last_task_does_nothing_more(
-    cluster: Cluster, fleet: tuple[Target, ...], file: str, goal: Goal
+    cluster: Cluster, template: tuple[Target, ...], goal: Goal, tmp_path: Path
 ) -> None:
-    worker = cluster.second_worker()
-    run = ("maintain", "--queries", file, "--json", "--run", "driver")
-    driver = cluster.submit("driver-1", *run)
+    fleet, worker = copy(template, tmp_path / "fleet"), cluster.second_worker()
+    queries = str(write_queries(fleet, tmp_path / "queries.yaml"))
+    run = ("maintain", "--queries", queries, "--json", "--run", "killed")
+    driver = cluster.submit("killed", *run)
     at_work = pause_at_work(fleet, worker, driver, tasks=1)
-    paused, _ = next(iter(at_work.items()))
     driver.kill()
-    spared = kill(tree(worker), but=paused)
+    spared = kill(tree(worker), but=min(at_work))
     begun = [unit for one in fleet for unit in Path(one.checkpoint).glob("_statemaint/units/*/*")]
-    again = cluster.submit("driver-2", *run, "--attempt", "2")
+    again = cluster.submit("again", *run, "--attempt", "2")
     assert again.code() == 3, again.log.read_text()
     assert outcomes(again) == expected_codes(fleet)
     must_be(goal, fleet, disturbed=begun)
