@@ -8,9 +8,11 @@ here alone.
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,7 +132,10 @@ def test_the_script_for_cron_maintains_its_queries(place: Path) -> None:
     queries = "queries:\n" + "".join(f"  {one}: {{checkpoint: PLACE/{one}}}\n" for one in names)
     (place / "queries.yaml").write_text(queries.replace("PLACE", str(place)))
     script = script.replace("/etc/statemaint", str(place)).replace("/var/log", str(place))
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=False, env=os.environ | path
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("snapshots written") == 2
 
