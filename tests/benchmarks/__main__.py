@@ -23,7 +23,7 @@ from tests.benchmarks import (
 )
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.spark import Sparks
-from tests.support.documents import rewrite
+from tests.support.documents import commit, of_commits, rewrite
 from tests.support.paths import ROOT
 
 _DOCUMENT = ROOT / "docs" / "benchmarks.md"
@@ -78,7 +78,8 @@ def main(chosen: tuple[str, ...], *, repeat: int, spark: bool, folder: Path) -> 
         if sparks:
             sparks.close()
     if spark and not chosen:
-        text = f"{machine.described(spark=True)}.\n\n{results.markdown()}"
+        about = f"{machine.described(spark=True)}. {of_commits([commit()])}."
+        text = f"{about}\n\n{results.markdown()}"
         rewrite(_DOCUMENT, text, by="make bench")
 
 
