@@ -1,6 +1,6 @@
 # The image of the program: the chart's CronJobs and exporter run it. helm/airflow.Dockerfile is for Airflow.
 #
-#   docker build --tag registry.example.com/statemaint:0.1.0 .
+#   docker build --tag registry.example.com/statemaint:0.2.0 .
 #
 # For a build that can be repeated, name the base by its digest: --build-arg PYTHON=python:3.11-slim@sha256:...
 # Every package is pinned by its hash. The image has neither pip nor a compiler, runs as a user without a name,

@@ -3,7 +3,7 @@
 from typing import Any
 
 __all__ = ["__version__", "read_state"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def read_state(address: str, operator: int = 0, **where: Any) -> Any:

@@ -68,6 +68,10 @@ CASES = (
     Case(50, "`safe`, 3 deltas", _SAFE.override(min_deltas_for_snapshot=3)),
     Case(50, "`safe`, 50 deltas", _SAFE.override(min_deltas_for_snapshot=50)),
     Case(50, "`lean`, query keeps 10", PRESETS["lean"], logged=10),
+    Case(1000, "none", None),
+    Case(1000, "`spark`", PRESETS["spark"]),
+    Case(1000, "`safe`", _SAFE),
+    Case(1000, "`safe`", _SAFE, every=24),
 )
 
 

@@ -132,11 +132,6 @@ class Submitted:
         wait_until(code.exists, seconds=seconds, needed=[self.process])
         return int(_text(code) or -1)
 
-    def kill(self) -> None:
-        """Kills it, and its JVM, with SIGKILL."""
-        for one in tree(self.process):
-            one.kill()
-
 
 def tree(process: Process) -> list[psutil.Process]:
     """Returns a process and all that it started, the parents first."""

@@ -37,6 +37,8 @@ _LOOKS = (
 _CHANGES = (f"maintain NAME {_TIGHT} --trash-for 1d", "runs NAME", "undo NAME RUN", "runs NAME")
 _FLEET = ("scan .", "doctor .", "verify .")
 _SAME = (
+    # Elsewhere, a line every half minute.
+    (r"(?m)^[a-z ]+: [\d,]+ of [\d,]+ [a-z]+ in \d.*\n", ""),
     # The bar of what takes more than a second, which is gone in the end.
     (r"(?s)\x1b\[\?25l.*?\x1b\[\?25h[\r\n]*(?:\x1b\[1A)?[\r\n]*\x1b\[2K", ""),
     (r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b", "20260131T120000Z-0a1b2c3d"),

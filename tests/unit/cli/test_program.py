@@ -578,7 +578,7 @@ def test_without_a_verb_it_explains_itself() -> None:
 
 
 def test_tells_its_version() -> None:
-    assert run("--version").stdout == "statemaint, version 0.1.0\n"
+    assert run("--version").stdout == "statemaint, version 0.2.0\n"
 
 
 def test_a_reader_that_goes_away_is_no_traceback(checkpoint: Path) -> None:
