@@ -135,7 +135,7 @@ def test_tasks_are_retried_as_the_file_says(example: dict[str, Any]) -> None:
     assert {task["retries"] for task in hourly["tasks"].values()} == {3}
 
 
-def test_the_form_has_two_switches_two_numbers_and_two_lists_that_may_stay_empty(
+def test_the_form_has_switches_numbers_lists_and_an_engine_that_may_all_stay_as_they_are(
     example: dict[str, Any],
 ) -> None:
     params = _both(example)[1]["params"]
@@ -148,6 +148,7 @@ def test_the_form_has_two_switches_two_numbers_and_two_lists_that_may_stay_empty
         "min_batches_to_retain": (None, ["null", "integer"]),
         "operators": ([], "array"),
         "partitions": ([], "array"),
+        "engine": (None, ["null", "string"]),
     }
     assert schemas["partitions"]["items"] == {"type": "integer", "minimum": 0}
     assert schemas["min_deltas_for_snapshot"]["minimum"] == 1
