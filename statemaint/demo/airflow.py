@@ -22,7 +22,7 @@ from statemaint.demo.airflow_client import Client
 from statemaint.demo.processes import Process
 from statemaint.errors import StatemaintError
 
-_READY_SECONDS = 180.0
+_READY_SECONDS = 400.0
 _STOP_SECONDS = 5.0
 _NOTE = "airflow.server.json"
 _PASSWORDS = "passwords.json"

@@ -13,7 +13,7 @@ from typing import Any
 from statemaint.errors import StatemaintError
 
 _POLL_SECONDS = 0.3
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 120.0
 _FINAL = ("success", "failed")
 # Of a request that SQLite did not carry out, because other writers kept it waiting for too long.
 _ATTEMPTS, _BUSY = 5, "Database error"
@@ -124,7 +124,7 @@ class Client:
         state: str = self.get(_run_path(dag, run))["state"]
         return state
 
-    def wait_for_run(self, dag: str, run: str, *, seconds: float = 180.0) -> str:
+    def wait_for_run(self, dag: str, run: str, *, seconds: float = 400.0) -> str:
         """Waits until a run has ended and returns its final state."""
         _wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
         return self.run_state(dag, run)

@@ -31,7 +31,7 @@ _DEBIAN_PACKAGES = {
     "prometheus-pushgateway": "prometheus-pushgateway",
     "prometheus-alertmanager": "prometheus-alertmanager",
 }
-_START_SECONDS = 30.0
+_START_SECONDS = 90.0
 _STOP_SECONDS = 10.0
 
 

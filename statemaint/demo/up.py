@@ -27,7 +27,7 @@ from statemaint.demo.steps import Steps
 # The usual ports; a server gets another port if its usual one is taken.
 GATEWAY_PORT, PROMETHEUS_PORT, ALERTMANAGER_PORT, EXPORTER_PORT = 9091, 9090, 9093, 9808
 STEPS = 5
-_ALERT_SECONDS = 60.0
+_ALERT_SECONDS = 180.0
 # Every retained version needs this one.
 _LOST = "6.delta"
 

@@ -295,7 +295,7 @@ def test_maintenance_follows_the_asset_of_the_querys_own_dag(admin: Client, fold
         admin.wait_for_dag(name)
         admin.unpause(name)
     assert ended(admin, "query", admin.trigger("own_query")).state == "success"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (found := admin.get(f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]):
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -310,7 +310,7 @@ def test_a_sensor_waits_in_the_triggerer_until_the_chains_are_short(
     admin.wait_for_dag("own_waiting")
     admin.unpause("own_waiting")
     run = admin.trigger("own_waiting")
-    waiting, deadline = Ended(admin, "own_waiting", run, "running"), time.monotonic() + 90
+    waiting, deadline = Ended(admin, "own_waiting", run, "running"), time.monotonic() + 300
     while waiting.states.get("wait") != "deferred":
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -361,7 +361,7 @@ def manual(
     run = admin.trigger(dag, form)
     if answer:
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/approve/-1/hitlDetails"
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         # The question is there before its task waits for the answer, and Airflow fails a task that
         # is answered before the scheduler has heard that its process has ended.
         asked, seen = Ended(admin, dag, run, "running"), 0
