@@ -48,6 +48,7 @@ test-all: test-parts ## everything (25 minutes on two cores), and hold its cover
 test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restarted by its own Spark; fleets on 3.5 to 4.3
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.restart $(ARGS)
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.engine $(ARGS)
+	$(WITH_JAVA) STATEMAINT_CLUSTER=1 $(BIN)/python -m pytest tests/systems/spark/test_cluster.py
 
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)

@@ -60,7 +60,8 @@ def test_what_was_pushed_before_the_start_can_be_queried_at_once(monitored: Serv
 
 def test_series_keep_the_labels_of_their_group(monitored: Server) -> None:
     [sample] = instant_query(
-        monitored.url, 'statemaint_last_run_failed{query="click_join",cause="damage"}'
+        monitored.url,
+        'statemaint_last_run_failed{job="statemaint",query="click_join",cause="damage"}',
     )
     assert dict(sample.labels) == {
         "__name__": "statemaint_last_run_failed",

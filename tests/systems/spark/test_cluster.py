@@ -136,7 +136,12 @@ def outcomes(submitted: Submitted) -> dict[str, int]:
 
 
 def expected_codes(fleet: Sequence[Target]) -> dict[str, int]:
-    return {**dict.fromkeys((one.query for one in fleet), 0), "nothing": 2, "damaged": 3}
+    return {
+        **dict.fromkeys((one.query for one in fleet), 0),
+        "nothing": 2,
+        "damaged": 3,
+        "damaged-rocks": 3,
+    }
 
 
 def claims(fleet: Sequence[Target]) -> dict[int, Path]:
