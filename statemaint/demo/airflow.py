@@ -186,7 +186,7 @@ def _settings(setup: Setup, url: str) -> dict[str, str]:
             "simple_auth_manager_passwords_file": str(home / _PASSWORDS),
             "min_serialized_dag_update_interval": "1",
         },
-        # A writer waits for the others as long as a busy machine takes; the scheduler ends otherwise.
+        # A writer waits as long as a busy machine takes; the scheduler would end otherwise.
         "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=60"},
         "api": {"host": "127.0.0.1", "base_url": url, "secret_key": secrets.token_hex(32)},
         "api_auth": {"jwt_secret": secrets.token_hex(32)},
