@@ -41,16 +41,13 @@ _TOGETHER = (
     "systems",
     "benchmarks",
 )
-# Their coverage is that of the unit tests over again, at up to thirty times their time. A single
+# Others cover the same lines in a fraction of the time that these take while they are traced. A single
 # test of this kind is marked `no_cover`, which is pytest-cov's.
 _NOT_COVERED = (
-    "crash",
     "benchmarks",
-    "systems/spark",
     "systems/browser",
     "systems/prometheus",
     "systems/helm",
-    "unit/maintain/test_habits.py",
 )
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _ROOM = 4 << 30
