@@ -41,8 +41,8 @@ _TOGETHER = (
     "systems",
     "benchmarks",
 )
-# Others cover the same lines in a fraction of the time that these take while they are traced. A single
-# test of this kind is marked `no_cover`, which is pytest-cov's.
+# Others cover the same lines in a fraction of the time that these take while they are traced. A
+# single test of this kind is marked `no_cover`, which is pytest-cov's.
 _NOT_COVERED = (
     "benchmarks",
     "systems/browser",
