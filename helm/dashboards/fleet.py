@@ -15,7 +15,9 @@ from helm.dashboards.panels import (
     lines,
     note,
     number,
+    reclaimed,
     series,
+    unloadable,
 )
 from helm.dashboards.promql import (
     gained,
@@ -51,11 +53,7 @@ def fleet() -> Board:
 
 def _numbers() -> list[Panel]:
     return [
-        number(
-            Text("Would not load", "Stores that a restart fails to load. Run statemaint doctor."),
-            f"sum({of_query('stores_unloadable')})",
-            alarm=1,
-        ),
+        unloadable(),
         number(
             Text("Halted stores", "Damaged: not maintained until repaired. See the runbook."),
             f"sum({of_query('stores', outcome='halted')})",
@@ -71,10 +69,7 @@ def _numbers() -> list[Panel]:
             f"max({of_query('restart_seconds')})",
             alarm=SLOW_RESTART,
         ),
-        number(
-            Text("Reclaimed this week", "Bytes that runs have deleted in seven days.", "bytes"),
-            f"sum({gained('reclaimed_bytes_total')})",
-        ),
+        reclaimed(),
         number(
             Text("Requests in a day", "Requests of maintenance to the storages, of all verbs."),
             f"sum({gained('storage_requests_total', '1d')})",

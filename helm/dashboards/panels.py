@@ -23,6 +23,8 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
+from helm.dashboards.promql import gained, of_query
+
 # The default thresholds of the alerts, before any change in the chart's values.
 STALE_SECONDS = 21600
 LONG_CHAIN = 200
@@ -73,6 +75,18 @@ def number(about: Text, expr: str, *, alarm: int | None = None) -> stat.Panel:
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
         .with_target(prometheus.Dataquery().expr(expr).instant().ref_id("A"))
     )
+
+
+def unloadable() -> stat.Panel:
+    """Returns the number of stores that a restart fails to load."""
+    about = Text("Would not load", "Stores that a restart fails to load. Run statemaint doctor.")
+    return number(about, f"sum({of_query('stores_unloadable')})", alarm=1)
+
+
+def reclaimed() -> stat.Panel:
+    """Returns the bytes that runs have deleted in a week."""
+    about = Text("Reclaimed this week", "Bytes that runs have deleted in seven days.", "bytes")
+    return number(about, f"sum({gained('reclaimed_bytes_total')})")
 
 
 def series(

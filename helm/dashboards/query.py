@@ -11,10 +11,12 @@ from helm.dashboards.panels import (
     lines,
     note,
     number,
+    reclaimed,
     series,
     spread,
+    unloadable,
 )
-from helm.dashboards.promql import UNIT, gained, moment, of_query, or_zero, per, since
+from helm.dashboards.promql import UNIT, moment, of_query, or_zero, per, since
 
 
 def query() -> Board:
@@ -36,11 +38,7 @@ def query() -> Board:
 
 def _numbers() -> list[Panel]:
     return [
-        number(
-            Text("Would not load", "Stores that a restart fails to load. Run statemaint doctor."),
-            f"sum({of_query('stores_unloadable')})",
-            alarm=1,
-        ),
+        unloadable(),
         number(
             Text("Restart takes", "To load the state; an estimate.", "s"),
             f"max({of_query('restart_seconds')})",
@@ -57,10 +55,7 @@ def _numbers() -> list[Panel]:
             f"max({since('last_success')})",
             alarm=STALE_SECONDS,
         ),
-        number(
-            Text("Reclaimed this week", "Bytes that runs have deleted in seven days.", "bytes"),
-            f"sum({gained('reclaimed_bytes_total')})",
-        ),
+        reclaimed(),
         number(
             Text("Requests of a run", "Of the last run to the storage, of all verbs."),
             f"sum({per('query, verb', 'last_run_storage_requests')})",

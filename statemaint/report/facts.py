@@ -10,16 +10,16 @@ its bytes are read and decoded at `BYTES_PER_SECOND`.
 """
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
-from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.report.outcome import Report, StoreOutcome, StoreReport
+from statemaint.report.replay import by_partition, replay_of
 
 _Number = TypeVar("_Number", int, float)
 
@@ -162,9 +162,9 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
         every_unit: keep every partition, and not only the worst.
         task: whether a task did it; `plan` only looks at the partitions without work.
     """
-    units = _units(report.stores)
-    chains = [_chain(one) for one in report.stores]
-    loads = [len(one.deltas) for one in chains if one]
+    units = [_unit(unit, found) for unit, found in by_partition(report.stores)]
+    replays = [replay_of(one) for one in report.stores]
+    loads = [one.chain for one in replays if one]
     stored = [_snapshot(one.after) for one in report.stores]
     halted = [one.after.id for one in report.stores if one.state is StoreOutcome.HALTED]
     spreads = {
@@ -192,18 +192,18 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
 
 def _sums(report: Report, units: Sequence[UnitFacts]) -> dict[str, int]:
     proofs = [one.attestation for one in report.stores]
-    chains = [_chain(one) for one in report.stores]
+    replays = [replay_of(one) for one in report.stores]
     return {
         "partitions": len(units),
         "stores": len(report.stores),
-        "unloadable": sum(one is None for one in chains),
+        "unloadable": sum(one is None for one in replays),
         "unproved": sum(one is None for one in proofs),
         "rows": sum(one.rows for one in proofs if one),
         "state": sum(one.bytes for one in proofs if one),
         "files": sum(one.files for one in units),
         "bytes": sum(one.bytes for one in units),
         "reclaimable": sum(one.reclaimable for one in units),
-        "replayed_files": sum(_read(one) for one in report.stores),
+        "replayed_files": sum(one.files for one in replays if one),
         "replayed": sum(one.replayed for one in units),
         "snapshots": report.snapshots_written,
         "written": report.bytes_written,
@@ -222,51 +222,21 @@ def _counts(report: Report) -> dict[str, dict[str, int]]:
     }
 
 
-def _units(stores: Iterable[StoreReport]) -> list[UnitFacts]:
-    by_unit: dict[UnitId, list[StoreReport]] = defaultdict(list)
-    for one in stores:
-        by_unit[one.after.id.unit].append(one)
-    return [_unit(unit, by_unit[unit]) for unit in sorted(by_unit)]
-
-
 def _unit(unit: UnitId, stores: Sequence[StoreReport]) -> UnitFacts:
-    chains = [_chain(one) for one in stores]
-    loads = [len(one.deltas) for one in chains if one]
-    replayed = sum(_replayed(one) for one in stores)
-    files = sum(_read(one) for one in stores)
+    replays = [replay_of(one) for one in stores]
+    loads = [one for one in replays if one]
+    replayed, files = sum(one.bytes for one in loads), sum(one.files for one in loads)
     return UnitFacts(
         operator=unit.operator,
         partition=unit.partition,
         seconds=round(files * FILE_SECONDS + replayed / BYTES_PER_SECOND, 3),
-        chain=max(loads) if len(loads) == len(chains) else None,
+        chain=max(one.chain for one in loads) if len(loads) == len(replays) else None,
         bytes=sum(_size(one.after) for one in stores),
         files=sum(len(one.after.files) for one in stores),
         replayed=replayed,
         reclaimable=sum(one.reclaimable for one in stores),
         halted=sum(one.state is StoreOutcome.HALTED for one in stores),
     )
-
-
-def _chain(store: StoreReport) -> Chain | None:
-    chain = None if store.target is None else store.after.versions.chain(store.target)
-    return chain if isinstance(chain, Chain) else None
-
-
-def _parts(store: StoreReport) -> Mapping[str, int]:
-    """Returns the files that the base of the target refers to, with their sizes."""
-    chain, rocks = _chain(store), store.after.rocks
-    base = chain.base.entry.path if chain and chain.base else ""
-    return rocks.parts.get(base, {}) if rocks else {}
-
-
-def _read(store: StoreReport) -> int:
-    chain = _chain(store)
-    return len(chain.paths) + len(_parts(store)) if chain else 0
-
-
-def _replayed(store: StoreReport) -> int:
-    chain = _chain(store)
-    return chain.size + sum(_parts(store).values()) if chain else 0
 
 
 def _size(store: Store) -> int:

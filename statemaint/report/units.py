@@ -1,14 +1,12 @@
 """The partitions of a run in a few figures each, for the pages and for other tasks. Pure."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from statemaint.model.chain import Chain
-from statemaint.model.checkpoint import Store
 from statemaint.model.ids import UnitId
 from statemaint.plan import Plan
 from statemaint.report.outcome import StoreReport
+from statemaint.report.replay import by_partition, replay_of
 from statemaint.report.store_report import summarize
 
 
@@ -53,41 +51,22 @@ def planned_units(plan: Plan) -> list[Unit]:
 
 def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
     """Returns the partitions of some stores, as a run left them, ascending."""
-    by_unit: dict[UnitId, list[StoreReport]] = defaultdict(list)
-    for one in stores:
-        by_unit[one.after.id.unit].append(one)
-    return [_of_stores(unit, by_unit[unit]) for unit in sorted(by_unit)]
+    return [_of_stores(unit, found) for unit, found in by_partition(stores)]
 
 
 def _of_stores(unit: UnitId, stores: Sequence[StoreReport]) -> Unit:
-    chains = [_chain(one.after, one.target) for one in stores]
-    loads = [one for one in chains if one is not None]
+    replays = [replay_of(one) for one in stores]
+    loads = [one for one in replays if one is not None]
     damage = sum(found.damage for one in stores for found in one.findings)
     return Unit(
         operator=unit.operator,
         partition=unit.partition,
-        chain=max(len(one.deltas) for one in loads) if len(loads) == len(chains) else None,
+        chain=max(one.chain for one in loads) if len(loads) == len(replays) else None,
         files=sum(len(one.after.files) for one in stores),
         bytes=sum(file.entry.size for one in stores for file in one.after.files),
-        replay_files=sum(len(one.paths) for one in loads),
-        replay_bytes=sum(
-            _size(one.after, chain) for one, chain in zip(stores, chains, strict=True)
-        ),
+        replay_files=sum(one.files for one in loads),
+        replay_bytes=sum(one.bytes for one in loads),
         reclaimable=sum(one.reclaimable for one in stores),
         damage=damage,
         notices=sum(len(one.findings) for one in stores) - damage,
     )
-
-
-def _chain(store: Store, target: int | None) -> Chain | None:
-    chain = None if target is None else store.versions.chain(target)
-    return chain if isinstance(chain, Chain) else None
-
-
-def _size(store: Store, chain: Chain | None) -> int:
-    """Returns the bytes that a load of a chain reads, with the files that its base refers to."""
-    if chain is None:
-        return 0
-    base = chain.base.entry.path if chain.base and store.rocks else None
-    parts = store.rocks.parts.get(base, {}) if store.rocks and base else {}
-    return chain.size + sum(parts.values())

@@ -14,7 +14,7 @@ from typing import cast
 
 from statemaint.errors import CodecError, StorageError
 from statemaint.fold.rocksdb import options
-from statemaint.fold.rocksdb.library import (
+from statemaint.fold.rocksdb.binding import (
     Checkpoint,
     IngestExternalFileOptions,
     Options,

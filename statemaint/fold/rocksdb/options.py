@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from statemaint.errors import CodecError
-from statemaint.fold.rocksdb.library import Options
+from statemaint.fold.rocksdb.binding import Options
 
 _OPTIONS, _NUMBER = "OPTIONS-", "000001"
 _OPERATOR = re.compile(r"^\s*merge_operator\s*=\s*(.*?)\s*$", re.MULTILINE)
