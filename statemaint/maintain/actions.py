@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from statemaint.execute.segments import ledgers, read_ledger
+from statemaint.execute.segments import in_order, ledgers, read_ledger
 from statemaint.model.ids import run_folder
 from statemaint.storage import Storage
 
@@ -17,11 +17,6 @@ def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
         CodecError: when a file of the ledger is not one of ours.
         StorageError: when anything could not be listed or read.
     """
-    folder = run_folder(run)
-    found = [
-        line.fields
-        for ledger in sorted(ledgers(storage))
-        for line in read_ledger(storage, ledger)
-        if line.run == folder
-    ]
-    return tuple(sorted(found, key=lambda fields: float(fields.get("time") or 0)))
+    folder, listed = run_folder(run), sorted(ledgers(storage))
+    lines = [line for ledger in listed for line in read_ledger(storage, ledger)]
+    return tuple(line.fields for line in in_order(lines) if line.run == folder)

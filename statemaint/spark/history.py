@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from statemaint.errors import CodecError, ConfigError, StorageError
+from statemaint.errors import CodecError, ConfigError, NotFoundError, StorageError
 from statemaint.maintain.bundles import Costs
 from statemaint.model.ids import UnitId, run_folder
 from statemaint.spark.columns import OUTCOMES, ddl
@@ -100,14 +100,14 @@ class History:
         return found
 
     def _attempt(self, path: str) -> int:
-        """Returns the number of the attempt that wrote a file; 0 if it cannot be read."""
+        """Returns the number of the attempt that wrote a file; 0 for what is no file of ours."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
             metadata = pq.read_schema(io.BytesIO(self.storage.read(path))).metadata or {}
             return int(metadata.get(_ATTEMPT, b"1"))
-        except (StorageError, CodecError, pa.ArrowException, ValueError):
+        except (NotFoundError, CodecError, pa.ArrowException, ValueError):
             return 0
 
     def _rows(self, path: str) -> list[Mapping[str, Any]]:

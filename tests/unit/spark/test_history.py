@@ -53,6 +53,18 @@ def test_a_file_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
     assert [one["seconds"] for one in pq.read_table(tmp_path).to_pylist()] == [1.0]
 
 
+def test_a_file_that_the_storage_does_not_give_is_not_replaced() -> None:
+    class Failing(MemoryStorage):
+        def read(self, path: str) -> bytes:
+            raise StorageError(path, "no")
+
+    storage = MemoryStorage()
+    path = History(storage).add("a", table(row("a", 2.0)), NOON, attempt=2)
+    with pytest.raises(StorageError):
+        History(Failing(storage.files)).add("a", table(row("a", 1.0)), NOON)
+    assert pq.read_table(pa.BufferReader(storage.read(path))).to_pylist()[0]["seconds"] == 2.0
+
+
 def test_a_run_that_dies_while_it_writes_leaves_nothing_that_a_reader_sees() -> None:
     class Dying(MemoryStorage):
         def replace(self, path: str, chunks: Iterable[bytes]) -> None:
