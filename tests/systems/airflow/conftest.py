@@ -33,8 +33,12 @@ USERS = {"admin": "admin", "viewer": "viewer", "paula": "viewer", "nobody": ""}
 QUERIES = """
 defaults: {{min_batches_to_retain: 5, grace: 0s}}
 queries:
-  good: {{checkpoint: {folder}/good}}
-  damaged: {{checkpoint: {folder}/damaged, retries: 3, notify: [{{call: {notifier}}}]}}
+  good: {{checkpoint: {folder}/good, detail: partition}}
+  damaged:
+    checkpoint: {folder}/damaged
+    detail: partition
+    retries: 3
+    notify: [{{call: {notifier}}}]
   dry: {{checkpoint: {folder}/dry}}
   flaky: {{checkpoint: {folder}/flaky, retries: 10, retry_delay: 1s}}
   anew: {{checkpoint: {folder}/anew, retries: 10, retry_delay: 1s}}

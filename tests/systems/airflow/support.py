@@ -1,6 +1,7 @@
 """What the tests of Airflow share: tiny checkpoints on disk, and a place that takes pushes."""
 
 import hashlib
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,20 +86,15 @@ class Takings:
     url: str
     groups: dict[str, str] = field(default_factory=dict)
 
-    def group(self, query: str, partition: int) -> str:
-        """Returns what was pushed of a partition; nothing when nothing was."""
-        wanted = {"query": query, "operator": "0", "partition": str(partition)}
-        return "".join(body for path, body in self.groups.items() if _labels(path) == wanted)
-
     def query(self, query: str) -> str:
         """Returns what was pushed of a query as a whole."""
         return self.groups.get(f"/metrics/job/statemaint/query/{query}", "")
 
-
-def _labels(path: str) -> dict[str, str]:
-    """Returns a group's labels; their order in a Pushgateway's path means nothing."""
-    parts = path.removeprefix("/metrics/job/statemaint/").split("/")
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    def partitions(self, query: str, metric: str) -> dict[str, str]:
+        """Returns what was pushed of each partition of a query with one operator, by partition."""
+        body = self.groups.get(f"/metrics/job/statemaint/query/{query}/detail/partition", "")
+        line = re.compile(rf'statemaint_{metric}{{.*partition="(\d+)".*}} (.*)')
+        return dict(found.groups() for one in body.splitlines() if (found := line.match(one)))
 
 
 @contextmanager
@@ -121,10 +117,25 @@ class _Taker(BaseHTTPRequestHandler):
     taken: dict[str, str]
 
     def do_POST(self) -> None:
+        self._take(self.taken.get(self.path, ""))
+
+    def do_PUT(self) -> None:
+        self._take("")
+
+    def do_GET(self) -> None:
+        """Lists no groups, so that none is removed."""
+        self._answer(b'{"data": []}')
+
+    def _take(self, before: str) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.taken[self.path] = self.taken.get(self.path, "") + body
+        self.taken[self.path] = before + body
+        self._answer(b"")
+
+    def _answer(self, body: bytes) -> None:
         self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
