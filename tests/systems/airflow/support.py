@@ -94,7 +94,8 @@ class Takings:
         """Returns what was pushed of each partition of a query with one operator, by partition."""
         body = self.groups.get(f"/metrics/job/statemaint/query/{query}/detail/partition", "")
         line = re.compile(rf'statemaint_{metric}{{.*partition="(\d+)".*}} (.*)')
-        return dict(found.groups() for one in body.splitlines() if (found := line.match(one)))
+        matches = filter(None, map(line.match, body.splitlines()))
+        return {found[1]: found[2] for found in matches}
 
 
 @contextmanager
