@@ -6,6 +6,7 @@ from typing import Any
 
 from statemaint.airflow.texts import size
 from statemaint.model.findings import FindingCode
+from statemaint.wording import counted
 
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
@@ -60,7 +61,8 @@ def note(extra: Mapping[str, Any]) -> str:
     else:
         lines.append(_counted(extra, would=False))
     if extra["without_report"]:
-        lines.append(f"{extra['without_report']} tasks gave no report; their logs say why.")
+        silent = counted(extra["without_report"], "task")
+        lines.append(f"{silent} gave no report; the logs say why.")
     lines += _broken(extra["broken"])
     lines += [f"Next: `{one['command']}`, {one['runbook']}" for one in extra["todo"]]
     return _cut(lines)
@@ -76,7 +78,8 @@ def _counted(counts: Mapping[str, Any], *, would: bool) -> str:
     if not (counts["snapshots"] or counts["files"]):
         return "Nothing to do." if would else "Nothing was written or deleted."
     return (
-        f"{counts['snapshots']} snapshots {verb}written, {counts['files']} files {verb}deleted "
+        f"{counted(counts['snapshots'], 'snapshot')} {verb}written, "
+        f"{counted(counts['files'], 'file')} {verb}deleted "
         f"({size(counts['bytes'])}), up to version {counts['target']}."
     )
 

@@ -19,6 +19,7 @@ from statemaint.report.part import MOST_FINDINGS, findings_json, reasons
 from statemaint.report.recovery_json import recovered_json, recovery_json
 from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import Storage
+from statemaint.wording import counted
 
 _MONTH = 30 * 24 * 3600.0
 # What a person reads before an approval; the log of `plan` has all of it.
@@ -104,9 +105,10 @@ def undo_shown(plan: UndoPlan) -> Shown:
     document = undo_plan_json(plan)
     kept = {name: document[name] for name in _KEPT_OF_UNDO} | {"left": len(plan.left)}
     head = (
-        f"**undo of run `{plan.run}` of `{plan.root}`**: {len(plan.coming)} files "
-        f"({texts.size(plan.bytes)}) come back, {len(plan.left)} stay in the trash. The next "
-        "maintenance deletes them again unless its policy keeps more."
+        f"**undo of run `{plan.run}` of `{plan.root}`**: it brings back "
+        f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
+        f"{len(plan.left)} in the trash. The next maintenance deletes what came back again "
+        "unless its policy keeps more."
     )
     return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
 
@@ -147,7 +149,8 @@ def _of_another(storage: Storage) -> Superseded:
 def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
     found = recovered_json(done.run, done.plan, done.removed, done.written)
     log = (
-        f"moved {len(done.removed)} files to the trash, wrote {len(done.written)} snapshots; "
+        f"moved {counted(len(done.removed), 'file')} to the trash, wrote "
+        f"{counted(len(done.written), 'snapshot')}; "
         f"`statemaint undo {storage.root} {done.run}` brings the files back"
     )
     return Applied(found, log, _remaining(done.plan))
@@ -155,7 +158,7 @@ def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
 
 def _undone(done: Undone, *, most_left: int) -> Applied:
     """Returns what an undo did; it has failed where more stays in the trash than was shown."""
-    log = f"brought back {done.files} files ({texts.size(done.bytes)}) of run {done.run}"
+    log = f"brought back {counted(done.files, 'file')} ({texts.size(done.bytes)}) of run {done.run}"
     found = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
     left = dict(islice(done.left.items(), MOST_FINDINGS))
     failure = _staying(done.left) if len(done.left) > most_left else None
@@ -180,7 +183,8 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
                 yield f"write `{step.path}` (version {step.version}, from the log)"
     for one in plan.repairs:
         if one.proof:
-            yield f"proof: {one.store} version {one.version} has {one.proof.rows} rows then"
+            rows = counted(one.proof.rows, "row")
+            yield f"proof: {one.store} version {one.version} has {rows} then"
     yield from (f"not repaired: {one}" for one in plan.unrepaired)
     yield from (f"stays: {one.code.value}: {one.detail}" for one in plan.findings if one.damage)
 

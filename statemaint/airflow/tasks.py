@@ -43,6 +43,7 @@ from statemaint.report.query_state import lag
 from statemaint.report.to_json import plan_json
 from statemaint.scan import Handover
 from statemaint.storage import Storage
+from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
 # Why a plan failed that could not say it: it was killed, or timed out.
@@ -219,7 +220,7 @@ def mapped(settings: QuerySettings, planned: Sequence[Bundle]) -> list[dict[str,
     if settings.engine != "spark" or not listed:
         return listed
     partitions = sum(len(one.partitions) for one in planned)
-    return [{"label": f"{partitions} partitions on Spark", "bundles": listed}]
+    return [{"label": f"{counted(partitions, 'partition')} on Spark", "bundles": listed}]
 
 
 def bundles_of(found: Iterable[Mapping[str, Any]]) -> list[Bundle]:

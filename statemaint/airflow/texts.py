@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from statemaint.plan import Action, Attest, Delete, Plan, WriteSnapshot
+from statemaint.wording import counted
 
 Summary = Mapping[str, Any]
 
@@ -38,11 +39,13 @@ def plan_line(plan: Plan, query: str) -> str:
         return f"{query} at {plan.root}: no batch is committed yet, nothing to do"
     writes = sum(1 for action in plan.actions if isinstance(action, WriteSnapshot))
     deletes = [action.entry.size for action in plan.actions if isinstance(action, Delete)]
+    need = "needs" if len(plan.units) == 1 else "need"
+    units = counted(_units(plan), "partition")
     return (
         f"{query} at {plan.root}: batch {plan.committed} is committed; target version "
-        f"{plan.target}, floor {plan.floor}; {len(plan.units)} of {_units(plan)} partitions need "
-        f"attention: {writes} snapshots to write, {len(deletes)} files ({size(sum(deletes))}) to "
-        "delete"
+        f"{plan.target}, floor {plan.floor}; {len(plan.units)} of {units} "
+        f"{need} attention: {counted(writes, 'snapshot')} to write, "
+        f"{counted(len(deletes), 'file')} ({size(sum(deletes))}) to delete"
     )
 
 

@@ -22,9 +22,9 @@ from statemaint.cli.output import Json, as_lines, headed, json_with_rows, print_
 from statemaint.cli.progress import work_done
 from statemaint.cli.settings import settings
 from statemaint.cli.spool import Spool
-from statemaint.cli.words import counted
 from statemaint.report.to_json import id_json
 from statemaint.state.diff import ChangedRow, Counts, StateDiff, StoreDiff, diff_state
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 

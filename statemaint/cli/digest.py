@@ -11,11 +11,11 @@ from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.settings import settings
 from statemaint.cli.tables import Column, number
-from statemaint.cli.words import counted
 from statemaint.codec.integrity.digest import StateDigest
 from statemaint.model.ids import StoreId
 from statemaint.report.to_json import id_json
 from statemaint.storage import open_storage
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 

@@ -21,6 +21,7 @@ from statemaint.model.findings import Finding
 from statemaint.model.ids import batch_of
 from statemaint.report.to_json import findings_json, id_json
 from statemaint.storage import Storage, open_storage
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 _SHOWN = 3
@@ -182,10 +183,10 @@ def _ranges(batches: Iterable[int]) -> str:
 def _chain(found: Diagnosis) -> str:
     if found.chain is None or found.longest is None:
         return "none to read"
-    files, where = len(found.chain.deltas), found.longest.id
+    files, where = counted(len(found.chain.deltas), "file"), found.longest.id
     size = decimal(found.took.size if found.took else found.chain.size)
     took = f", read in {found.took.seconds:.2f} s here" if found.took else ""
-    return f"at most {files} files of changes behind a snapshot ({where}: {size}{took})"
+    return f"at most {files} of changes behind a snapshot ({where}: {size}{took})"
 
 
 def _time(at_least: float, found: Diagnosis) -> str:

@@ -13,7 +13,6 @@ from statemaint.cli import tables
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, WARNING, Column
-from statemaint.cli.words import counted
 from statemaint.errors import CheckpointError, NotACheckpointError, StatemaintError
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
@@ -22,6 +21,7 @@ from statemaint.storage import (
     folders_in,
     open_storage,
 )
+from statemaint.wording import counted
 from statemaint.workers import Job, Workers, in_turn, watched
 
 # Most of a scan is Python's own work, of which one thread does as much as two.

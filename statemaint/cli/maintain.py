@@ -14,7 +14,7 @@ from statemaint.cli.output import print_findings, print_result
 from statemaint.cli.plan import floor_of_log, print_plan
 from statemaint.cli.progress import actions_done
 from statemaint.cli.tables import BAD, GOOD, WARNING, Column, number
-from statemaint.cli.words import counted, files_of, lasting
+from statemaint.cli.words import files_of, lasting
 from statemaint.maintain import maintain
 from statemaint.maintain.record import note_run
 from statemaint.model.policy import Policy, duration
@@ -22,6 +22,7 @@ from statemaint.plan import Delete, Request
 from statemaint.report import Report, StoreOutcome, StoreReport
 from statemaint.report.to_json import chain_length, report_json
 from statemaint.storage import open_storage
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 

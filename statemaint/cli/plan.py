@@ -11,12 +11,13 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, policy_flags, scope_flags, uri
 from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, Column, number
-from statemaint.cli.words import counted, files_of
+from statemaint.cli.words import files_of
 from statemaint.model.policy import Policy
 from statemaint.plan import Action, Delete, Plan, Request, StorePlan, WriteSnapshot
 from statemaint.planning import plan_checkpoint
 from statemaint.report.to_json import chain_length, plan_json
 from statemaint.storage import open_storage
+from statemaint.wording import counted
 
 
 @click.command("plan")

@@ -12,7 +12,8 @@ from rich.filesize import decimal
 
 from statemaint.cli.messages import note
 from statemaint.cli.settings import settings
-from statemaint.cli.words import counted, lasting
+from statemaint.cli.words import lasting
+from statemaint.wording import counted
 from statemaint.workers import watched
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from statemaint.cli.output import print_result
 from statemaint.errors import ConfigError
 from statemaint.queries import DEFAULT_POOL, Problem, Query, read_queries
 from statemaint.queries.notifiers import unresolved
+from statemaint.wording import counted
 
 
 @click.command("queries")
@@ -66,7 +67,7 @@ def _print_table(config: str, queries: Mapping[str, Query], *, full: bool) -> No
         listed = [(name, query.checkpoint) for name, query in queries.items()]
         tables.print_table(("query", "checkpoint"), listed)
         return
-    tables.print_line(f"{config}: valid, {len(queries)} queries", wrap=False)
+    tables.print_line(f"{config}: valid, {counted(len(queries), 'query', 'queries')}", wrap=False)
     if others := [pool for pool in _pools(queries) if pool != DEFAULT_POOL]:
         click.echo(
             f"Airflow must have these pools, or the tasks wait forever: {', '.join(others)}; "

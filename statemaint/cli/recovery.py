@@ -12,13 +12,14 @@ from rich.filesize import decimal
 from statemaint.cli.messages import note
 from statemaint.cli.output import MOST_LINES, headed, print_lines
 from statemaint.cli.settings import settings
-from statemaint.cli.words import counted, files_of
+from statemaint.cli.words import files_of
 from statemaint.errors import CheckpointError
 from statemaint.model.findings import damaged
 from statemaint.model.ids import version_of
 from statemaint.plan import Proof, RecoveryPlan, Remove, RepairStep, WriteSnapshot
 from statemaint.recover import RecoveryReport
 from statemaint.report.recovery_json import recovered_json, recovery_json
+from statemaint.wording import counted
 
 
 def end_with_plan(plan: RecoveryPlan, trash_for: float, *, as_json: bool) -> NoReturn:
@@ -131,13 +132,14 @@ def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
 def _step_line(step: Remove | WriteSnapshot) -> str:
     if isinstance(step, Remove):
         return f"remove    {step.path}  ({step.reason}, {decimal(step.entry.size)})"
-    files = len(step.chain.paths)
-    return f"write     {step.path}  (version {step.version} from {files} files)"
+    files = counted(len(step.chain.paths), "file")
+    return f"write     {step.path}  (version {step.version} from {files})"
 
 
 def _proof_line(step: RepairStep, proof: Proof) -> str:
     without = "without them" if step.removes else "by the log"
+    rows = counted(proof.rows, "row")
     return (
-        f"proof     {step.store}: version {step.version} {without} has {proof.rows} rows, "
+        f"proof     {step.store}: version {step.version} {without} has {rows}, "
         f"digest {proof.digest}"
     )

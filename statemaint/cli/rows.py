@@ -7,9 +7,9 @@ from typing import Any
 
 from statemaint.cli import tables
 from statemaint.cli.spool import Spool
-from statemaint.cli.words import counted
 from statemaint.state import StateRow
 from statemaint.state.diff import ChangedRow
+from statemaint.wording import counted
 
 
 def reads(key: dict[str, Any], text: str) -> bool:

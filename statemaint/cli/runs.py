@@ -14,10 +14,11 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json_or_lines, uri
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.tables import Column, number
-from statemaint.cli.words import counted, files_of, lasting
+from statemaint.cli.words import files_of, lasting
 from statemaint.errors import ConfigError
 from statemaint.maintain import Run, list_actions, list_runs
 from statemaint.storage import Storage, open_storage
+from statemaint.wording import counted
 
 
 @click.command("runs")
@@ -160,7 +161,7 @@ _COLUMNS = (
 
 def _undone_lines(run: Run) -> Iterator[str]:
     for one in reversed(run.undone):
-        files = f"{one.files} files back" + (f", {one.left} left" if one.left else "")
+        files = f"{counted(one.files, 'file')} back" + (f", {one.left} left" if one.left else "")
         yield f"{run.run} was undone {_time(one.time)} by {one.run}: {files}"
 
 

@@ -13,7 +13,7 @@ from statemaint.cli.fleet import Fleet, of_many
 from statemaint.cli.options import as_json_or_lines, uri
 from statemaint.cli.output import end_with, print_result
 from statemaint.cli.tables import BAD, WARNING, Column, number
-from statemaint.cli.words import counted, files_of
+from statemaint.cli.words import files_of
 from statemaint.model.checkpoint import Checkpoint
 from statemaint.model.findings import Finding
 from statemaint.model.ids import StoreId
@@ -21,6 +21,7 @@ from statemaint.plan import diagnose
 from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
 from statemaint.storage import Storage, open_storage
+from statemaint.wording import counted
 
 Json = dict[str, Any]
 COLUMNS = (

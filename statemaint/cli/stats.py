@@ -12,12 +12,12 @@ from statemaint.cli.options import NUMBER, as_json, uri, workers_flag
 from statemaint.cli.output import Json, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import Column, number
-from statemaint.cli.words import counted
 from statemaint.model.findings import Finding
 from statemaint.report.to_json import id_json
 from statemaint.state.figures import Figures, LargeKey, OperatorStats, StateStats, StoreStats
 from statemaint.state.stats import state_stats
 from statemaint.storage import Storage
+from statemaint.wording import counted
 
 _MEASURES = tuple(
     number(name, spare)

@@ -20,8 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from statemaint.cli.settings import settings
-from statemaint.cli.words import counted
 from statemaint.model.ids import StoreId
+from statemaint.wording import counted
 
 # Rich takes a millisecond for a row of ten cells.
 _MOST_RICH = 200

@@ -12,12 +12,13 @@ from statemaint.cli import tables
 from statemaint.cli.options import as_json, uri
 from statemaint.cli.output import MOST_LINES, Json, print_result
 from statemaint.cli.tables import number
-from statemaint.cli.words import counted, files_of
+from statemaint.cli.words import files_of
 from statemaint.errors import CheckpointError
 from statemaint.maintain import Undone, plan_undo, undo
 from statemaint.plan import PutBack, UndoPlan
 from statemaint.report.undo_json import undo_plan_json
 from statemaint.storage import open_storage
+from statemaint.wording import counted
 
 
 @click.command("undo")

@@ -13,10 +13,10 @@ from statemaint.cli.options import Share, as_json_or_lines, uri, workers_flag
 from statemaint.cli.output import Json, end_with, print_result
 from statemaint.cli.progress import work_done
 from statemaint.cli.tables import BAD, GOOD, Column, number
-from statemaint.cli.words import counted
 from statemaint.model.findings import Finding, damaged
 from statemaint.report.to_json import findings_json
 from statemaint.storage import Storage, open_storage
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 

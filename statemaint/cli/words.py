@@ -1,11 +1,8 @@
-"""Numbers in words: how many of what, how much, how long."""
+"""Sizes and times in words: how much, how long."""
 
 from rich.filesize import decimal
 
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Returns a number and its noun, such as `1 store` and `1,280 stores`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+from statemaint.wording import counted
 
 
 def files_of(number: int, size: int) -> str:

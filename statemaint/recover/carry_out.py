@@ -14,6 +14,7 @@ from statemaint.plan import RecoveryPlan, Remove, WriteSnapshot
 from statemaint.report import SnapshotWritten
 from statemaint.report.recovery_json import recovery_fingerprint
 from statemaint.storage import Storage
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 
@@ -111,8 +112,10 @@ def _counting(run: str, done: Sequence[Remove | SnapshotWritten]) -> Iterator[No
         removed = sum(isinstance(one, Remove) for one in done)
         if not removed:
             raise
-        back = f"{removed} files are in the trash already, `statemaint undo` of run {run}"
-        raise Superseded(error.path, f"{error.detail}; {back} brings them back") from error
+        are, them = ("is", "it") if removed == 1 else ("are", "them")
+        back = f"`statemaint undo` of run {run} brings {them} back"
+        there = f"{counted(removed, 'file')} {are} in the trash already, {back}"
+        raise Superseded(error.path, f"{error.detail}; {there}") from error
 
 
 def _report(

@@ -16,6 +16,7 @@ from statemaint.spark.leases import Leases, leases
 from statemaint.spark.outcomes import Row, error_row, query_row
 from statemaint.spark.packing import TASKS_A_CORE, deal, shares
 from statemaint.spark.units import Piece, maintain_unit, prepare_query
+from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
 # A query's plan is one listing; several queries may share a task where there are very many.
@@ -83,7 +84,7 @@ def run_fleet(
     with leases() as held:
         held.begin(holders)
         open_to = [one for one in fleet if one.query not in held.refused]
-        run.tell(f"planning {len(open_to)} queries")
+        run.tell(f"planning {counted(len(open_to), 'query', 'queries')}")
         planned = _Answers.of(_planned(spark, open_to, run, costs or {}))
         prepared = _prepared(open_to, planned.notes)
         held.take({one.target: holders[one.target] for one in prepared}, wait=run.wait)
@@ -161,8 +162,10 @@ def _maintained(
             holder=holders[one.target],
         )
     ]
-    partitions = sum(len(one.units) for one in ready)
-    run.tell(f"maintaining {partitions} partitions of {len(ready)} queries in {len(units)} units")
+    run.tell(
+        f"maintaining {counted(sum(len(one.units) for one in ready), 'partition')} of "
+        f"{counted(len(ready), 'query', 'queries')} in {counted(len(units), 'unit')}"
+    )
     pieces = [(_piece(one, bundle, run), bundle.weight) for one, bundle in units]
     table = _collected(spark, deal(pieces, cores * TASKS_A_CORE * 4), maintain_unit)
     return _Answers.of(table), [(one.target, bundle) for one, bundle in units]

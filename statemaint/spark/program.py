@@ -22,6 +22,7 @@ from statemaint.spark.handed import carry_out
 from statemaint.spark.outcomes import worst
 from statemaint.spark.session import session
 from statemaint.spark.summary import QuerySummary, summaries
+from statemaint.wording import counted
 
 # Queries that a table shows; `--json` has all.
 _MOST = 30
@@ -221,7 +222,8 @@ def _print(found: Sequence[QuerySummary]) -> None:
     stores = sum(one.stores for one in found)
     bad = [one for one in found if one.exit_code]
     worst_of_all = f"; the worst is {bad[0].query}" if bad else ""
-    tables.print_line(f"{len(found)} queries, {stores} stores, {len(bad)} not well{worst_of_all}")
+    whole = f"{counted(len(found), 'query', 'queries')}, {counted(stores, 'store')}"
+    tables.print_line(f"{whole}, {len(bad)} not well{worst_of_all}")
 
 
 def _cells(one: QuerySummary) -> tuple[str, ...]:
@@ -230,7 +232,7 @@ def _cells(one: QuerySummary) -> tuple[str, ...]:
     if "snapshots_written" in sums:
         done += [f"{sums['snapshots_written']} written", f"{sums['files_deleted']} deleted"]
     if "versions_checked" in sums:
-        done += [f"{sums['versions_checked']} versions"]
+        done += [counted(sums["versions_checked"], "version")]
     return (
         one.query,
         str(one.stores or ""),

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,10 @@ def session(master: str | None, remote: str | None) -> Any:
         remote: the address of a Spark Connect server, instead of a master.
 
     Raises:
-        ConfigError: when there is no PySpark, or there are both a master and a remote.
+        NotInstalledError: when there is no PySpark, or a package that it needs for tables.
+        ConfigError: when there are both a master and a remote, or no Java that starts.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise NotInstalledError("PySpark", extra="spark") from error
+    SparkSession = _session_class()  # noqa: N806 -- a class
     if master and remote:
         raise ConfigError("--master and --remote are mutually exclusive; give one of them")
     builder = SparkSession.builder.appName(_NAME)
@@ -35,7 +34,29 @@ def session(master: str | None, remote: str | None) -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.config("spark.executorEnv.PYTHONPATH", _path())
         builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    return builder.getOrCreate()
+    return _started(builder)
+
+
+def _started(builder: Any) -> Any:
+    try:
+        return builder.getOrCreate()
+    except RuntimeError as error:  # PySpark's own class of it has moved between versions
+        if "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        raise ConfigError(
+            "Spark's Java process did not start, its own words are above; JAVA_HOME must name a "
+            "Java that this PySpark knows: 17 or 21 for Spark 4, 8 to 17 for Spark 3.5"
+        ) from error
+
+
+def _session_class() -> Any:
+    """Returns PySpark's session, where all is installed that a fleet's tables pass through."""
+    for package, name in (("pyspark.sql", "PySpark"), ("pandas", "pandas"), ("pyarrow", "pyarrow")):
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise NotInstalledError(name, extra="spark") from error
+    return import_module("pyspark.sql").SparkSession
 
 
 def _submitted() -> bool:

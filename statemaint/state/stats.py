@@ -43,6 +43,7 @@ from statemaint.state.rows import (
 )
 from statemaint.state.versions import chain_of, committed_version, stores_at
 from statemaint.storage import Storage
+from statemaint.wording import counted
 from statemaint.workers import Workers
 
 # Fewer versions may simply not have reached the time at which the first keys are removed.
@@ -254,9 +255,10 @@ def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
             continue
         where = " / ".join(one for one in (f"op {operator}", store, family) if one)
         detail = (
-            f"{where}: {versions} versions added {churn.added} keys, {churn.recent} of them in the "
-            "newer half of these, and removed none. State that only grows has no watermark, "
-            "timeout or TTL, or a watermark that is stuck: a source without new rows holds it back"
+            f"{where}: {counted(versions, 'version')} added {counted(churn.added, 'key')}, "
+            f"{churn.recent} of them in the newer half of these, and removed none. State that only "
+            "grows has no watermark, timeout or TTL, or a watermark that is stuck: a source "
+            "without new rows holds it back"
         )
         yield Notice(NoticeCode.NEVER_REMOVES, operator, store, family, detail)
 

@@ -80,7 +80,7 @@ def maintained(folder: Path) -> tuple[LocalStorage, str]:
 def test_an_undo_is_shown_and_carried_out(tmp_path: Path) -> None:
     storage, run = maintained(tmp_path / "c")
     shown = undo_shown(plan_undo(storage, run))
-    assert f"**undo of run `{run}` of `{storage.root}`**: 32 files (" in shown.text
+    assert f"**undo of run `{run}` of `{storage.root}`**: it brings back 32 files (" in shown.text
     assert "- bring back `state/0/0/16.delta` (" in shown.text
     assert (shown.document is not None, shown.failure) == (True, None)
     done = apply_shown(storage, shown.document or {})

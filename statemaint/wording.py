@@ -1,0 +1,6 @@
+"""Numbers with their nouns, as every face of this package says them. Pure."""
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns a number and its noun, such as `1 store` and `1,280 stores`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
