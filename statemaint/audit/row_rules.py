@@ -31,6 +31,7 @@ from statemaint.model.ids import StoreId, UnitId, batch_of
 from statemaint.state.layouts import Stored, schemas_of
 from statemaint.state.shuffle_key import ShuffleKey, shuffle_key, shuffles_by_all_keys
 from statemaint.storage import Storage
+from statemaint.wording import counted
 from statemaint.workers import Job, in_turn, nothing
 
 _NUMBER = 2  # bytes of a column family's number, in front of a key
@@ -211,9 +212,9 @@ def _check(
                 yield Finding(FindingCode.CORRUPT_FILE, detail, store.id, version)
                 raise
     if astray:
-        rows, places = sum(astray.values()), ", ".join(map(str, sorted(astray)[:5]))
+        rows, places = counted(sum(astray.values()), "row"), ", ".join(map(str, sorted(astray)[:5]))
         detail = (
-            f"{store.id.directory}: {rows} rows of version {version} belong to other partitions "
+            f"{store.id.directory}: version {version} has {rows} of other partitions "
             f"(such as {places}) by the hash of their keys; files may have been swapped between "
             "partitions. The query finds such rows never again; restore them from a copy"
         )
