@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from statemaint.cli.maintain import maintain_verb
+from statemaint.cli.main import program
 from statemaint.model.policy import Policy
 from statemaint.queries import QueriesFile, valid_queries
 from statemaint.report import Report
@@ -107,7 +107,7 @@ def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, 
     monkeypatch.setattr(f"{module}.open_storage", lambda address, *_: address)
     monkeypatch.setattr(f"{module}.maintain", maintain)
     with pytest.raises(click.Abort):
-        maintain_verb.main(arguments, standalone_mode=False)
+        program.main(arguments, standalone_mode=False)
     return seen[0]
 
 
@@ -128,7 +128,7 @@ def test_a_job_runs_the_query_by_its_own_policy(
         job = spec["jobTemplate"]["spec"]
         [container] = job["template"]["spec"]["containers"]
         assert container["args"][0] == "maintain"
-        address, policy = parsed(container["args"][1:], monkeypatch)
+        address, policy = parsed(container["args"], monkeypatch)
         assert (address, policy) == (wanted.checkpoint, file.policy_of(query))
         assert spec.get("suspend", False) == (wanted.schedule is None)
         assert job["activeDeadlineSeconds"] == wanted.timeout
@@ -160,7 +160,7 @@ def test_a_querys_settings_go_before_the_defaults(
     }
     manifests = render(values)
     [(_, pod)] = ((name, pod) for name, pod in pods(manifests) if name.endswith("-a"))
-    _, parsed_policy = parsed(pod["containers"][0]["args"][1:], monkeypatch)
+    _, parsed_policy = parsed(pod["containers"][0]["args"], monkeypatch)
     assert parsed_policy == queries_of(manifests, tmp_path).policy_of("a")
 
 
