@@ -1,0 +1,247 @@
+"""The documents of the verbs that look at a checkpoint: `scan`, `verify`, `doctor`, `digest`."""
+
+from statemaint.cli.documents.kinds import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Choice,
+    Field,
+    ListOf,
+    MapOf,
+    Piece,
+    Verb,
+    or_null,
+)
+from statemaint.cli.documents.reasons import FINDING, PROVIDER
+from statemaint.cli.documents.shared import (
+    CHECKPOINT,
+    COMMITTED,
+    FINDINGS,
+    HEAD,
+    QUERY_ID,
+    SCANNED_STORE,
+    STORE_ID,
+    TARGET,
+    fleet,
+)
+
+CODEC = Field("codec", TEXT, "the compression of its state files, by Spark's short name")
+PROVIDER_FIELD = Field("provider", PROVIDER, "the state store provider of its operators")
+_FLOOR = Field(
+    "floor", or_null(INTEGER), "the oldest version that the commit log requires; null without one"
+)
+
+_SCAN = Piece(
+    "one checkpoint scanned",
+    (
+        *HEAD,
+        QUERY_ID,
+        COMMITTED,
+        TARGET,
+        _FLOOR,
+        PROVIDER_FIELD,
+        CODEC,
+        Field("stores", ListOf(SCANNED_STORE), "every store"),
+        FINDINGS,
+    ),
+    "The findings of a store are in the store; those of the document are of the whole checkpoint.",
+    lines="stores",
+)
+_SCANS = fleet(
+    "scanned",
+    Piece(
+        "a scan among many",
+        (
+            CHECKPOINT,
+            COMMITTED,
+            Field("stores", INTEGER, "how many it has"),
+            Field("files", INTEGER, "how many these have"),
+            Field("bytes", INTEGER, "the size of these files"),
+            Field("longest_chain", INTEGER, "deltas, of the stores that load"),
+            Field("broken_stores", INTEGER, "how many do not load"),
+            FINDINGS,
+        ),
+    ),
+)
+SCAN = Verb("scan", (_SCAN, _SCANS), "Of a folder or bucket, the second document.")
+
+_HEALTHY = Field("healthy", BOOLEAN, "whether no finding is damage")
+_CHECKED = Field(
+    "versions_checked",
+    INTEGER,
+    "retained versions of which every file passed, counted for each store; with `--deep` every "
+    "file was decoded",
+)
+_VERIFICATION = Piece(
+    "one checkpoint verified", (*HEAD, _HEALTHY, _CHECKED, FINDINGS), lines="findings"
+)
+_VERIFICATIONS = fleet(
+    "verified",
+    Piece(
+        "a verification among many",
+        (
+            CHECKPOINT,
+            _HEALTHY,
+            _CHECKED,
+            Field("stores", INTEGER, "how many it has"),
+            FINDINGS,
+        ),
+    ),
+)
+VERIFY = Verb(
+    "verify", (_VERIFICATION, _VERIFICATIONS), "Of a folder or bucket, the second document."
+)
+
+_RESTARTS = Field(
+    "restarts",
+    BOOLEAN,
+    "whether the query can be started again as it is, with the newest Spark",
+)
+_SINCE = Field(
+    "restarts_since",
+    or_null(TEXT),
+    "the first Spark that does it, where older ones do not; else null",
+)
+_DAMAGE = Field("damage", MapOf(INTEGER, FINDING), "the number of findings that are damage")
+_NEXT = Field("next", ListOf(TEXT), "what to do")
+_DOCTOR = Piece(
+    "one checkpoint diagnosed",
+    (
+        *HEAD,
+        _RESTARTS,
+        _SINCE,
+        Field(
+            "passed_over", ListOf(TEXT), "the paths of the bad snapshots that it then passes over"
+        ),
+        COMMITTED,
+        Field(
+            "loadable_batches",
+            ListOf(INTEGER),
+            "those of the commit log that load in every store",
+        ),
+        Field(
+            "goes_back_to",
+            or_null(INTEGER),
+            "the newest batch that `rollback` should take; null where there is none",
+        ),
+        Field(
+            "longest_chain",
+            or_null(
+                Piece(
+                    "longest chain",
+                    (
+                        *STORE_ID,
+                        Field("deltas", INTEGER, "their number"),
+                        Field("files", INTEGER, "with the snapshot"),
+                        Field("bytes", INTEGER, "with RocksDB's tables"),
+                        Field(
+                            "seconds",
+                            or_null(NUMBER),
+                            "that reading it took here; null where it could not be read",
+                        ),
+                    ),
+                )
+            ),
+            "of the newest version; null where no store loads",
+        ),
+        Field(
+            "restart_estimate",
+            or_null(
+                Piece(
+                    "restart estimate",
+                    (
+                        Field("bytes", INTEGER, "that all stores read at the newest version"),
+                        Field(
+                            "bytes_per_second",
+                            NUMBER,
+                            "measured here by reading the chain with the most bytes",
+                        ),
+                        Field("slots", INTEGER, "`--slots`, by default the cores of this machine"),
+                        Field(
+                            "seconds_at_least",
+                            NUMBER,
+                            "that chain's own, or the bytes by speed and slots if that is more",
+                        ),
+                    ),
+                    "Our reading on this machine and not Spark's, which takes longer: "
+                    "[benchmarks.md](benchmarks.md#side-by-side) has the ratio.",
+                )
+            ),
+            "null when a store does not load or cannot be read",
+        ),
+        Field(
+            "looked_at",
+            Choice("depth", {"files": "", "rows": ""}),
+            "`rows` with `--deep`: every row of the newest version as well",
+        ),
+        Field("unseen", ListOf(TEXT), "what that leaves unseen"),
+        _DAMAGE,
+        _NEXT,
+        FINDINGS,
+    ),
+)
+_DOCTORS = fleet(
+    "diagnosed",
+    Piece(
+        "a diagnosis among many",
+        (
+            CHECKPOINT,
+            _RESTARTS,
+            _SINCE,
+            COMMITTED,
+            Field(
+                "loadable_batches",
+                INTEGER,
+                "how many of the commit log load in every store",
+            ),
+            Field(
+                "longest_chain",
+                or_null(INTEGER),
+                "deltas, at the newest version; null where no store loads",
+            ),
+            Field(
+                "bytes",
+                or_null(INTEGER),
+                "that all stores read at the newest version; null where one does not load",
+            ),
+            _DAMAGE,
+            _NEXT,
+            FINDINGS,
+        ),
+    ),
+)
+DOCTOR = Verb("doctor", (_DOCTOR, _DOCTORS), "Of a folder or bucket, the second document.")
+
+DIGEST = Verb(
+    "digest",
+    (
+        Piece(
+            "digests of a checkpoint",
+            (
+                *HEAD,
+                Field("version", INTEGER, "the state version that was read"),
+                Field(
+                    "stores",
+                    ListOf(
+                        Piece(
+                            "digest of a store",
+                            (
+                                *STORE_ID,
+                                Field("rows", INTEGER, "their number"),
+                                Field(
+                                    "digest",
+                                    TEXT,
+                                    "order-free and keyed by the query's id, so it can be compared "
+                                    "between copies of one checkpoint",
+                                ),
+                            ),
+                        )
+                    ),
+                    "every store",
+                ),
+            ),
+            lines="stores",
+        ),
+    ),
+)
