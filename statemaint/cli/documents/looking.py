@@ -63,6 +63,7 @@ _SCANS = fleet(
             FINDINGS,
         ),
     ),
+    lines="checkpoints",
 )
 SCAN = Verb("scan", (_SCAN, _SCANS), "Of a folder or bucket, the second document.")
 
@@ -88,6 +89,7 @@ _VERIFICATIONS = fleet(
             FINDINGS,
         ),
     ),
+    lines="checkpoints",
 )
 VERIFY = Verb(
     "verify", (_VERIFICATION, _VERIFICATIONS), "Of a folder or bucket, the second document."

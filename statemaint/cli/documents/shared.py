@@ -107,16 +107,17 @@ ERROR = Piece(
 """Printed by any verb in place of its document."""
 
 
-def fleet(verb: str, row: Piece) -> Piece:
+def fleet(verb: str, row: Piece, *, lines: str = "") -> Piece:
     """Returns the document of a folder or bucket of many checkpoints.
 
     Args:
         verb: what was done to them, as in `checkpoints scanned`.
         row: one of them.
+        lines: the field of `--json-lines`, where the verb has that flag.
     """
     fields = (
         FORMAT,
         Field("folder", TEXT, "the address of the folder or bucket"),
         Field("checkpoints", ListOf(Either((row, UNREAD))), "each checkpoint below it"),
     )
-    return Piece(f"many checkpoints {verb}", fields, lines="checkpoints")
+    return Piece(f"many checkpoints {verb}", fields, lines=lines)
