@@ -27,7 +27,14 @@ _EVERY, _KEEP = 60.0, 900.0
 
 
 @click.command("exporter")
-@click.option("--queries", "file", metavar="FILE", required=True, help="The queries file.")
+@click.option(
+    "--queries",
+    "file",
+    metavar="FILE",
+    type=click.Path(),
+    required=True,
+    help="The queries file.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -50,8 +57,10 @@ _EVERY, _KEEP = 60.0, 900.0
     default=_KEEP,
     help="How long the series of a query stay that can no longer be read.  [default: 15m]",
 )
-@click.option("--certificate", metavar="PEM", help="Serve TLS with this certificate.")
-@click.option("--key", metavar="PEM", help="Its key.")
+@click.option(
+    "--certificate", metavar="PEM", type=click.Path(), help="Serve TLS with this certificate."
+)
+@click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
 @as_json
 def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     file: str,
