@@ -7,6 +7,7 @@ from statemaint.cli.documents.kinds import (
     Choice,
     Columns,
     Either,
+    Field,
     Kind,
     ListOf,
     MapOf,
@@ -15,7 +16,7 @@ from statemaint.cli.documents.kinds import (
 )
 
 Seen = set[tuple[str, str]]
-"""The fields that were there: the name of the piece, and that of the field."""
+"""The fields that were there: the name of the piece, and a label of the field (`labels`)."""
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -44,7 +45,22 @@ def problems(kind: Kind, value: Any, seen: Seen, at: str = "") -> list[str]:
             return _least(kinds, value, seen, at)
         case ListOf() | MapOf() | Piece():
             return [*_of_parts(kind, value, seen, at)]
-    return [] if good else [f"{at}: {value!r} is no {kind.name if hasattr(kind, 'name') else kind}"]
+    return [] if good else [f"{at}: {value!r} is no {_name(kind)}"]
+
+
+def labels(field: Field, *value: Any) -> set[str]:
+    """Returns the name of a field, with each type that it may have, or that a value of it has."""
+    kinds = field.kind.kinds if isinstance(field.kind, Either) else ()
+    fitting = [one for one in kinds if not value or not problems(one, value[0], set())]
+    return {f"{field.name} ({_name(one)})" for one in fitting} if kinds else {field.name}
+
+
+def _name(kind: Kind) -> str:
+    match kind:
+        case Plain(name=name) | Choice(name=name) | Piece(name=name):
+            return name
+        case ListOf() | MapOf() | Columns() | Either():
+            return type(kind).__name__
 
 
 def _least(kinds: tuple[Kind, ...], value: Any, seen: Seen, at: str) -> list[str]:
@@ -59,7 +75,8 @@ def _least(kinds: tuple[Kind, ...], value: Any, seen: Seen, at: str) -> list[str
 
 
 def _of_parts(kind: ListOf | MapOf | Piece, value: Any, seen: Seen, at: str) -> Iterator[str]:
-    if not isinstance(value, list if isinstance(kind, ListOf) else dict):
+    of_list = isinstance(kind, ListOf)
+    if not (isinstance(value, list) if of_list else isinstance(value, dict)):
         yield f"{at}: {type(value).__name__} in place of {type(kind).__name__}"
     elif isinstance(kind, ListOf):
         for number, one in enumerate(value):
@@ -78,7 +95,7 @@ def _of_fields(piece: Piece, value: dict[str, Any], seen: Seen, at: str) -> Iter
     yield from (f"{at}.{name} is not declared" for name in value if name not in known)
     for name, one in known.items():
         if name in value:
-            seen.add((piece.name, name))
+            seen |= {(piece.name, label) for label in labels(one, value[name])}
             yield from problems(one.kind, value[name], seen, f"{at}.{name}")
         elif not one.optional:
             yield f"{at}.{name} is missing"

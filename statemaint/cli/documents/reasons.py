@@ -1,5 +1,7 @@
 """The closed sets of strings in documents, from the code that chooses among them."""
 
+from enum import Enum
+
 from statemaint.cli.documents.kinds import Choice, explained, listed
 from statemaint.model.checkpoint import Provider
 from statemaint.model.findings import FindingCode
@@ -101,7 +103,7 @@ _CHANGES = {
     KeyChange.CHANGED: "in both, with other bytes",
     KeyChange.REMOVED: "only in the older version",
 }
-_NOTICES = {
+_NOTICES: dict[Enum, str] = {
     NoticeCode.NEVER_REMOVES: "ten versions or more, keys were added in the newer half of them "
     "too, and none was removed in any partition",
     NoticeCode.SKEWED: "the largest partition has three times the mean or more, and a thousand "

@@ -86,7 +86,11 @@ RECOVERY_PLAN = Piece(
             "in the order in which they happen",
         ),
         Field("proofs", ListOf(_PROOF), "of each step of a repair"),
-        Field("versions_checked", INTEGER, "versions of stores that were read without the removed files"),
+        Field(
+            "versions_checked",
+            INTEGER,
+            "versions of stores that were read without the removed files",
+        ),
         _UNREPAIRED,
         _LEFT_FINDINGS,
         _FINGERPRINT,

@@ -146,7 +146,7 @@ _CHURN = Piece(
             INTEGER,
             "keys that a version put over those of an older one, once for each version",
         ),
-        Field("changes_per_version", or_null(NUMBER), "puts and removes by versions"),
+        Field("changes_per_version", NUMBER, "puts and removes by versions"),
         Field(
             "removes_share",
             or_null(NUMBER),
