@@ -7,16 +7,16 @@ from statemaint.cli.documents.kinds import (
     Choice,
     Columns,
     Either,
-    Field,
+    JsonField,
+    JsonObject,
     Kind,
     ListOf,
     MapOf,
-    Piece,
     Plain,
 )
 
 Seen = set[tuple[str, str]]
-"""The fields that were there: the name of the piece, and a label of the field (`labels`)."""
+"""The fields that were there: the name of the object, and a label of the field (`labels`)."""
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -43,12 +43,12 @@ def problems(kind: Kind, value: Any, seen: Seen, at: str = "") -> list[str]:
             good = isinstance(value, dict)
         case Either(kinds):
             return _least(kinds, value, seen, at)
-        case ListOf() | MapOf() | Piece():
+        case ListOf() | MapOf() | JsonObject():
             return [*_of_parts(kind, value, seen, at)]
     return [] if good else [f"{at}: {value!r} is no {_name(kind)}"]
 
 
-def labels(field: Field, *value: Any) -> set[str]:
+def labels(field: JsonField, *value: Any) -> set[str]:
     """Returns the name of a field, with each type that it may have, or that a value of it has."""
     kinds = field.kind.kinds if isinstance(field.kind, Either) else ()
     fitting = [one for one in kinds if not value or not problems(one, value[0], set())]
@@ -57,7 +57,7 @@ def labels(field: Field, *value: Any) -> set[str]:
 
 def _name(kind: Kind) -> str:
     match kind:
-        case Plain(name=name) | Choice(name=name) | Piece(name=name):
+        case Plain(name=name) | Choice(name=name) | JsonObject(name=name):
             return name
         case ListOf() | MapOf() | Columns() | Either():
             return type(kind).__name__
@@ -74,7 +74,7 @@ def _least(kinds: tuple[Kind, ...], value: Any, seen: Seen, at: str) -> list[str
     return found
 
 
-def _of_parts(kind: ListOf | MapOf | Piece, value: Any, seen: Seen, at: str) -> Iterator[str]:
+def _of_parts(kind: ListOf | MapOf | JsonObject, value: Any, seen: Seen, at: str) -> Iterator[str]:
     of_list = isinstance(kind, ListOf)
     if not (isinstance(value, list) if of_list else isinstance(value, dict)):
         yield f"{at}: {type(value).__name__} in place of {type(kind).__name__}"
@@ -90,12 +90,12 @@ def _of_parts(kind: ListOf | MapOf | Piece, value: Any, seen: Seen, at: str) -> 
         yield from _of_fields(kind, value, seen, at)
 
 
-def _of_fields(piece: Piece, value: dict[str, Any], seen: Seen, at: str) -> Iterator[str]:
-    known = {one.name: one for one in piece.fields}
+def _of_fields(shape: JsonObject, value: dict[str, Any], seen: Seen, at: str) -> Iterator[str]:
+    known = {one.name: one for one in shape.fields}
     yield from (f"{at}.{name} is not declared" for name in value if name not in known)
     for name, one in known.items():
         if name in value:
-            seen |= {(piece.name, label) for label in labels(one, value[name])}
+            seen |= {(shape.name, label) for label in labels(one, value[name])}
             yield from problems(one.kind, value[name], seen, f"{at}.{name}")
         elif not one.optional:
             yield f"{at}.{name} is missing"

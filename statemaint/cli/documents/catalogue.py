@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from statemaint.cli.documents.kinds import Choice, Kind, Piece, Verb, parts_of
+from statemaint.cli.documents.kinds import Choice, JsonObject, Kind, Verb, parts_of
 from statemaint.cli.documents.looking import DIGEST, DOCTOR, SCAN, VERIFY
 from statemaint.cli.documents.maintaining import APPLY, MAINTAIN, PLAN
 from statemaint.cli.documents.recovering import REPAIR, ROLLBACK, RUNS, UNDO
@@ -29,13 +29,13 @@ VERBS: tuple[Verb, ...] = (
 )
 """The verbs that take `--json`."""
 
-Named = Piece | Choice
+Named = JsonObject | Choice
 """What has a heading of its own."""
 
 
 def named_in(kind: Kind) -> Iterator[Named]:
     """Yields what has a name in a type, itself first, each as often as it is there."""
-    if isinstance(kind, Piece | Choice):
+    if isinstance(kind, JsonObject | Choice):
         yield kind
     for part in parts_of(kind):
         yield from named_in(part)

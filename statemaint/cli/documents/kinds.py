@@ -73,7 +73,7 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class JsonField:
     """A field of an object.
 
     Attributes:
@@ -90,23 +90,23 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class JsonObject:
     """An object whose fields are known: a whole document, or a part of one.
 
     Attributes:
-        name: what a person calls it; no two pieces share a name.
+        name: what a person calls it; no two objects share a name.
         fields: in the order in which they are printed.
         about: what is to be said of it as a whole.
         lines: the field whose elements `--json-lines` prints, a line each; empty without that flag.
     """
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[JsonField, ...]
     about: str = ""
     lines: str = ""
 
 
-Kind = Plain | Choice | ListOf | MapOf | Columns | Either | Piece
+Kind = Plain | Choice | ListOf | MapOf | Columns | Either | JsonObject
 
 TEXT = Plain("string", "strings", "string")
 INTEGER = Plain("integer", "integers", "integer")
@@ -126,7 +126,7 @@ class Verb:
     """
 
     name: str
-    documents: tuple[Piece, ...]
+    documents: tuple[JsonObject, ...]
     about: str = ""
 
 
@@ -160,7 +160,7 @@ def parts_of(kind: Kind) -> tuple[Kind, ...]:
             return (of, by) if isinstance(by, Choice) else (of,)
         case Either(kinds):
             return kinds
-        case Piece(fields=fields):
+        case JsonObject(fields=fields):
             return tuple(one.kind for one in fields)
         case Plain() | Choice() | Columns():
             return ()

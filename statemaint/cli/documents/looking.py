@@ -6,10 +6,10 @@ from statemaint.cli.documents.kinds import (
     NUMBER,
     TEXT,
     Choice,
-    Field,
+    JsonField,
+    JsonObject,
     ListOf,
     MapOf,
-    Piece,
     Verb,
     or_null,
 )
@@ -26,13 +26,13 @@ from statemaint.cli.documents.shared import (
     fleet,
 )
 
-CODEC = Field("codec", TEXT, "the compression of its state files, by Spark's short name")
-PROVIDER_FIELD = Field("provider", PROVIDER, "the state store provider of its operators")
-_FLOOR = Field(
+CODEC = JsonField("codec", TEXT, "the compression of its state files, by Spark's short name")
+PROVIDER_FIELD = JsonField("provider", PROVIDER, "the state store provider of its operators")
+_FLOOR = JsonField(
     "floor", or_null(INTEGER), "the oldest version that the commit log requires; null without one"
 )
 
-_SCAN = Piece(
+_SCAN = JsonObject(
     "one checkpoint scanned",
     (
         *HEAD,
@@ -42,7 +42,7 @@ _SCAN = Piece(
         _FLOOR,
         PROVIDER_FIELD,
         CODEC,
-        Field("stores", ListOf(SCANNED_STORE), "every store"),
+        JsonField("stores", ListOf(SCANNED_STORE), "every store"),
         FINDINGS,
     ),
     "The findings of a store are in the store; those of the document are of the whole checkpoint.",
@@ -50,16 +50,16 @@ _SCAN = Piece(
 )
 _SCANS = fleet(
     "scanned",
-    Piece(
+    JsonObject(
         "a scan among many",
         (
             CHECKPOINT,
             COMMITTED,
-            Field("stores", INTEGER, "how many it has"),
-            Field("files", INTEGER, "how many these have"),
-            Field("bytes", INTEGER, "the size of these files"),
-            Field("longest_chain", INTEGER, "deltas, of the stores that load"),
-            Field("broken_stores", INTEGER, "how many do not load"),
+            JsonField("stores", INTEGER, "how many it has"),
+            JsonField("files", INTEGER, "how many these have"),
+            JsonField("bytes", INTEGER, "the size of these files"),
+            JsonField("longest_chain", INTEGER, "deltas, of the stores that load"),
+            JsonField("broken_stores", INTEGER, "how many do not load"),
             FINDINGS,
         ),
     ),
@@ -67,25 +67,25 @@ _SCANS = fleet(
 )
 SCAN = Verb("scan", (_SCAN, _SCANS), "Of a folder or bucket, the second document.")
 
-_HEALTHY = Field("healthy", BOOLEAN, "whether no finding is damage")
-_CHECKED = Field(
+_HEALTHY = JsonField("healthy", BOOLEAN, "whether no finding is damage")
+_CHECKED = JsonField(
     "versions_checked",
     INTEGER,
     "retained versions of which every file passed, counted for each store; with `--deep` every "
     "file was decoded",
 )
-_VERIFICATION = Piece(
+_VERIFICATION = JsonObject(
     "one checkpoint verified", (*HEAD, _HEALTHY, _CHECKED, FINDINGS), lines="findings"
 )
 _VERIFICATIONS = fleet(
     "verified",
-    Piece(
+    JsonObject(
         "a verification among many",
         (
             CHECKPOINT,
             _HEALTHY,
             _CHECKED,
-            Field("stores", INTEGER, "how many it has"),
+            JsonField("stores", INTEGER, "how many it has"),
             FINDINGS,
         ),
     ),
@@ -95,49 +95,49 @@ VERIFY = Verb(
     "verify", (_VERIFICATION, _VERIFICATIONS), "Of a folder or bucket, the second document."
 )
 
-_RESTARTS = Field(
+_RESTARTS = JsonField(
     "restarts",
     BOOLEAN,
     "whether the query can be started again as it is, with the newest Spark",
 )
-_SINCE = Field(
+_SINCE = JsonField(
     "restarts_since",
     or_null(TEXT),
     "the first Spark that does it, where older ones do not; else null",
 )
-_DAMAGE = Field("damage", MapOf(INTEGER, FINDING), "the number of findings that are damage")
-_NEXT = Field("next", ListOf(TEXT), "what to do")
-_DOCTOR = Piece(
+_DAMAGE = JsonField("damage", MapOf(INTEGER, FINDING), "the number of findings that are damage")
+_NEXT = JsonField("next", ListOf(TEXT), "what to do")
+_DOCTOR = JsonObject(
     "one checkpoint diagnosed",
     (
         *HEAD,
         _RESTARTS,
         _SINCE,
-        Field(
+        JsonField(
             "passed_over", ListOf(TEXT), "the paths of the bad snapshots that it then passes over"
         ),
         COMMITTED,
-        Field(
+        JsonField(
             "loadable_batches",
             ListOf(INTEGER),
             "those of the commit log that load in every store",
         ),
-        Field(
+        JsonField(
             "goes_back_to",
             or_null(INTEGER),
             "the newest batch that `rollback` should take; null where there is none",
         ),
-        Field(
+        JsonField(
             "longest_chain",
             or_null(
-                Piece(
+                JsonObject(
                     "longest chain",
                     (
                         *STORE_ID,
-                        Field("deltas", INTEGER, "their number"),
-                        Field("files", INTEGER, "with the snapshot"),
-                        Field("bytes", INTEGER, "with RocksDB's tables"),
-                        Field(
+                        JsonField("deltas", INTEGER, "their number"),
+                        JsonField("files", INTEGER, "with the snapshot"),
+                        JsonField("bytes", INTEGER, "with RocksDB's tables"),
+                        JsonField(
                             "seconds",
                             or_null(NUMBER),
                             "that reading it took here; null where it could not be read",
@@ -147,20 +147,22 @@ _DOCTOR = Piece(
             ),
             "of the newest version; null where no store loads",
         ),
-        Field(
+        JsonField(
             "restart_estimate",
             or_null(
-                Piece(
+                JsonObject(
                     "restart estimate",
                     (
-                        Field("bytes", INTEGER, "that all stores read at the newest version"),
-                        Field(
+                        JsonField("bytes", INTEGER, "that all stores read at the newest version"),
+                        JsonField(
                             "bytes_per_second",
                             NUMBER,
                             "measured here by reading the chain with the most bytes",
                         ),
-                        Field("slots", INTEGER, "`--slots`, by default the cores of this machine"),
-                        Field(
+                        JsonField(
+                            "slots", INTEGER, "`--slots`, by default the cores of this machine"
+                        ),
+                        JsonField(
                             "seconds_at_least",
                             NUMBER,
                             "that chain's own, or the bytes by speed and slots if that is more",
@@ -172,12 +174,12 @@ _DOCTOR = Piece(
             ),
             "null when a store does not load or cannot be read",
         ),
-        Field(
+        JsonField(
             "looked_at",
             Choice("depth", {"files": "", "rows": ""}),
             "`rows` with `--deep`: every row of the newest version as well",
         ),
-        Field("unseen", ListOf(TEXT), "what that leaves unseen"),
+        JsonField("unseen", ListOf(TEXT), "what that leaves unseen"),
         _DAMAGE,
         _NEXT,
         FINDINGS,
@@ -185,24 +187,24 @@ _DOCTOR = Piece(
 )
 _DOCTORS = fleet(
     "diagnosed",
-    Piece(
+    JsonObject(
         "a diagnosis among many",
         (
             CHECKPOINT,
             _RESTARTS,
             _SINCE,
             COMMITTED,
-            Field(
+            JsonField(
                 "loadable_batches",
                 INTEGER,
                 "how many of the commit log load in every store",
             ),
-            Field(
+            JsonField(
                 "longest_chain",
                 or_null(INTEGER),
                 "deltas, at the newest version; null where no store loads",
             ),
-            Field(
+            JsonField(
                 "bytes",
                 or_null(INTEGER),
                 "that all stores read at the newest version; null where one does not load",
@@ -218,20 +220,20 @@ DOCTOR = Verb("doctor", (_DOCTOR, _DOCTORS), "Of a folder or bucket, the second 
 DIGEST = Verb(
     "digest",
     (
-        Piece(
+        JsonObject(
             "digests of a checkpoint",
             (
                 *HEAD,
-                Field("version", INTEGER, "the state version that was read"),
-                Field(
+                JsonField("version", INTEGER, "the state version that was read"),
+                JsonField(
                     "stores",
                     ListOf(
-                        Piece(
+                        JsonObject(
                             "digest of a store",
                             (
                                 *STORE_ID,
-                                Field("rows", INTEGER, "their number"),
-                                Field(
+                                JsonField("rows", INTEGER, "their number"),
+                                JsonField(
                                     "digest",
                                     TEXT,
                                     "order-free and keyed by the query's id, so it can be compared "

@@ -8,11 +8,11 @@ from statemaint.cli.documents.kinds import (
     NUMBER,
     TEXT,
     Choice,
-    Field,
+    JsonField,
+    JsonObject,
     Kind,
     ListOf,
     MapOf,
-    Piece,
     Verb,
     or_null,
 )
@@ -45,28 +45,28 @@ _SETTINGS = {
     "verify": "whether snapshots are read back; without that nothing is deleted",
 }
 _KINDS: dict[object, Kind] = {int: INTEGER, float: NUMBER, bool: BOOLEAN}
-_POLICY = Piece(
+_POLICY = JsonObject(
     "policy",
     tuple(
-        Field(one.name, _KINDS.get(one.type, or_null(NUMBER)), _SETTINGS[one.name])
+        JsonField(one.name, _KINDS.get(one.type, or_null(NUMBER)), _SETTINGS[one.name])
         for one in fields(Policy)
     ),
     "Which settings for which query: [policy.md](policy.md).",
 )
-_REQUEST = Piece(
+_REQUEST = JsonObject(
     "request",
     (
-        Field("target", or_null(INTEGER), "the version to snapshot, fixed by the plan"),
-        Field("force_snapshot", BOOLEAN, "whether it is, however short its chain is"),
-        Field("operators", ListOf(INTEGER), "only these; all when empty"),
-        Field("partitions", ListOf(INTEGER), "only these; all when empty"),
-        Field("stores", ListOf(TEXT), "only stores of these names; all when empty"),
+        JsonField("target", or_null(INTEGER), "the version to snapshot, fixed by the plan"),
+        JsonField("force_snapshot", BOOLEAN, "whether it is, however short its chain is"),
+        JsonField("operators", ListOf(INTEGER), "only these; all when empty"),
+        JsonField("partitions", ListOf(INTEGER), "only these; all when empty"),
+        JsonField("stores", ListOf(TEXT), "only stores of these names; all when empty"),
     ),
 )
-_STEP = Piece(
+_STEP = JsonObject(
     "step of a plan",
     (
-        Field(
+        JsonField(
             "action",
             Choice(
                 "action of a plan",
@@ -79,21 +79,21 @@ _STEP = Piece(
             "what happens",
         ),
         *STORE_ID,
-        Field(
+        JsonField(
             "version",
             INTEGER,
             "that the file belongs to; 0 where files of any version may need it",
         ),
         PATH,
-        Field("reason", STEP_REASON, "why"),
+        JsonField("reason", STEP_REASON, "why"),
     ),
 )
-_TARGET = Field(
+_TARGET = JsonField(
     "target_version",
     or_null(INTEGER),
     "the version that long chains are snapshotted at; null without one",
 )
-_KEPT_FLOOR = Field(
+_KEPT_FLOOR = JsonField(
     "floor",
     or_null(INTEGER),
     "the oldest version that stays loadable by the policy and the commit log; null without one",
@@ -102,7 +102,7 @@ _KEPT_FLOOR = Field(
 PLAN = Verb(
     "plan",
     (
-        Piece(
+        JsonObject(
             "plan of maintenance",
             (
                 *HEAD,
@@ -112,14 +112,14 @@ PLAN = Verb(
                 _KEPT_FLOOR,
                 PROVIDER_FIELD,
                 CODEC,
-                Field("stores", ListOf(SCANNED_STORE), "only those that were asked for"),
+                JsonField("stores", ListOf(SCANNED_STORE), "only those that were asked for"),
                 FINDINGS,
-                Field("actions", ListOf(_STEP), "in the order in which they happen"),
-                Field("keep", MapOf(INTEGER, KEEP_REASON), "the number of files that stay"),
-                Field("now", NUMBER, "when it was made, in seconds since the epoch"),
-                Field("policy", _POLICY, "the policy that it follows"),
-                Field("request", _REQUEST, "the scope that it was restricted to"),
-                Field(
+                JsonField("actions", ListOf(_STEP), "in the order in which they happen"),
+                JsonField("keep", MapOf(INTEGER, KEEP_REASON), "the number of files that stay"),
+                JsonField("now", NUMBER, "when it was made, in seconds since the epoch"),
+                JsonField("policy", _POLICY, "the policy that it follows"),
+                JsonField("request", _REQUEST, "the scope that it was restricted to"),
+                JsonField(
                     "fingerprint",
                     TEXT,
                     "of the actions, with size and time of each file: `apply` refuses any others",
@@ -131,39 +131,39 @@ PLAN = Verb(
         ),
     ),
 )
-_STORE_REPORT = Piece(
+_STORE_REPORT = JsonObject(
     "store after a run",
     (
         *STORE,
-        Field("outcome", OUTCOME, "how its part of the run ended"),
-        Field(
+        JsonField("outcome", OUTCOME, "how its part of the run ended"),
+        JsonField(
             "attestation",
             or_null(ATTESTATION),
             "of its newest proved snapshot; null without one",
         ),
     ),
 )
-_REPORT = Piece(
+_REPORT = JsonObject(
     "run of maintenance",
     (
-        Field("format", INTEGER, HEAD[0].meaning),
-        Field("run", TEXT, "its id, for `runs` and `undo`"),
+        JsonField("format", INTEGER, HEAD[0].meaning),
+        JsonField("run", TEXT, "its id, for `runs` and `undo`"),
         HEAD[1],
-        Field("dry_run", BOOLEAN, "whether nothing was done"),
+        JsonField("dry_run", BOOLEAN, "whether nothing was done"),
         COMMITTED,
         _TARGET,
         _KEPT_FLOOR,
-        Field("snapshots_written", INTEGER, "their number"),
-        Field("files_deleted", INTEGER, "their number, those moved to the trash included"),
-        Field("bytes_deleted", INTEGER, "the size of these files"),
-        Field("bytes_written", INTEGER, "the size of the snapshots"),
-        Field("seconds", NUMBER, "that the run took"),
-        Field(
+        JsonField("snapshots_written", INTEGER, "their number"),
+        JsonField("files_deleted", INTEGER, "their number, those moved to the trash included"),
+        JsonField("bytes_deleted", INTEGER, "the size of these files"),
+        JsonField("bytes_written", INTEGER, "the size of the snapshots"),
+        JsonField("seconds", NUMBER, "that the run took"),
+        JsonField(
             "requests",
             MapOf(INTEGER, "the storage's own name of a request"),
             "the number of requests to the storage",
         ),
-        Field("stores", ListOf(_STORE_REPORT), "every store that was asked for, after the run"),
+        JsonField("stores", ListOf(_STORE_REPORT), "every store that was asked for, after the run"),
         FINDINGS,
     ),
     "The findings of the document are those of the checkpoint and of every store.",

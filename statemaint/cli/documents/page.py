@@ -7,11 +7,11 @@ from statemaint.cli.documents.kinds import (
     Choice,
     Columns,
     Either,
-    Field,
+    JsonField,
+    JsonObject,
     Kind,
     ListOf,
     MapOf,
-    Piece,
     Plain,
     Verb,
 )
@@ -22,8 +22,8 @@ _HEAD = """\
 # JSON
 
 Made from `statemaint/cli/documents` by `make generated`; do not edit.
-[json.schema.json](json.schema.json) is the same as a JSON Schema (2020-12), with a definition for
-each verb.
+[json.schema.json](json.schema.json) is the same as a JSON Schema (2020-12) of this version, with a
+definition for each verb.
 
 Every verb prints one document with `--json`. Fields are only added, never renamed or removed, so a
 reader must pass over those that it does not know; the same holds for new values of a closed set.
@@ -82,7 +82,7 @@ def _section(verb: Verb) -> str:
 def _tables(named: Iterable[Named]) -> Iterator[str]:
     """Yields a table for each thing that has a name, once."""
     for one in {one.name: one for one in named}.values():
-        if isinstance(one, Piece):
+        if isinstance(one, JsonObject):
             yield f"### {_title(one)}\n"
             yield from _fields(one)
         elif one.explained:
@@ -93,16 +93,16 @@ def _tables(named: Iterable[Named]) -> Iterator[str]:
             yield ""
 
 
-def _fields(piece: Piece) -> Iterator[str]:
-    if piece.about:
-        yield piece.about + "\n"
+def _fields(shape: JsonObject) -> Iterator[str]:
+    if shape.about:
+        yield shape.about + "\n"
     yield "| field | type | meaning |"
     yield "|---|---|---|"
-    yield from map(_row, piece.fields)
+    yield from map(_row, shape.fields)
     yield ""
 
 
-def _row(field: Field) -> str:
+def _row(field: JsonField) -> str:
     optional = " *(optional)*" if field.optional else ""
     return f"| `{field.name}` | {_type(field.kind)}{optional} | {field.meaning} |"
 
@@ -114,7 +114,7 @@ def _type(kind: Kind) -> str:
             return name
         case Columns():
             return "object of columns"
-        case Choice() | Piece():
+        case Choice() | JsonObject():
             return _named(kind)
         case ListOf(of):
             return _list(of)
@@ -131,7 +131,7 @@ def _list(of: Kind) -> str:
 
 
 def _named(one: Named) -> str:
-    if isinstance(one, Piece) or one.explained:
+    if isinstance(one, JsonObject) or one.explained:
         return _link(one)
     if one.page:
         return f"[{one.name}]({one.page})"

@@ -7,10 +7,10 @@ from statemaint.cli.documents.kinds import (
     TEXT,
     Choice,
     Either,
-    Field,
+    JsonField,
+    JsonObject,
     ListOf,
     MapOf,
-    Piece,
     Verb,
     or_null,
 )
@@ -32,47 +32,49 @@ from statemaint.cli.documents.shared import (
     STORE_ID,
 )
 
-_VERB = Field("verb", RECOVERY, "the verb")
-_BATCH = Field("batch", or_null(INTEGER), "that the query goes on after; null without any")
-_UNREPAIRED = Field("unrepaired", ListOf(TEXT), "why damage that stays is not repaired")
-_LEFT_FINDINGS = Field("findings", FINDINGS.kind, "what is wrong afterwards")
-_SIZE = Field("bytes", INTEGER, "its size")
-_FINGERPRINT = Field(
+_VERB = JsonField("verb", RECOVERY, "the verb")
+_BATCH = JsonField("batch", or_null(INTEGER), "that the query goes on after; null without any")
+_UNREPAIRED = JsonField("unrepaired", ListOf(TEXT), "why damage that stays is not repaired")
+_LEFT_FINDINGS = JsonField("findings", FINDINGS.kind, "what is wrong afterwards")
+_SIZE = JsonField("bytes", INTEGER, "its size")
+_FINGERPRINT = JsonField(
     "fingerprint",
     TEXT,
     "of the actions, with size and time of each file: `apply` refuses any others",
 )
 
-_REMOVAL = Piece(
+_REMOVAL = JsonObject(
     "removal",
     (
-        Field("action", Choice("action of a removal", {"remove": ""}), "to the trash"),
+        JsonField("action", Choice("action of a removal", {"remove": ""}), "to the trash"),
         *MAYBE_STORE_ID,
-        Field("version", INTEGER, "the state version that it belongs to", optional=True),
+        JsonField("version", INTEGER, "the state version that it belongs to", optional=True),
         PATH,
         _SIZE,
-        Field("reason", REMOVE_REASON, "why"),
+        JsonField("reason", REMOVE_REASON, "why"),
     ),
 )
 _WRITE = (
-    Field("action", Choice("action of a write", {"write_snapshot": ""}), "from the log"),
+    JsonField("action", Choice("action of a write", {"write_snapshot": ""}), "from the log"),
     *STORE_ID,
-    Field("version", INTEGER, "the state version that it holds"),
+    JsonField("version", INTEGER, "the state version that it holds"),
     PATH,
-    Field("reason", WRITE_REASON, "why"),
+    JsonField("reason", WRITE_REASON, "why"),
 )
-_PROOF = Piece(
+_PROOF = JsonObject(
     "proof of a repair",
     (
         *MAYBE_STORE_ID,
-        Field("version", INTEGER, "the state version"),
-        Field("digest", TEXT, "of its rows without the removed files, as `digest` prints it"),
-        Field("rows", INTEGER, "their number"),
-        Field("files", INTEGER, "how many it was folded from"),
-        Field("start", INTEGER, "the version that their chain starts from; 0 for the empty state"),
+        JsonField("version", INTEGER, "the state version"),
+        JsonField("digest", TEXT, "of its rows without the removed files, as `digest` prints it"),
+        JsonField("rows", INTEGER, "their number"),
+        JsonField("files", INTEGER, "how many it was folded from"),
+        JsonField(
+            "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
+        ),
     ),
 )
-RECOVERY_PLAN = Piece(
+RECOVERY_PLAN = JsonObject(
     "plan of a recovery",
     (
         FORMAT,
@@ -80,13 +82,13 @@ RECOVERY_PLAN = Piece(
         CHECKPOINT,
         QUERY_ID,
         _BATCH,
-        Field(
+        JsonField(
             "actions",
-            ListOf(Either((_REMOVAL, Piece("write of a snapshot", _WRITE)))),
+            ListOf(Either((_REMOVAL, JsonObject("write of a snapshot", _WRITE)))),
             "in the order in which they happen",
         ),
-        Field("proofs", ListOf(_PROOF), "of each step of a repair"),
-        Field(
+        JsonField("proofs", ListOf(_PROOF), "of each step of a repair"),
+        JsonField(
             "versions_checked",
             INTEGER,
             "versions of stores that were read without the removed files",
@@ -94,27 +96,27 @@ RECOVERY_PLAN = Piece(
         _UNREPAIRED,
         _LEFT_FINDINGS,
         _FINGERPRINT,
-        Field("trash_for", NUMBER, "seconds that the removed files will stay in the trash"),
+        JsonField("trash_for", NUMBER, "seconds that the removed files will stay in the trash"),
     ),
     "`apply` carries it out.",
 )
-RECOVERED = Piece(
+RECOVERED = JsonObject(
     "recovery",
     (
         FORMAT,
-        Field("run", TEXT, "its id, for `runs` and `undo`; empty where nothing was to be done"),
+        JsonField("run", TEXT, "its id, for `runs` and `undo`; empty where nothing was to be done"),
         _VERB,
         CHECKPOINT,
         _BATCH,
-        Field("removed", ListOf(_REMOVAL), "the files that were moved to the trash"),
-        Field(
+        JsonField("removed", ListOf(_REMOVAL), "the files that were moved to the trash"),
+        JsonField(
             "written",
             ListOf(
-                Piece(
+                JsonObject(
                     "written snapshot",
                     (
                         *_WRITE,
-                        Field(
+                        JsonField(
                             "attestation",
                             or_null(ATTESTATION),
                             "its proof; null where it was not read back",
@@ -132,35 +134,35 @@ _RECOVERIES = (RECOVERY_PLAN, RECOVERED)
 REPAIR = Verb("repair", _RECOVERIES, "With `--apply`, the second document.")
 ROLLBACK = Verb("rollback", _RECOVERIES, "With `--apply`, the second document.")
 
-_OF_RUN = Field("run", TEXT, "the run that had deleted the files")
-_LEFT = Field("left", ListOf(TEXT), "the paths of the files that stay in the trash")
-_REASONS = Field("reasons", MapOf(TEXT, "path"), "why each of them stays")
-UNDONE = Piece(
+_OF_RUN = JsonField("run", TEXT, "the run that had deleted the files")
+_LEFT = JsonField("left", ListOf(TEXT), "the paths of the files that stay in the trash")
+_REASONS = JsonField("reasons", MapOf(TEXT, "path"), "why each of them stays")
+UNDONE = JsonObject(
     "finished undo",
     (
         *HEAD,
         _OF_RUN,
-        Field("undo", TEXT, "the id of the undo, which is a run as well"),
-        Field("files", INTEGER, "how many are in place again"),
-        Field("bytes", INTEGER, "the size of these files"),
+        JsonField("undo", TEXT, "the id of the undo, which is a run as well"),
+        JsonField("files", INTEGER, "how many are in place again"),
+        JsonField("bytes", INTEGER, "the size of these files"),
         _LEFT,
         _REASONS,
     ),
 )
-UNDO_PLAN = Piece(
+UNDO_PLAN = JsonObject(
     "plan of an undo",
     (
         FORMAT,
-        Field("verb", Choice("undoing", {"undo": ""}), "the verb"),
+        JsonField("verb", Choice("undoing", {"undo": ""}), "the verb"),
         CHECKPOINT,
         _OF_RUN,
-        Field(
+        JsonField(
             "actions",
             ListOf(
-                Piece(
+                JsonObject(
                     "return of a file",
                     (
-                        Field("action", Choice("returning", {"restore": ""}), "from the trash"),
+                        JsonField("action", Choice("returning", {"restore": ""}), "from the trash"),
                         PATH,
                         _SIZE,
                     ),
@@ -168,8 +170,8 @@ UNDO_PLAN = Piece(
             ),
             "in the order in which they happen",
         ),
-        Field("files", INTEGER, "how many would come back"),
-        Field("bytes", INTEGER, "the size of these files"),
+        JsonField("files", INTEGER, "how many would come back"),
+        JsonField("bytes", INTEGER, "the size of these files"),
         _LEFT,
         _REASONS,
         _FINGERPRINT,
@@ -179,39 +181,39 @@ UNDO_PLAN = Piece(
 UNDO = Verb("undo", (UNDONE, UNDO_PLAN), "With `--dry-run`, the second document.")
 
 _RUN = (
-    Field("run", TEXT, "its id"),
-    Field("started", NUMBER, "when its first task began, in seconds since the epoch"),
-    Field("seconds", NUMBER, "from then until its last task ended"),
-    Field("tasks", INTEGER, "how many changed something; 0 of a run that was killed"),
-    Field("snapshots_written", INTEGER, "their number"),
-    Field("files_deleted", INTEGER, "their number, those moved to the trash included"),
-    Field("bytes_written", INTEGER, "the size of the snapshots"),
-    Field("bytes_deleted", INTEGER, "the size of the deleted files"),
-    Field("exit_code", INTEGER, "the worst of its tasks"),
-    Field("in_trash", BOOLEAN, "whether files of it are in the trash"),
-    Field("undo_of", or_null(TEXT), "the run that this one undid; null where it is no undo"),
-    Field("files_restored", INTEGER, "how many files it brought back, as an undo"),
-    Field("bytes_restored", INTEGER, "the size of these files"),
-    Field(
+    JsonField("run", TEXT, "its id"),
+    JsonField("started", NUMBER, "when its first task began, in seconds since the epoch"),
+    JsonField("seconds", NUMBER, "from then until its last task ended"),
+    JsonField("tasks", INTEGER, "how many changed something; 0 of a run that was killed"),
+    JsonField("snapshots_written", INTEGER, "their number"),
+    JsonField("files_deleted", INTEGER, "their number, those moved to the trash included"),
+    JsonField("bytes_written", INTEGER, "the size of the snapshots"),
+    JsonField("bytes_deleted", INTEGER, "the size of the deleted files"),
+    JsonField("exit_code", INTEGER, "the worst of its tasks"),
+    JsonField("in_trash", BOOLEAN, "whether files of it are in the trash"),
+    JsonField("undo_of", or_null(TEXT), "the run that this one undid; null where it is no undo"),
+    JsonField("files_restored", INTEGER, "how many files it brought back, as an undo"),
+    JsonField("bytes_restored", INTEGER, "the size of these files"),
+    JsonField(
         "undone",
         ListOf(
-            Piece(
+            JsonObject(
                 "undo of a run",
                 (
-                    Field("run", TEXT, "the id of the undo"),
-                    Field("time", NUMBER, "when it ended, in seconds since the epoch"),
-                    Field("files", INTEGER, "how many it brought back"),
-                    Field("left", INTEGER, "how many it left in the trash"),
+                    JsonField("run", TEXT, "the id of the undo"),
+                    JsonField("time", NUMBER, "when it ended, in seconds since the epoch"),
+                    JsonField("files", INTEGER, "how many it brought back"),
+                    JsonField("left", INTEGER, "how many it left in the trash"),
                 ),
             )
         ),
         "each undo of this run, the oldest first",
     ),
 )
-_ACTION = Piece(
+_ACTION = JsonObject(
     "action of a run",
     (
-        Field(
+        JsonField(
             "action",
             Choice(
                 "action in the ledger",
@@ -226,34 +228,34 @@ _ACTION = Piece(
             "what was done, or was about to be done when the run was killed",
         ),
         *MAYBE_STORE_ID,
-        Field("version", INTEGER, "that the file belongs to", optional=True),
+        JsonField("version", INTEGER, "that the file belongs to", optional=True),
         PATH,
-        Field("reason", Either((STEP_REASON, REMOVE_REASON)), "why", optional=True),
+        JsonField("reason", Either((STEP_REASON, REMOVE_REASON)), "why", optional=True),
         _SIZE,
-        Field("time", NUMBER, "when it was noted, in seconds since the epoch"),
-        Field("trash", BOOLEAN, "true: it was moved to the trash", optional=True),
-        Field("of", TEXT, "the run whose file came back", optional=True),
+        JsonField("time", NUMBER, "when it was noted, in seconds since the epoch"),
+        JsonField("trash", BOOLEAN, "true: it was moved to the trash", optional=True),
+        JsonField("of", TEXT, "the run whose file came back", optional=True),
     ),
 )
 RUNS = Verb(
     "runs",
     (
-        Piece(
+        JsonObject(
             "runs of a checkpoint",
             (
                 *HEAD,
-                Field("runs", ListOf(Piece("run", _RUN)), "the newest first"),
+                JsonField("runs", ListOf(JsonObject("run", _RUN)), "the newest first"),
             ),
             "The last hundred, those whose trash is kept, and all that are younger than such a "
             "one.",
             lines="runs",
         ),
-        Piece(
+        JsonObject(
             "one run",
             (
                 *HEAD,
                 *_RUN,
-                Field(
+                JsonField(
                     "actions",
                     ListOf(_ACTION),
                     "as the ledger has them, in their order; of an old run, those that later runs "

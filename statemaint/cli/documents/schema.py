@@ -8,11 +8,11 @@ from statemaint.cli.documents.kinds import (
     Choice,
     Columns,
     Either,
-    Field,
+    JsonField,
+    JsonObject,
     Kind,
     ListOf,
     MapOf,
-    Piece,
     Plain,
 )
 from statemaint.cli.documents.shared import ERROR
@@ -57,7 +57,7 @@ def _definition(one: Named) -> Json:
     }
 
 
-def _property(field: Field) -> Json:
+def _property(field: JsonField) -> Json:
     return {"description": field.meaning, **_type(field.kind)}
 
 
@@ -65,7 +65,7 @@ def _type(kind: Kind) -> Json:
     match kind:
         case Plain(schema=name):
             return {"type": name}
-        case Choice() | Piece():
+        case Choice() | JsonObject():
             return {"$ref": f"#/$defs/{_key(kind)}"}
         case ListOf(of):
             return {"type": "array", "items": _type(of)}

@@ -4,10 +4,10 @@ from statemaint.cli.documents.kinds import (
     BOOLEAN,
     INTEGER,
     TEXT,
-    Field,
+    JsonField,
+    JsonObject,
     ListOf,
     MapOf,
-    Piece,
     Verb,
     or_null,
 )
@@ -16,28 +16,28 @@ from statemaint.cli.documents.shared import FORMAT
 QUERIES = Verb(
     "queries",
     (
-        Piece(
+        JsonObject(
             "queries file",
             (
                 FORMAT,
-                Field("valid", BOOLEAN, "whether there are no problems"),
-                Field("queries", MapOf(TEXT, "name"), "the checkpoint's address of each query"),
-                Field("disabled", ListOf(TEXT), "the names of those that are disabled"),
-                Field("pools", ListOf(TEXT), "that Airflow must have"),
-                Field("executors", ListOf(TEXT), "that Airflow must have"),
-                Field(
+                JsonField("valid", BOOLEAN, "whether there are no problems"),
+                JsonField("queries", MapOf(TEXT, "name"), "the checkpoint's address of each query"),
+                JsonField("disabled", ListOf(TEXT), "the names of those that are disabled"),
+                JsonField("pools", ListOf(TEXT), "that Airflow must have"),
+                JsonField("executors", ListOf(TEXT), "that Airflow must have"),
+                JsonField(
                     "problems",
                     ListOf(
-                        Piece(
+                        JsonObject(
                             "problem",
                             (
-                                Field(
+                                JsonField(
                                     "line",
                                     or_null(INTEGER),
                                     "of the file, from 1; null where it has none",
                                 ),
-                                Field("key", TEXT, "its dotted path"),
-                                Field("problem", TEXT, "what is wrong, and what to do"),
+                                JsonField("key", TEXT, "its dotted path"),
+                                JsonField("problem", TEXT, "what is wrong, and what to do"),
                             ),
                         )
                     ),
@@ -50,9 +50,9 @@ QUERIES = Verb(
 EXPORTER = Verb(
     "exporter",
     (
-        Piece(
+        JsonObject(
             "served metrics",
-            (FORMAT, Field("url", TEXT, "the address to scrape")),
+            (FORMAT, JsonField("url", TEXT, "the address to scrape")),
             "Printed in one line once it listens.",
         ),
     ),

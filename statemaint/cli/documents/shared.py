@@ -1,35 +1,45 @@
 """The parts that documents of several verbs have."""
 
 from statemaint.cli import settings
-from statemaint.cli.documents.kinds import INTEGER, TEXT, Either, Field, ListOf, Piece, or_null
+from statemaint.cli.documents.kinds import (
+    INTEGER,
+    TEXT,
+    Either,
+    JsonField,
+    JsonObject,
+    ListOf,
+    or_null,
+)
 from statemaint.cli.documents.reasons import FINDING
 
-FORMAT = Field("format", INTEGER, f"the format of the document, {settings.FORMAT}")
-CHECKPOINT = Field("checkpoint", TEXT, "its address")
+FORMAT = JsonField("format", INTEGER, f"the format of the document, {settings.FORMAT}")
+CHECKPOINT = JsonField("checkpoint", TEXT, "its address")
 HEAD = (FORMAT, CHECKPOINT)
 STORE_ID = (
-    Field("operator", INTEGER, "the stateful operator"),
-    Field("partition", INTEGER, "the partition"),
-    Field("store", TEXT, "the store's name, `default` but for joins"),
+    JsonField("operator", INTEGER, "the stateful operator"),
+    JsonField("partition", INTEGER, "the partition"),
+    JsonField("store", TEXT, "the store's name, `default` but for joins"),
 )
-FAMILY = Field("family", or_null(TEXT), "the column family of RocksDB; null in a store without")
-MAYBE_STORE_ID = tuple(Field(one.name, one.kind, one.meaning, optional=True) for one in STORE_ID)
-PATH = Field("path", TEXT, "of the file, relative to the checkpoint")
-QUERY_ID = Field("query_id", TEXT, "the query's id; empty where it is unknown")
-COMMITTED = Field(
+FAMILY = JsonField("family", or_null(TEXT), "the column family of RocksDB; null in a store without")
+MAYBE_STORE_ID = tuple(
+    JsonField(one.name, one.kind, one.meaning, optional=True) for one in STORE_ID
+)
+PATH = JsonField("path", TEXT, "of the file, relative to the checkpoint")
+QUERY_ID = JsonField("query_id", TEXT, "the query's id; empty where it is unknown")
+COMMITTED = JsonField(
     "last_committed_batch", or_null(INTEGER), "the newest batch in the commit log; null without one"
 )
-TARGET = Field("target_version", or_null(INTEGER), "that batch + 1")
-FINDING_PIECE = Piece(
+TARGET = JsonField("target_version", or_null(INTEGER), "that batch + 1")
+FINDING_PIECE = JsonObject(
     "finding",
     (
-        Field("code", FINDING, "what is wrong"),
-        Field("detail", TEXT, "what, where and what to do"),
+        JsonField("code", FINDING, "what is wrong"),
+        JsonField("detail", TEXT, "what, where and what to do"),
         *MAYBE_STORE_ID,
-        Field("version", INTEGER, "the state version that it spoils", optional=True),
-        Field("path", TEXT, "of the file that is wrong or missing", optional=True),
-        Field("offset", INTEGER, "a byte of that file, from its start", optional=True),
-        Field(
+        JsonField("version", INTEGER, "the state version that it spoils", optional=True),
+        JsonField("path", TEXT, "of the file that is wrong or missing", optional=True),
+        JsonField("offset", INTEGER, "a byte of that file, from its start", optional=True),
+        JsonField(
             "batches",
             ListOf(INTEGER),
             "those of the commit log that do not load because of it",
@@ -37,67 +47,73 @@ FINDING_PIECE = Piece(
         ),
     ),
 )
-FINDINGS = Field("findings", ListOf(FINDING_PIECE), "what is wrong, or worth a look")
-ATTESTATION = Piece(
+FINDINGS = JsonField("findings", ListOf(FINDING_PIECE), "what is wrong, or worth a look")
+ATTESTATION = JsonObject(
     "proof of a snapshot",
     (
-        Field("path", TEXT, "of the snapshot, relative to the checkpoint"),
-        Field("version", INTEGER, "the state version that it holds"),
-        Field("digest", TEXT, "of its rows, as `digest` prints it"),
-        Field("rows", INTEGER, "their number"),
-        Field("bytes", INTEGER, "of their keys and values"),
-        Field(
+        JsonField("path", TEXT, "of the snapshot, relative to the checkpoint"),
+        JsonField("version", INTEGER, "the state version that it holds"),
+        JsonField("digest", TEXT, "of its rows, as `digest` prints it"),
+        JsonField("rows", INTEGER, "their number"),
+        JsonField("bytes", INTEGER, "of their keys and values"),
+        JsonField(
             "files",
             INTEGER,
             "how many it was compared with; 0 where none below it was left",
         ),
-        Field("start", INTEGER, "the version that their chain starts from; 0 for the empty state"),
+        JsonField(
+            "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
+        ),
     ),
 )
 STORE = (
     *STORE_ID,
-    Field("versions", ListOf(INTEGER), "the first and the last; empty without files"),
-    Field("snapshots", ListOf(INTEGER), "their versions, ascending"),
-    Field(
+    JsonField("versions", ListOf(INTEGER), "the first and the last; empty without files"),
+    JsonField("snapshots", ListOf(INTEGER), "their versions, ascending"),
+    JsonField(
         "chain_length",
         or_null(INTEGER),
         "deltas that a restart replays; null when it would fail",
     ),
-    Field("files", INTEGER, "their number"),
-    Field("bytes", INTEGER, "their size"),
+    JsonField("files", INTEGER, "their number"),
+    JsonField("bytes", INTEGER, "their size"),
     FINDINGS,
 )
-SCANNED_STORE = Piece("store", STORE)
-UNREAD = Piece(
+SCANNED_STORE = JsonObject("store", STORE)
+UNREAD = JsonObject(
     "checkpoint that could not be read",
     (
         CHECKPOINT,
-        Field(
+        JsonField(
             "error",
-            Piece(
+            JsonObject(
                 "reason of a failure",
                 (
-                    Field("code", TEXT, "stable, as in the [runbook](runbook.md)"),
-                    Field("message", TEXT, "what, where and what to do, in one line"),
+                    JsonField("code", TEXT, "stable, as in the [runbook](runbook.md)"),
+                    JsonField("message", TEXT, "what, where and what to do, in one line"),
                 ),
             ),
             "why it could not be read",
         ),
     ),
 )
-ERROR = Piece(
+ERROR = JsonObject(
     "error document",
     (
         FORMAT,
-        Field(
+        JsonField(
             "error",
-            Piece(
+            JsonObject(
                 "facts of an error",
                 (
-                    Field("code", TEXT, "stable, as in the [runbook](runbook.md)"),
-                    Field("message", TEXT, "what, where and what to do, in one line"),
-                    Field("path", or_null(TEXT), "the file, or the checkpoint; null without one"),
-                    Field("next", or_null(TEXT), "what to do, in a few words; null where unknown"),
+                    JsonField("code", TEXT, "stable, as in the [runbook](runbook.md)"),
+                    JsonField("message", TEXT, "what, where and what to do, in one line"),
+                    JsonField(
+                        "path", or_null(TEXT), "the file, or the checkpoint; null without one"
+                    ),
+                    JsonField(
+                        "next", or_null(TEXT), "what to do, in a few words; null where unknown"
+                    ),
                 ),
             ),
             "why the verb has no result",
@@ -107,7 +123,7 @@ ERROR = Piece(
 """Printed by any verb in place of its document."""
 
 
-def fleet(verb: str, row: Piece, *, lines: str = "") -> Piece:
+def fleet(verb: str, row: JsonObject, *, lines: str = "") -> JsonObject:
     """Returns the document of a folder or bucket of many checkpoints.
 
     Args:
@@ -117,7 +133,7 @@ def fleet(verb: str, row: Piece, *, lines: str = "") -> Piece:
     """
     fields = (
         FORMAT,
-        Field("folder", TEXT, "the address of the folder or bucket"),
-        Field("checkpoints", ListOf(Either((row, UNREAD))), "each checkpoint below it"),
+        JsonField("folder", TEXT, "the address of the folder or bucket"),
+        JsonField("checkpoints", ListOf(Either((row, UNREAD))), "each checkpoint below it"),
     )
-    return Piece(f"many checkpoints {verb}", fields, lines=lines)
+    return JsonObject(f"many checkpoints {verb}", fields, lines=lines)

@@ -6,9 +6,9 @@ from statemaint.cli.documents.kinds import (
     TEXT,
     Columns,
     Either,
-    Field,
+    JsonField,
+    JsonObject,
     ListOf,
-    Piece,
     Verb,
     or_null,
 )
@@ -16,26 +16,26 @@ from statemaint.cli.documents.reasons import CHANGE, NOTICE
 from statemaint.cli.documents.shared import CHECKPOINT, FAMILY, FINDINGS, HEAD, STORE_ID, fleet
 
 _VALUE = (Columns(), ListOf(Columns()))
-_KEY = Field("key", Columns(), "its columns")
+_KEY = JsonField("key", Columns(), "its columns")
 
 SHOW = Verb(
     "show",
     (
-        Piece(
+        JsonObject(
             "rows of state",
             (
                 *HEAD,
-                Field("version", INTEGER, "the state version"),
-                Field(
+                JsonField("version", INTEGER, "the state version"),
+                JsonField(
                     "rows",
                     ListOf(
-                        Piece(
+                        JsonObject(
                             "row of state",
                             (
                                 *STORE_ID,
                                 FAMILY,
                                 _KEY,
-                                Field(
+                                JsonField(
                                     "value",
                                     Either(_VALUE),
                                     "its columns; a list where a value is any number of entries "
@@ -72,10 +72,10 @@ JSON has for its type, and otherwise text:
 """  # noqa: E501 -- a line for each row of the table
 
 _COUNTS = (
-    Field("added", INTEGER, "keys that only the newer version has"),
-    Field("changed", INTEGER, "keys in both, with other bytes"),
-    Field("removed", INTEGER, "keys that only the older version has"),
-    Field(
+    JsonField("added", INTEGER, "keys that only the newer version has"),
+    JsonField("changed", INTEGER, "keys in both, with other bytes"),
+    JsonField("removed", INTEGER, "keys that only the older version has"),
+    JsonField(
         "rewritten",
         or_null(INTEGER),
         "keys in both with the same bytes, which a delta or changelog between has put; null where "
@@ -85,34 +85,34 @@ _COUNTS = (
 DIFF = Verb(
     "diff",
     (
-        Piece(
+        JsonObject(
             "comparison of two versions",
             (
                 *HEAD,
-                Field("from", INTEGER, "the older version"),
-                Field("to", INTEGER, "the newer version"),
-                Field("total", Piece("counts of all stores", _COUNTS), "of all rows"),
-                Field(
+                JsonField("from", INTEGER, "the older version"),
+                JsonField("to", INTEGER, "the newer version"),
+                JsonField("total", JsonObject("counts of all stores", _COUNTS), "of all rows"),
+                JsonField(
                     "stores",
-                    ListOf(Piece("counts of a store", (*STORE_ID, FAMILY, *_COUNTS))),
+                    ListOf(JsonObject("counts of a store", (*STORE_ID, FAMILY, *_COUNTS))),
                     "of all rows of each store and column family, changed or not",
                 ),
-                Field(
+                JsonField(
                     "rows",
                     ListOf(
-                        Piece(
+                        JsonObject(
                             "changed row",
                             (
                                 *STORE_ID,
                                 FAMILY,
-                                Field("change", CHANGE, "what happened to it"),
+                                JsonField("change", CHANGE, "what happened to it"),
                                 _KEY,
-                                Field(
+                                JsonField(
                                     "before",
                                     or_null(*_VALUE),
                                     "as `value` of `show`; null where the key was not there",
                                 ),
-                                Field(
+                                JsonField(
                                     "after",
                                     or_null(*_VALUE),
                                     "as `value` of `show`; null where the key is not there",
@@ -129,30 +129,30 @@ DIFF = Verb(
     ),
 )
 
-_CHURN = Piece(
+_CHURN = JsonObject(
     "churn",
     (
-        Field("versions", INTEGER, "how many there are"),
-        Field("puts", INTEGER, "records that put or merge a value"),
-        Field(
+        JsonField("versions", INTEGER, "how many there are"),
+        JsonField("puts", INTEGER, "records that put or merge a value"),
+        JsonField(
             "removes",
             INTEGER,
             "records that remove a key; a deleted range of RocksDB counts its keys",
         ),
-        Field("added", INTEGER, "of the puts, those of a key that was not there"),
-        Field("removed", INTEGER, "of the removes, those of a key that was there"),
-        Field(
+        JsonField("added", INTEGER, "of the puts, those of a key that was not there"),
+        JsonField("removed", INTEGER, "of the removes, those of a key that was there"),
+        JsonField(
             "rewritten",
             INTEGER,
             "keys that a version put over those of an older one, once for each version",
         ),
-        Field("changes_per_version", NUMBER, "puts and removes by versions"),
-        Field(
+        JsonField("changes_per_version", NUMBER, "puts and removes by versions"),
+        JsonField(
             "removes_share",
             or_null(NUMBER),
             "removes by puts and removes: the share of tombstones",
         ),
-        Field(
+        JsonField(
             "rewritten_share",
             or_null(NUMBER),
             "`rewritten` by the rows that were there before each version, summed up",
@@ -161,101 +161,103 @@ _CHURN = Piece(
     "Over the log: the deltas or changelogs above the oldest snapshot from which they lead to "
     "`version`, or all.",
 )
-_LARGEST = Field(
+_LARGEST = JsonField(
     "largest",
     ListOf(
-        Piece(
+        JsonObject(
             "large key",
             (
                 *STORE_ID,
                 FAMILY,
                 _KEY,
-                Field("bytes", INTEGER, "of key and value as they are stored"),
+                JsonField("bytes", INTEGER, "of key and value as they are stored"),
             ),
         )
     ),
     "the largest keys, in descending order",
 )
 _FIGURES = (
-    Field("rows", INTEGER, "their number"),
-    Field("bytes", INTEGER, "of keys and values as they are stored"),
-    Field("churn", or_null(_CHURN), "what the log changed; null where no log is left"),
-    Field(
+    JsonField("rows", INTEGER, "their number"),
+    JsonField("bytes", INTEGER, "of keys and values as they are stored"),
+    JsonField("churn", or_null(_CHURN), "what the log changed; null where no log is left"),
+    JsonField(
         "untouched",
         or_null(INTEGER),
         "rows that no version above `since` has put; null where no log is left",
     ),
-    Field("untouched_share", or_null(NUMBER), "of all rows"),
+    JsonField("untouched_share", or_null(NUMBER), "of all rows"),
 )
-_SKEW = Piece(
+_SKEW = JsonObject(
     "skew",
     (
-        Field("partition", INTEGER, "the partition with the most rows"),
-        Field("rows", INTEGER, "its rows"),
-        Field("mean", NUMBER, "the mean of all partitions that were asked for"),
-        Field("ratio", or_null(NUMBER), "its rows by the mean; null without any row"),
+        JsonField("partition", INTEGER, "the partition with the most rows"),
+        JsonField("rows", INTEGER, "its rows"),
+        JsonField("mean", NUMBER, "the mean of all partitions that were asked for"),
+        JsonField("ratio", or_null(NUMBER), "its rows by the mean; null without any row"),
     ),
 )
-_NOTICE = Piece(
+_NOTICE = JsonObject(
     "notice",
     (
-        Field("code", NOTICE, "what is worth a look"),
-        Field("operator", INTEGER, "the stateful operator"),
-        Field("store", or_null(TEXT), "the store's name; null where it is about all of them"),
-        Field("family", or_null(TEXT), "the column family; null where it is about all of them"),
-        Field("detail", TEXT, "in a sentence"),
+        JsonField("code", NOTICE, "what is worth a look"),
+        JsonField("operator", INTEGER, "the stateful operator"),
+        JsonField("store", or_null(TEXT), "the store's name; null where it is about all of them"),
+        JsonField("family", or_null(TEXT), "the column family; null where it is about all of them"),
+        JsonField("detail", TEXT, "in a sentence"),
     ),
 )
 STATS = Verb(
     "stats",
     (
-        Piece(
+        JsonObject(
             "figures of one checkpoint",
             (
                 *HEAD,
-                Field("version", INTEGER, "the newest committed version"),
-                Field(
+                JsonField("version", INTEGER, "the newest committed version"),
+                JsonField(
                     "since",
                     or_null(INTEGER),
                     "the version that untouched rows are at least as old as; null where no log is "
                     "left",
                 ),
-                Field(
+                JsonField(
                     "operators",
                     ListOf(
-                        Piece(
+                        JsonObject(
                             "figures of an operator",
                             (
-                                Field("operator", INTEGER, "the stateful operator"),
+                                JsonField("operator", INTEGER, "the stateful operator"),
                                 *_FIGURES,
-                                Field("skew", _SKEW, "how uneven its partitions are"),
+                                JsonField("skew", _SKEW, "how uneven its partitions are"),
                                 _LARGEST,
                             ),
                         )
                     ),
                     "those that were asked for",
                 ),
-                Field(
+                JsonField(
                     "stores",
-                    ListOf(Piece("figures of a store", (*STORE_ID, FAMILY, *_FIGURES, _LARGEST))),
+                    ListOf(
+                        JsonObject("figures of a store", (*STORE_ID, FAMILY, *_FIGURES, _LARGEST))
+                    ),
                     "each of their stores and column families",
                 ),
-                Field("notices", ListOf(_NOTICE), "what is worth a look"),
+                JsonField("notices", ListOf(_NOTICE), "what is worth a look"),
             ),
             "What cannot be known is null, such as shares of nothing.",
         ),
         fleet(
             "measured",
-            Piece(
+            JsonObject(
                 "figures among many",
                 (
                     CHECKPOINT,
-                    Field("version", INTEGER, "the newest committed version"),
-                    Field("rows", INTEGER, "of all stores"),
-                    Field("bytes", INTEGER, "of keys and values as they are stored"),
-                    Field("stores", INTEGER, "stores and column families"),
-                    Field("notices", ListOf(NOTICE), "what is worth a look, each once"),
-                    Field("findings", FINDINGS.kind, "empty: `stats` looks for none"),
+                    JsonField("version", INTEGER, "the newest committed version"),
+                    JsonField("rows", INTEGER, "of all stores"),
+                    JsonField("bytes", INTEGER, "of keys and values as they are stored"),
+                    JsonField("stores", INTEGER, "stores and column families"),
+                    JsonField("notices", ListOf(NOTICE), "what is worth a look, each once"),
+                    JsonField("findings", FINDINGS.kind, "empty: `stats` looks for none"),
                 ),
             ),
         ),

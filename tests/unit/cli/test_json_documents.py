@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from statemaint.cli.documents.catalogue import VERBS, everything, named_in
-from statemaint.cli.documents.kinds import Either, Piece
+from statemaint.cli.documents.kinds import Either, JsonObject
 from statemaint.cli.documents.page import page
 from statemaint.cli.documents.schema import schema
 from statemaint.cli.documents.shared import ERROR
@@ -201,9 +201,9 @@ def test_every_declared_field_is_in_some_document_with_each_of_its_types(
     seen: Seen = set()
     for one in documents:
         problems(DECLARED[one.verb], one.document, seen)
-    pieces = (one for one in everything() if isinstance(one, Piece))
+    objects = (one for one in everything() if isinstance(one, JsonObject))
     declared = {
-        (one.name, label) for one in pieces for field in one.fields for label in labels(field)
+        (one.name, label) for one in objects for field in one.fields for label in labels(field)
     }
     assert declared - seen == UNSEEN.keys()
 
