@@ -118,10 +118,12 @@ lock: ## resolve requirements.lock anew (needs uv)
 screenshots: test-parts ## the pages in a real Airflow, as docs/images shows them
 	$(BIN)/python -m tests.systems.browser.screenshots
 
-generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, chart copies
+generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, JSON, chart copies
 	$(BIN)/python -m helm.dashboards
 	$(BIN)/python helm/alerts.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
+	$(BIN)/python -m statemaint.cli.documents > docs/json.md
+	$(BIN)/python -m statemaint.cli.documents --schema > docs/json.schema.json
 	$(BIN)/python .ci/man_pages.py
 	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
 	$(BIN)/python -m statemaint.metrics > docs/metrics.md

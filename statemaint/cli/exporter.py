@@ -13,6 +13,7 @@ import click
 
 from statemaint import __version__
 from statemaint.cli.options import Duration, as_json
+from statemaint.cli.output import headed
 from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.metrics.options import Named
 from statemaint.queries import Query, read_queries
@@ -106,7 +107,8 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
 
 
 def _say(url: str, *, as_json: bool) -> None:
-    click.echo(json.dumps({"url": f"{url}/metrics"}) if as_json else f"serving {url}/metrics")
+    document = headed({"url": f"{url}/metrics"}, None)
+    click.echo(json.dumps(document) if as_json else f"serving {url}/metrics")
 
 
 def _until_stopped(work: Callable[[], None], every: float) -> None:
