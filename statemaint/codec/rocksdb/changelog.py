@@ -186,7 +186,7 @@ def _check_lineage(found: tuple[tuple[Any, Any], ...], offset: int) -> None:
     if not found or _can_be(*zip(*found, strict=True)):
         return
     last = 0
-    for version, unique_id in found:
+    for version, unique_id in found:  # pragma: no branch -- one of them is wrong
         if type(version) is not int or not last < version < 1 << 63:
             text = f"lineage has version {str(version)[:20]} after {last}"
             raise CodecError(text, offset=offset)
