@@ -16,6 +16,8 @@ _PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
 _ADVISED = (FindingCode.FOREIGN_MAINTAINER, FindingCode.LOG_REPLACED)
 
+_DONE = ("snapshots", "files", "bytes")
+
 Json = dict[str, Any]
 
 
@@ -65,6 +67,19 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"{silent} gave no report; the logs say why.")
     lines += _broken(extra["broken"])
     lines += [f"Next: `{one['command']}`, {one['runbook']}" for one in extra["todo"]]
+    return _cut(lines)
+
+
+def note_of_queries(reports: Mapping[str, Json]) -> str:
+    """Returns the note of a run of several queries, from the report of each."""
+    failed = {name: one for name, one in reports.items() if not one["success"]}
+    sums = {key: sum(one.get(key, 0) for one in reports.values()) for key in _DONE}
+    done = (
+        f"{counted(len(reports), 'query', 'queries')}, {len(failed)} failed: "
+        f"{counted(sums['snapshots'], 'snapshot')} written, "
+        f"{counted(sums['files'], 'file')} deleted ({size(sums['bytes'])})."
+    )
+    lines = [done, *(f"{name}: {' '.join(one['note'].split())}" for name, one in failed.items())]
     return _cut(lines)
 
 

@@ -51,7 +51,7 @@ def by_tasks_on_spark(spark: SparkSession, fleet: Iterable[Target]) -> dict[str,
 
         def start(_settings: QuerySettings, arguments: Sequence[str]) -> None:
             _, address, key, _, attempt = arguments
-            carry_out(spark, address, key, attempt=int(attempt), tell=print)
+            carry_out(spark, [(address, key)], attempt=int(attempt), tell=print)
 
         plan = plan_query(settings, Options(), Holder("run"), run="run")
         summaries = []

@@ -64,7 +64,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, hook: type[Hook]) -> None:
 
 
 def test_bad_settings_are_the_last_line_of_the_program() -> None:
-    with pytest.raises(ConfigError, match=r"Missing argument 'CHECKPOINT'"):
+    with pytest.raises(ConfigError, match=r"Missing argument 'CHECKPOINT KEY"):
         start_spark(settings(), ["units"], on_kill=keep)
 
 
