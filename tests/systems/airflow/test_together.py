@@ -59,7 +59,9 @@ def test_one_task_on_spark_maintains_what_is_sound_of_all_queries(
 
 
 def test_the_failure_names_the_queries_and_the_damaged_partition(many: Ended) -> None:
-    (reason,) = re.findall(r"AirflowFailException: (many_.*?)(?:\\n|\"|$)", many.log("spark"), re.M)
+    (reason,) = re.findall(
+        r"AirflowFailException: (many_.*?)(?:\\n|\"|$)", many.log("spark"), re.MULTILINE
+    )
     assert "many_damaged: op 0 / part 1: BROKEN_CHAIN: state/0/1/7.delta is missing" in reason
     assert "many_held: LEASE_HELD: " in reason
     assert "many_good" not in reason
@@ -71,13 +73,12 @@ def test_each_query_has_its_metrics_its_report_and_its_figures(scene: Scene, man
     successes = {name: one["success"] for name, one in report.items()}
     assert successes == {"many_good": True, "many_damaged": False, "many_held": False}
     assert report["many_good"]["files"] == 32
-    succeeded = {
-        name: f'statemaint_last_run_success{{query="{name}"}} 1.0' in scene.pushed.query(name)
-        for name in report
-    }
-    assert succeeded == successes
+    failed = re.compile(r'_last_run_failed{cause="(\w+)",query="\w+"} 1\.0')
+    causes = {name: failed.findall(scene.pushed.query(name)) for name in report}
+    assert causes == {"many_good": [], "many_damaged": ["damage"], "many_held": ["lease"]}
     damaged = scene.pushed.query("many_damaged")
     assert 'statemaint_findings{code="BROKEN_CHAIN",query="many_damaged"} 1.0' in damaged
+    assert f'dag="{TOGETHER}"' in damaged
     figures = xcom(scene, many, "report", "statemaint_fleet.many_damaged")
     assert (figures["partitions"], figures["blocked"], figures["written"]) == (2, 1, 2)
 
