@@ -26,7 +26,7 @@ Start = Callable[[QuerySettings, Sequence[str]], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QueryWork:
     """The work of one query in a run of Spark's program.
 
     Attributes:
@@ -54,13 +54,13 @@ def maintain_bundles(  # noqa: PLR0913 -- each is a choice of its own
     attempt: int,
     start: Start,
 ) -> Done:
-    """Maintains all bundles of a query by executors; as `maintain_shares` does."""
-    share = Share(settings, planned, handover)
-    return maintain_shares([share], options, run=run, attempt=attempt, start=start)[settings.query]
+    """Maintains all bundles of a query by executors; as `maintain_queries` does."""
+    work = QueryWork(settings, planned, handover)
+    return maintain_queries([work], options, run=run, attempt=attempt, start=start)[settings.query]
 
 
-def maintain_shares(
-    shares: Sequence[Share], options: Options, *, run: str, attempt: int, start: Start
+def maintain_queries(
+    works: Sequence[QueryWork], options: Options, *, run: str, attempt: int, start: Start
 ) -> dict[str, Done]:
     """Maintains the bundles of queries by one program of Spark's; returns what each came to.
 
@@ -68,7 +68,7 @@ def maintain_shares(
     for what may pass. What happens to one query does not stop the others.
 
     Args:
-        shares: the queries with work, all with one Spark.
+        works: the queries with work, all with one Spark.
         options: the run's options.
         run: the run's name in the ledger.
         attempt: the number of this attempt.
@@ -76,26 +76,26 @@ def maintain_shares(
     """
     done: dict[str, Done] = {}
     handed: list[tuple[QuerySettings, Handed]] = []
-    for share in shares:
-        settings, work = share.settings, _work(share, options, run)
+    for work in works:
+        settings, given = work.settings, _handed(work, options, run)
         try:
-            hand_over(_storage(settings), work)
+            hand_over(_storage(settings), given)
         except StatemaintError as error:
             done[settings.query] = [], Failure.of(error)
         else:
-            handed.append((settings, work))
+            handed.append((settings, given))
     return done | _maintained(handed, attempt, start)
 
 
-def _work(share: Share, options: Options, run: str) -> Handed:
-    settings = share.settings
+def _handed(work: QueryWork, options: Options, run: str) -> Handed:
+    settings = work.settings
     return Handed(
         query=settings.query,
         policy=options.change(settings.policy),
         run=run,
-        bundles=tuple(share.planned),
+        bundles=tuple(work.planned),
         force_snapshot=options.force_snapshot,
-        handover=share.handover,
+        handover=work.handover,
         every_unit=settings.metrics.every_unit,
     )
 

@@ -5,6 +5,7 @@ the bundles of all of them. Each XCom is of one query, by its key (`names.of_que
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +16,7 @@ from airflow.sdk import Asset, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from statemaint.airflow import on_spark, tasks
-from statemaint.airflow.advice import is_damaged, note_of_queries
+from statemaint.airflow.advice import cut, is_damaged, note_of_queries
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets
 from statemaint.airflow.links import links
@@ -25,6 +26,7 @@ from statemaint.airflow.run_tasks import holder_of
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
 from statemaint.airflow.spark_program import start_spark
 from statemaint.airflow.tasks import Planned
+from statemaint.execute import QUIET
 from statemaint.maintain import Holder
 from statemaint.model.findings import FindingCode
 
@@ -71,7 +73,7 @@ def _plan_task(queries: Sequence[QuerySettings]) -> Any:
                 push(of_query(key, query), value)
         failures = {name: one.failure for name, one in found.items() if one.failure}
         if options.dry_run:
-            push(NOTE, "\n\n".join(f"{name}: {one.note}" for name, one in found.items()))
+            push(NOTE, cut([f"{name}: {_dry_note(one)}" for name, one in found.items()]))
             if failure := _failed(failures):
                 fail(failure)
             raise DownstreamTasksSkipped(tasks=["spark", "report"])  # type: ignore[no-untyped-call]
@@ -80,6 +82,10 @@ def _plan_task(queries: Sequence[QuerySettings]) -> Any:
             fail(failure)
 
     return plan
+
+
+def _dry_note(planned: Planned) -> str:
+    return planned.note or (planned.failure.reason if planned.failure else "")
 
 
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
@@ -106,19 +112,21 @@ def _plans(queries: Sequence[QuerySettings], options: Options) -> Iterable[Plann
 
     # What asks Airflow is asked here; threads only ask storages.
     asked = [(one, holder_of(dag), costs(one.query)) for one in queries]
+    plan = partial(_plan, options=options, run=run)
     with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
-        found = list(pool.map(lambda given: _plan(*given, options=options, run=run), asked))
-    return [_not_held(one, plan) for one, plan in zip(queries, found, strict=True)]
+        found = list(pool.map(plan, asked))
+        if any(one.held for one in found):
+            # No run gets a lease in the first seconds after another has ended it.
+            time.sleep(QUIET + 1)
+            again = zip(asked, found, strict=True)
+            found = list(pool.map(lambda one: plan(one[0]) if one[1].held else one[1], again))
+    return [_not_held(one, planned) for one, planned in zip(queries, found, strict=True)]
 
 
 def _plan(
-    settings: QuerySettings,
-    holder: Holder,
-    costs: Mapping[str, float],
-    *,
-    options: Options,
-    run: str,
+    asked: tuple[QuerySettings, Holder, Mapping[str, float]], *, options: Options, run: str
 ) -> Planned:
+    settings, holder, costs = asked
     try:
         return tasks.plan_query(settings, options, holder, run=run, costs=costs)
     except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
@@ -163,13 +171,13 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
         context = get_current_context()
         ti = context["ti"]
         plans = {one.query: _planned(one.query) for one in _chosen(queries)}
-        shares = [
-            on_spark.Share(one, plans[one.query].planned, _pulled(_HANDOVER, one.query))
+        works = [
+            on_spark.QueryWork(one, plans[one.query].planned, _pulled(_HANDOVER, one.query))
             for one in queries
             if one.query in plans and plans[one.query].planned
         ]
-        done = on_spark.maintain_shares(
-            shares,
+        done = on_spark.maintain_queries(
+            works,
             Options.of(context["params"]),
             run=str(context["dag_run"].run_id),
             attempt=ti.try_number,
@@ -184,7 +192,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
         failed = {name: failure for name, (_, failure) in done.items() if failure}
         if failure := _failed({**unplanned, **failed}):
             fail(failure)
-        if not shares:
+        if not works:
             raise AirflowSkipException("no query has work")
 
     return spark
@@ -214,8 +222,10 @@ def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
 
 
 def _failed(failures: Mapping[str, Failure]) -> Failure | None:
-    """Returns the failure of a task in which some queries have failed, each named."""
+    """Returns the failure of a task in which some queries have failed; logs that of each."""
     named = [Failure(f"{name}: {one.reason}", one.retry) for name, one in failures.items()]
+    for one in named:
+        _log.error(one.reason)
     return on_spark.together(named)
 
 

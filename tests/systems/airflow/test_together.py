@@ -1,8 +1,11 @@
 """Three queries that share a DAG and Spark's program, in a real Airflow with a real Spark."""
 
 import re
+import time
 from collections.abc import Iterator
+from urllib.parse import quote
 
+import psutil
 import pytest
 
 from statemaint.execute import Holder
@@ -28,14 +31,34 @@ def many(scene: Scene) -> Iterator[Ended]:
 
 
 @pytest.fixture(scope="module")
-def later(scene: Scene, many: Ended) -> Ended:
-    """A run of the third query only, after the other run has ended its lease."""
+def cancelled(scene: Scene, many: Ended) -> Ended:
+    """A run of the third query only, after the other run's lease, that ends when Spark begins."""
     assert many.state == "failed"
-    storage = LocalStorage(scene.checkpoint("many_held"))
-    (claim_file,) = (scene.checkpoint("many_held") / "_statemaint/lease").glob("*.json")
-    claim_file.unlink()
-    assert [*storage.list("_statemaint/lease")] == []
+    (lease,) = (scene.checkpoint("many_held") / "_statemaint/lease").glob("*.json")
+    lease.unlink()
+    run = scene.admin.trigger(TOGETHER, {"queries": ["many_held"]})
+    ended = Ended(scene.admin, TOGETHER, run, "failed")
+    deadline = time.monotonic() + 300
+    while not programs(scene, "many_held"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    scene.admin.patch(f"/api/v2/dags/{TOGETHER}/dagRuns/{quote(run)}", {"state": "failed"})
+    scene.admin.wait_for_run(TOGETHER, run)
+    return ended
+
+
+@pytest.fixture(scope="module")
+def later(scene: Scene, cancelled: Ended) -> Ended:
+    """The next run of that query, at once."""
+    assert cancelled.state == "failed"
     return scene.run_dag(TOGETHER, {"queries": ["many_held"]})
+
+
+def programs(scene: Scene, query: str) -> list[int]:
+    """Returns the processes of Spark's programs that work on a query."""
+    place = str(scene.checkpoint(query))
+    found = psutil.process_iter(["cmdline"])
+    return [one.pid for one in found if {place, "units"} <= {*(one.info["cmdline"] or ())}]
 
 
 def last_run(scene: Scene, query: str) -> str:
@@ -116,6 +139,14 @@ def test_a_dry_run_of_one_query_shows_its_plan_and_writes_nothing(
     assert tree_hash(scene.checkpoint("many_damaged")) == before
     assert last_run(scene, "many_damaged") == "failed, dry run"
     assert last_run(scene, "many_good") == "success"
+
+
+def test_a_cancelled_run_ends_sparks_program_and_its_lease(scene: Scene, cancelled: Ended) -> None:
+    assert cancelled.states["report"] == "success"
+    assert programs(scene, "many_held") == []
+    assert claim(scene, "many_held").ended
+    assert not xcom(scene, cancelled, "report", "return_value")["many_held"]["success"]
+    assert events(scene, cancelled) == []
 
 
 def test_a_run_of_one_query_leaves_the_others_and_their_outcomes(

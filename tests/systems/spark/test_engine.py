@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from statemaint.airflow.on_spark import Share, maintain_shares
+from statemaint.airflow.on_spark import QueryWork, maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
@@ -55,10 +55,12 @@ def by_tasks_on_spark(spark: SparkSession, fleet: Iterable[Target]) -> dict[str,
     for one in fleet:
         settings = QuerySettings(one.query, one.checkpoint, POLICY, engine="spark")
         plans[settings.query] = settings, plan_query(settings, Options(), Holder("run"), run="run")
-    shares = [
-        Share(where, plan.bundles, plan.handover) for where, plan in plans.values() if plan.bundles
+    works = [
+        QueryWork(where, plan.bundles, plan.handover)
+        for where, plan in plans.values()
+        if plan.bundles
     ]
-    done = maintain_shares(shares, Options(), run="run", attempt=1, start=start)
+    done = maintain_queries(works, Options(), run="run", attempt=1, start=start)
     found = {}
     for query, (settings, plan) in plans.items():
         summaries = [one.summary for one in done.get(query, ([], None))[0] if one.summary]

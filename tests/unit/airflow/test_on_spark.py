@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.for_pages import figures_of_run
-from statemaint.airflow.on_spark import Share, maintain_bundles, maintain_shares
+from statemaint.airflow.on_spark import QueryWork, maintain_bundles, maintain_queries
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.airflow.tasks import (
     Maintained,
@@ -213,13 +213,13 @@ def test_the_end_of_the_run_deletes_the_files_of_its_units(tmp_path: Path) -> No
     assert [one for one in units.rglob("*") if one.is_file()] == []
 
 
-def shares(folder: Path, **states: Callable[[Path], Path]) -> dict[str, Share]:
-    """Returns the shares of a run of several queries, each planned by itself."""
+def works(folder: Path, **states: Callable[[Path], Path]) -> dict[str, QueryWork]:
+    """Returns the work of a run of several queries, each planned by itself."""
     found = {}
     for name, make in states.items():
         where = settings(make(folder / name), query=name)
         plan = planned(where)
-        found[name] = Share(where, plan.bundles, plan.handover)
+        found[name] = QueryWork(where, plan.bundles, plan.handover)
     return found
 
 
@@ -234,7 +234,7 @@ def one_program(
     return "Spark's program ended with 1" if without else None
 
 
-def together(found: dict[str, Share], attempt: int = 1, **more: Any) -> dict[str, Done]:
+def together(found: dict[str, QueryWork], attempt: int = 1, **more: Any) -> dict[str, Done]:
     """Returns what an attempt at a run of several queries came to."""
     started: list[Sequence[str]] = []
 
@@ -242,7 +242,7 @@ def together(found: dict[str, Share], attempt: int = 1, **more: Any) -> dict[str
         started.append(arguments)
         return one_program(where, arguments, **more)
 
-    done = maintain_shares(list(found.values()), Options(), run="r", attempt=attempt, start=start)
+    done = maintain_queries(list(found.values()), Options(), run="r", attempt=attempt, start=start)
     assert len(started) == 1
     return done
 
@@ -250,7 +250,7 @@ def together(found: dict[str, Share], attempt: int = 1, **more: Any) -> dict[str
 def test_one_program_maintains_all_queries_and_the_damage_of_one_fails_it_only(
     tmp_path: Path,
 ) -> None:
-    done = together(shares(tmp_path, one=neglected, two=damaged, three=neglected))
+    done = together(works(tmp_path, one=neglected, two=damaged, three=neglected))
     reasons = {name: failure and failure.reason for name, (_, failure) in done.items()}
     assert (reasons["one"], reasons["three"]) == (None, None)
     assert str(reasons["two"]).startswith("op 0 / part 2: BROKEN_CHAIN: state/0/2/7.delta")
@@ -259,7 +259,7 @@ def test_one_program_maintains_all_queries_and_the_damage_of_one_fails_it_only(
 
 
 def test_a_query_that_cannot_be_handed_over_does_not_stop_the_others(tmp_path: Path) -> None:
-    found = shares(tmp_path, one=neglected, two=neglected)
+    found = works(tmp_path, one=neglected, two=neglected)
     obstacle = tmp_path / "one/_statemaint/units"
     obstacle.touch()
     done = together(found)
@@ -277,7 +277,7 @@ def test_a_query_that_cannot_be_handed_over_does_not_stop_the_others(tmp_path: P
 def test_a_program_that_dies_fails_those_queries_only_that_lack_an_outcome(
     tmp_path: Path,
 ) -> None:
-    found = shares(tmp_path, one=neglected, two=neglected)
+    found = works(tmp_path, one=neglected, two=neglected)
     done = together(found, without=["two"])
     assert done["one"][1] is None
     assert done["two"][1]
@@ -293,8 +293,8 @@ def test_a_spark_that_cannot_be_started_fails_all_queries_for_good(tmp_path: Pat
     def start(*_: object) -> None:
         raise ConfigError("PySpark is missing")
 
-    found = shares(tmp_path, one=neglected, two=neglected)
-    done = maintain_shares(list(found.values()), Options(), run="r", attempt=1, start=start)
+    found = works(tmp_path, one=neglected, two=neglected)
+    done = maintain_queries(list(found.values()), Options(), run="r", attempt=1, start=start)
     assert done == dict.fromkeys(found, ([], Failure("CONFIG: PySpark is missing")))
 
 
@@ -302,7 +302,7 @@ def test_a_run_without_work_starts_no_program() -> None:
     def start(*_: object) -> None:
         raise AssertionError
 
-    assert maintain_shares([], Options(), run="r", attempt=1, start=start) == {}
+    assert maintain_queries([], Options(), run="r", attempt=1, start=start) == {}
 
 
 def test_small_partitions_share_a_unit_and_all_units_are_one_task(tmp_path: Path) -> None:
