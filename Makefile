@@ -10,9 +10,9 @@ WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 CORE = statemaint/model/**/*.py,statemaint/plan/**/*.py,statemaint/codec/**/*.py,statemaint/report/**/*.py,statemaint/listing.py
 
 # A process a core, and the ten slowest tests in the end. Those with servers wait for them, so
-# that there is work for half as many processes more.
+# that there is work for as many processes more.
 SIDE_BY_SIDE = -n logical --durations=10
-WAITING = -n $$(( $$(nproc) + ($$(nproc) + 1) / 2 )) --durations=10
+WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
   tests/systems/spark/test_oracle.py::test_spark_reads_the_same_rows_of_every_retained_batch_after_maintenance
 
@@ -118,10 +118,12 @@ lock: ## resolve requirements.lock anew (needs uv)
 screenshots: test-parts ## the pages in a real Airflow, as docs/images shows them
 	$(BIN)/python -m tests.systems.browser.screenshots
 
-generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, chart copies
+generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, JSON, chart copies
 	$(BIN)/python -m helm.dashboards
 	$(BIN)/python helm/alerts.py
 	$(BIN)/python -m statemaint.cli.reference > docs/cli.md
+	$(BIN)/python -m statemaint.cli.documents > docs/json.md
+	$(BIN)/python -m statemaint.cli.documents --schema > docs/json.schema.json
 	$(BIN)/python .ci/man_pages.py
 	$(BIN)/python -m statemaint.queries | tee docs/queries.schema.json > statemaint/queries/schema.json
 	$(BIN)/python -m statemaint.metrics > docs/metrics.md

@@ -52,6 +52,8 @@ _NOT_COVERED = (
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _ROOM = 4 << 30
 _patch = pytest.MonkeyPatch()
+# By how much a process among several is nice once its groups are done; a process has that once.
+_patience = [10] if os.environ.get("PYTEST_XDIST_WORKER") else []
 _own: list[Path] = []
 
 
@@ -99,6 +101,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(place.is_relative_to(one) for one in _NOT_COVERED):
             item.add_marker("no_cover")
     items.sort(key=_order)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Has what needs no server go behind what does: the longest group decides when all is done."""
+    if _patience and _group(item.path.relative_to(_HERE)) is None:
+        os.nice(_patience.pop())
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

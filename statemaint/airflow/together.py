@@ -268,7 +268,8 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
         update_assets(context, {event: False, damage: False}, {})
         return {"query": query, "success": False, "note": fault.reason}
     for key, one in xcoms.items():
-        ti.xcom_push(of_query(key, query), one)
+        if key != NOTE:  # the run has one note, for all queries
+            ti.xcom_push(of_query(key, query), one)
     told = {event: found["maintained"], damage: is_damaged(found["broken"])}
     update_assets(context, told, found)
     return found

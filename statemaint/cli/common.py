@@ -79,7 +79,10 @@ def _options() -> Iterator[click.Option]:
         help="Print every row, not only the first ones.",
     )
     yield click.Option(
-        ["--output"], metavar="FILE", help="Write the result to a file, which appears once whole."
+        ["--output"],
+        metavar="FILE",
+        type=click.Path(),
+        help="Write the result to a file, which appears once whole.",
     )
     yield click.Option(
         ["--color"],
@@ -93,6 +96,7 @@ def _options() -> Iterator[click.Option]:
     yield click.Option(
         ["--log-file"],
         metavar="FILE",
+        type=click.Path(),
         envvar="STATEMAINT_LOG_FILE",
         show_envvar=True,
         help="Append a copy of the messages to a file, each with its time (UTC).",

@@ -13,6 +13,7 @@ import click
 
 from statemaint import __version__
 from statemaint.cli.options import Duration, as_json
+from statemaint.cli.output import headed
 from statemaint.errors import ConfigError, NotInstalledError
 from statemaint.metrics.options import Named
 from statemaint.queries import Query, read_queries
@@ -26,7 +27,14 @@ _EVERY, _KEEP = 60.0, 900.0
 
 
 @click.command("exporter")
-@click.option("--queries", "file", metavar="FILE", required=True, help="The queries file.")
+@click.option(
+    "--queries",
+    "file",
+    metavar="FILE",
+    type=click.Path(),
+    required=True,
+    help="The queries file.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -49,8 +57,10 @@ _EVERY, _KEEP = 60.0, 900.0
     default=_KEEP,
     help="How long the series of a query stay that can no longer be read.  [default: 15m]",
 )
-@click.option("--certificate", metavar="PEM", help="Serve TLS with this certificate.")
-@click.option("--key", metavar="PEM", help="Its key.")
+@click.option(
+    "--certificate", metavar="PEM", type=click.Path(), help="Serve TLS with this certificate."
+)
+@click.option("--key", metavar="PEM", type=click.Path(), help="Its key.")
 @as_json
 def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
     file: str,
@@ -97,7 +107,8 @@ def exporter_verb(  # noqa: PLR0913, PLR0917 -- each is a choice of its own
 
 
 def _say(url: str, *, as_json: bool) -> None:
-    click.echo(json.dumps({"url": f"{url}/metrics"}) if as_json else f"serving {url}/metrics")
+    document = headed({"url": f"{url}/metrics"}, None)
+    click.echo(json.dumps(document) if as_json else f"serving {url}/metrics")
 
 
 def _until_stopped(work: Callable[[], None], every: float) -> None:

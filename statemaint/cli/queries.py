@@ -16,7 +16,7 @@ from statemaint.wording import counted
 
 
 @click.command("queries")
-@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("config", metavar="CONFIG.yaml", type=click.Path())
 @click.argument("what", type=click.Choice(["validate", "list"]))
 @as_json
 def queries_verb(config: str, what: str, *, as_json: bool) -> None:

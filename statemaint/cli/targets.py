@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import click
+from click.shell_completion import CompletionItem
 
 from statemaint.cli.messages import note
 from statemaint.errors import ConfigError, NotACheckpointError, StatemaintError
@@ -55,9 +56,36 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
         text = str(value)
         if _is_address(text):
             return Address(text)
-        given = ctx.meta.get(_KEY) if ctx else None
-        path = given or os.environ.get(VARIABLE) or _in_working_folder()
+        path = _queries_file(ctx)
         return _named(text, path) if path else Address(text)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Returns the queries that begin so; the shell adds folders.
+
+        A file that cannot be read has no names: the verb says what is wrong with it.
+        """
+        del param
+        names = [one for one in _names(_queries_file(ctx)) if one.startswith(incomplete)]
+        # Folders come first: click's script for bash forgets what stands before them.
+        return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, names)]
+
+
+def _queries_file(ctx: click.Context | None) -> str | None:
+    given: str | None = ctx.meta.get(_KEY) if ctx else None
+    return given or os.environ.get(VARIABLE) or _in_working_folder()
+
+
+def _names(path: str | None) -> list[str]:
+    from statemaint.queries import read_queries  # noqa: PLC0415 -- loads pydantic
+
+    if path is None:
+        return []
+    try:
+        return sorted(read_queries(path).file.queries)
+    except (StatemaintError, OSError, ValueError):
+        return []
 
 
 def _is_address(text: str) -> bool:
@@ -125,6 +153,7 @@ def queries_option() -> click.Option:
     return click.Option(
         ["--queries"],
         metavar="FILE",
+        type=click.Path(),
         is_eager=True,
         expose_value=False,
         callback=keep,

@@ -104,11 +104,17 @@ class Store:
     listed: float = 0.0
     uploads: Uploads = NOTHING_SEEN
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    # A plan asks for them again and again; `replace` forgets them.
+    _versions: Versions | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def versions(self) -> Versions:
         """Returns its deltas and snapshots by version: those that count, and can be loaded."""
-        return Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
+        if self._versions is None:
+            found = Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
+            object.__setattr__(self, "_versions", found)
+            return found
+        return self._versions
 
     @property
     def lapsed(self) -> frozenset[str]:

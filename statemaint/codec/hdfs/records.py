@@ -83,7 +83,12 @@ class _Reader:
         return self._passed + self._at
 
     def length(self) -> int:
-        size: int = _INT.unpack(self.take(_INT.size))[0]
+        at, size = self._at, 0
+        if at + _INT.size <= len(self._buffer):
+            self._at += _INT.size
+            (size,) = _INT.unpack_from(self._buffer, at)
+        else:
+            (size,) = _INT.unpack(self.take(_INT.size))
         return size
 
     def take(self, count: int) -> bytes:

@@ -182,23 +182,54 @@ SPARED = {
     "StatemaintSourceDown": "a restart of the Pushgateway",
     "StatemaintMetricsAbsent": "a dead Pushgateway",
 }
+# From which minute on its first case is true, and for how many minutes it is only pending.
+HELD = {
+    "StatemaintRunFailed": (0, 10),
+    "StatemaintStale": (1405, 5),
+    "StatemaintChainTooLong": (0, 30),
+    "StatemaintRestartTooSlow": (0, 30),
+    "StatemaintSnapshotLag": (0, 30),
+    "StatemaintForeignMaintainer": (0, 60),
+    "StatemaintForeignDeletions": (0, 60),
+    "StatemaintTrashGrowing": (1440, 60),
+    "StatemaintUnreadable": (0, 15),
+    "StatemaintSourceDown": (0, 5),
+    "StatemaintMetricsAbsent": (0, 15),
+}
 
 
 def written(case: Case) -> dict[str, object]:
     """Returns a case as promtool reads it."""
     series = {**(fine() if case.base else {}), **SOURCES, **case.series}
     kept = {name: values for name, values in series.items() if name not in case.without}
-    fired = 'group by (alertname, query) (ALERTS{alertstate="firing"})'
-    samples = []
-    for name, query in case.fires:
-        labels = f'alertname="{name}"' + (f',query="{query}"' if query else "")
-        samples.append({"labels": f"{{{labels}}}", "value": 1})
     return {
         "name": case.name,
         "interval": "1m",
         "input_series": [{"series": name, "values": one} for name, one in kept.items()],
-        "promql_expr_test": [{"expr": fired, "eval_time": case.at, "exp_samples": samples}],
+        "promql_expr_test": [seen("firing", case.at, case.fires)],
     }
+
+
+def seen(state: str, at: str, alerts: list[tuple[str, str]]) -> dict[str, object]:
+    """Returns the expectation that these alerts, and no others, are in a state at a time."""
+    samples = []
+    for name, query in alerts:
+        labels = f'alertname="{name}"' + (f',query="{query}"' if query else "")
+        samples.append({"labels": f"{{{labels}}}", "value": 1})
+    expr = f'group by (alertname, query) (ALERTS{{alertstate="{state}"}})'
+    return {"expr": expr, "eval_time": at, "exp_samples": samples}
+
+
+def held(name: str) -> dict[str, object]:
+    """Returns an alert's first case, pending until it has been true for as long as it waits."""
+    begin, minutes = HELD[name]
+    case = next(case for case in CASES if name in {fired for fired, _ in case.fires})
+    expected = [
+        seen("pending", f"{begin + minutes - 5}m", case.fires),
+        seen("firing", f"{begin + minutes - 5}m", []),
+        seen("firing", f"{begin + minutes}m", case.fires),
+    ]
+    return {**written(case), "promql_expr_test": expected}
 
 
 def run(*arguments: str | Path) -> None:
@@ -217,6 +248,14 @@ def test_each_case_fires_its_alert_and_no_other(tmp_path: Path) -> None:
     # evaluation each minute, all cases together take five times as long.
     head = {"rule_files": [str(RULES)], "evaluation_interval": "5m"}
     file.write_text(yaml.safe_dump({**head, "tests": [written(case) for case in CASES]}))
+    run("test", "rules", file)
+
+
+def test_an_alert_waits_as_long_as_is_said_here_and_no_longer(tmp_path: Path) -> None:
+    assert {one.name for one in ALERTS if one.hold != "0m"} == HELD.keys()
+    file = tmp_path / "held.yaml"
+    head = {"rule_files": [str(RULES)], "evaluation_interval": "5m"}
+    file.write_text(yaml.safe_dump({**head, "tests": [held(name) for name in HELD]}))
     run("test", "rules", file)
 
 

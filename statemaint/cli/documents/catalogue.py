@@ -1,0 +1,65 @@
+"""All documents, in the order of docs/json.md."""
+
+from collections.abc import Iterator
+
+from statemaint.cli.documents.kinds import Choice, JsonObject, Kind, Verb, parts_of
+from statemaint.cli.documents.looking import DIGEST, DOCTOR, SCAN, VERIFY
+from statemaint.cli.documents.maintaining import APPLY, MAINTAIN, PLAN
+from statemaint.cli.documents.recovering import REPAIR, ROLLBACK, RUNS, UNDO
+from statemaint.cli.documents.serving import EXPORTER, QUERIES
+from statemaint.cli.documents.state import DIFF, SHOW, STATS
+
+VERBS: tuple[Verb, ...] = (
+    SCAN,
+    PLAN,
+    MAINTAIN,
+    VERIFY,
+    DOCTOR,
+    DIGEST,
+    SHOW,
+    DIFF,
+    STATS,
+    REPAIR,
+    ROLLBACK,
+    UNDO,
+    RUNS,
+    APPLY,
+    QUERIES,
+    EXPORTER,
+)
+"""The verbs that take `--json`."""
+
+Named = JsonObject | Choice
+"""What has a heading of its own."""
+
+
+def named_in(kind: Kind) -> Iterator[Named]:
+    """Yields what has a name in a type, itself first, each as often as it is there."""
+    if isinstance(kind, JsonObject | Choice):
+        yield kind
+    for part in parts_of(kind):
+        yield from named_in(part)
+
+
+def everything() -> Iterator[Named]:
+    """Yields what has a name in any document of any verb, each as often as it is there."""
+    for verb in VERBS:
+        for document in verb.documents:
+            yield from named_in(document)
+
+
+def home(one: Named) -> Verb | None:
+    """Returns the verb that explains something: the only one that uses it, if it is one.
+
+    A document is explained by the first verb that prints it.
+    """
+    printed = {doc.name: verb for verb in reversed(VERBS) for doc in verb.documents}
+    if one.name in printed:
+        return printed[one.name]
+    users = {
+        printed[document.name].name: printed[document.name]
+        for verb in VERBS
+        for document in verb.documents
+        if one in named_in(document)
+    }
+    return next(iter(users.values())) if len(users) == 1 else None

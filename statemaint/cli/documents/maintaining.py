@@ -1,0 +1,176 @@
+"""The documents of the verbs that maintain: `plan`, `maintain`, `apply`."""
+
+from dataclasses import fields
+
+from statemaint.cli.documents.kinds import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Choice,
+    JsonField,
+    JsonObject,
+    Kind,
+    ListOf,
+    MapOf,
+    Verb,
+    or_null,
+)
+from statemaint.cli.documents.looking import CODEC, PROVIDER_FIELD
+from statemaint.cli.documents.reasons import KEEP_REASON, OUTCOME, STEP_REASON
+from statemaint.cli.documents.recovering import RECOVERED, UNDONE
+from statemaint.cli.documents.shared import (
+    ATTESTATION,
+    COMMITTED,
+    FINDINGS,
+    HEAD,
+    PATH,
+    QUERY_ID,
+    SCANNED_STORE,
+    STORE,
+    STORE_ID,
+)
+from statemaint.model.policy import Policy
+
+_SETTINGS = {
+    "min_deltas_for_snapshot": "a chain with more deltas gets a snapshot; of RocksDB, one with as "
+    "many changelogs",
+    "min_batches_to_retain": "versions below the target that stay loadable",
+    "grace": "seconds that a snapshot must have existed before anything below it is deleted",
+    "orphan_age": "seconds after which a temp file or lone checksum counts as abandoned",
+    "rebase": "whether a snapshot is also written at the floor",
+    "max_deletes_per_run": "files that a run deletes at most",
+    "max_seconds_per_run": "seconds after which no store is begun; null without a limit",
+    "trash_for": "seconds that deleted files stay in the trash; 0 where there is none",
+    "verify": "whether snapshots are read back; without that nothing is deleted",
+}
+_KINDS: dict[object, Kind] = {int: INTEGER, float: NUMBER, bool: BOOLEAN}
+_POLICY = JsonObject(
+    "policy",
+    tuple(
+        JsonField(one.name, _KINDS.get(one.type, or_null(NUMBER)), _SETTINGS[one.name])
+        for one in fields(Policy)
+    ),
+    "Which settings for which query: [policy.md](policy.md).",
+)
+_REQUEST = JsonObject(
+    "request",
+    (
+        JsonField("target", or_null(INTEGER), "the version to snapshot, fixed by the plan"),
+        JsonField("force_snapshot", BOOLEAN, "whether it is, however short its chain is"),
+        JsonField("operators", ListOf(INTEGER), "only these; all when empty"),
+        JsonField("partitions", ListOf(INTEGER), "only these; all when empty"),
+        JsonField("stores", ListOf(TEXT), "only stores of these names; all when empty"),
+    ),
+)
+_STEP = JsonObject(
+    "step of a plan",
+    (
+        JsonField(
+            "action",
+            Choice(
+                "action of a plan",
+                {
+                    "write_snapshot": "write the snapshot of a version",
+                    "attest": "read a snapshot back and compare it with the files below it",
+                    "delete": "delete a file, or move it to the trash",
+                },
+            ),
+            "what happens",
+        ),
+        *STORE_ID,
+        JsonField(
+            "version",
+            INTEGER,
+            "that the file belongs to; 0 where files of any version may need it",
+        ),
+        PATH,
+        JsonField("reason", STEP_REASON, "why"),
+    ),
+)
+_TARGET = JsonField(
+    "target_version",
+    or_null(INTEGER),
+    "the version that long chains are snapshotted at; null without one",
+)
+_KEPT_FLOOR = JsonField(
+    "floor",
+    or_null(INTEGER),
+    "the oldest version that stays loadable by the policy and the commit log; null without one",
+)
+
+PLAN = Verb(
+    "plan",
+    (
+        JsonObject(
+            "plan of maintenance",
+            (
+                *HEAD,
+                QUERY_ID,
+                COMMITTED,
+                _TARGET,
+                _KEPT_FLOOR,
+                PROVIDER_FIELD,
+                CODEC,
+                JsonField("stores", ListOf(SCANNED_STORE), "only those that were asked for"),
+                FINDINGS,
+                JsonField("actions", ListOf(_STEP), "in the order in which they happen"),
+                JsonField("keep", MapOf(INTEGER, KEEP_REASON), "the number of files that stay"),
+                JsonField("now", NUMBER, "when it was made, in seconds since the epoch"),
+                JsonField("policy", _POLICY, "the policy that it follows"),
+                JsonField("request", _REQUEST, "the scope that it was restricted to"),
+                JsonField(
+                    "fingerprint",
+                    TEXT,
+                    "of the actions, with size and time of each file: `apply` refuses any others",
+                ),
+            ),
+            "The fields of `scan` with the policy's floor, the actions, and what `apply` needs to "
+            "plan again.",
+            lines="actions",
+        ),
+    ),
+)
+_STORE_REPORT = JsonObject(
+    "store after a run",
+    (
+        *STORE,
+        JsonField("outcome", OUTCOME, "how its part of the run ended"),
+        JsonField(
+            "attestation",
+            or_null(ATTESTATION),
+            "of its newest proved snapshot; null without one",
+        ),
+    ),
+)
+_REPORT = JsonObject(
+    "run of maintenance",
+    (
+        JsonField("format", INTEGER, HEAD[0].meaning),
+        JsonField("run", TEXT, "its id, for `runs` and `undo`"),
+        HEAD[1],
+        JsonField("dry_run", BOOLEAN, "whether nothing was done"),
+        COMMITTED,
+        _TARGET,
+        _KEPT_FLOOR,
+        JsonField("snapshots_written", INTEGER, "their number"),
+        JsonField("files_deleted", INTEGER, "their number, those moved to the trash included"),
+        JsonField("bytes_deleted", INTEGER, "the size of these files"),
+        JsonField("bytes_written", INTEGER, "the size of the snapshots"),
+        JsonField("seconds", NUMBER, "that the run took"),
+        JsonField(
+            "requests",
+            MapOf(INTEGER, "the storage's own name of a request"),
+            "the number of requests to the storage",
+        ),
+        JsonField("stores", ListOf(_STORE_REPORT), "every store that was asked for, after the run"),
+        FINDINGS,
+    ),
+    "The findings of the document are those of the checkpoint and of every store.",
+)
+MAINTAIN = Verb("maintain", (_REPORT,))
+APPLY = Verb(
+    "apply",
+    (_REPORT, RECOVERED, UNDONE),
+    "The document that the verb whose plan it carries out would have printed.",
+)

@@ -1,0 +1,146 @@
+"""docs/json.md, made from the declared documents."""
+
+from collections.abc import Iterable, Iterator
+
+from statemaint.cli.documents.catalogue import VERBS, Named, everything, home, named_in
+from statemaint.cli.documents.kinds import (
+    Choice,
+    Columns,
+    Either,
+    JsonField,
+    JsonObject,
+    Kind,
+    ListOf,
+    MapOf,
+    Plain,
+    Verb,
+)
+from statemaint.cli.documents.shared import ERROR
+from statemaint.cli.documents.state import VALUES
+
+_HEAD = """\
+# JSON
+
+Made from `statemaint/cli/documents` by `make generated`; do not edit.
+[json.schema.json](json.schema.json) is the same as a JSON Schema (2020-12) of this version, with a
+definition for each verb.
+
+Every verb prints one document with `--json`. Fields are only added, never renamed or removed, so a
+reader must pass over those that it does not know; the same holds for new values of a closed set.
+`format` counts what breaks that. A field that is marked *optional* is absent where it does not
+apply; all others are always there. Paths are relative to the checkpoint, versions are state
+versions (batch + 1).
+
+**Lines.** `--json-lines` prints the document without its list in one line, then each element of
+the list in one line:
+
+"""
+_ERRORS = """\
+## Errors
+
+An error is a document as well, in place of the verb's. The line on stderr and the exit code stay.
+Where a part of a result was printed before, there is no such document: the exit code tells.
+
+"""
+_SHARED = """\
+## Parts of several verbs
+
+"""
+
+
+def page() -> str:
+    """Returns the text of docs/json.md."""
+    lines = [_HEAD + "\n".join(_lists()), _ERRORS + "\n".join(_tables(named_in(ERROR)))]
+    lines += map(_section, VERBS)
+    several = (one for one in everything() if home(one) is None)
+    lines.append(_SHARED + "\n".join(_tables(several)))
+    return "\n".join(lines)
+
+
+def _lists() -> Iterator[str]:
+    yield "| verb | document | list |"
+    yield "|---|---|---|"
+    for verb in VERBS:
+        for one in verb.documents:
+            if one.lines:
+                yield f"| `{verb.name}` | {_link(one)} | `{one.lines}` |"
+    yield ""
+
+
+def _section(verb: Verb) -> str:
+    """Returns what is said of a verb: its documents, and the parts that only it has."""
+    links = [_link(one) for one in verb.documents]
+    listed = ", ".join(links[:-1]) + " or " + links[-1] if links[1:] else links[0]
+    lines = [f"## {verb.name}\n", f"Prints: {listed}. {verb.about}".rstrip() + "\n"]
+    own = (part for one in verb.documents for part in named_in(one))
+    lines += _tables(one for one in own if home(one) == verb)
+    if verb.name == "show":
+        lines.append(VALUES)
+    return "\n".join(lines)
+
+
+def _tables(named: Iterable[Named]) -> Iterator[str]:
+    """Yields a table for each thing that has a name, once."""
+    for one in {one.name: one for one in named}.values():
+        if isinstance(one, JsonObject):
+            yield f"### {_title(one)}\n"
+            yield from _fields(one)
+        elif one.explained:
+            yield f"### {_title(one)}\n"
+            yield "| value | meaning |"
+            yield "|---|---|"
+            yield from (f"| `{text}` | {meaning} |" for text, meaning in one.meanings.items())
+            yield ""
+
+
+def _fields(shape: JsonObject) -> Iterator[str]:
+    if shape.about:
+        yield shape.about + "\n"
+    yield "| field | type | meaning |"
+    yield "|---|---|---|"
+    yield from map(_row, shape.fields)
+    yield ""
+
+
+def _row(field: JsonField) -> str:
+    optional = " *(optional)*" if field.optional else ""
+    return f"| `{field.name}` | {_type(field.kind)}{optional} | {field.meaning} |"
+
+
+def _type(kind: Kind) -> str:
+    """Returns a type in words."""
+    match kind:
+        case Plain(name=name):
+            return name
+        case Columns():
+            return "object of columns"
+        case Choice() | JsonObject():
+            return _named(kind)
+        case ListOf(of):
+            return _list(of)
+        case MapOf(of, by):
+            return f"object: {_type(of)} by {by if isinstance(by, str) else _named(by)}"
+        case Either(kinds):
+            return " or ".join(map(_type, kinds))
+
+
+def _list(of: Kind) -> str:
+    if isinstance(of, Columns):
+        return "list of such objects"
+    return f"list of {of.many}" if isinstance(of, Plain) else f"list: {_type(of)}"
+
+
+def _named(one: Named) -> str:
+    if isinstance(one, JsonObject) or one.explained:
+        return _link(one)
+    if one.page:
+        return f"[{one.name}]({one.page})"
+    return " or ".join(f"`{value}`" for value in one.meanings)
+
+
+def _title(one: Named) -> str:
+    return one.name[0].upper() + one.name[1:]
+
+
+def _link(one: Named) -> str:
+    return f"[{one.name}](#{one.name.replace(' ', '-')})"

@@ -1,0 +1,139 @@
+"""The parts that documents of several verbs have."""
+
+from statemaint.cli import settings
+from statemaint.cli.documents.kinds import (
+    INTEGER,
+    TEXT,
+    Either,
+    JsonField,
+    JsonObject,
+    ListOf,
+    or_null,
+)
+from statemaint.cli.documents.reasons import FINDING
+
+FORMAT = JsonField("format", INTEGER, f"the format of the document, {settings.FORMAT}")
+CHECKPOINT = JsonField("checkpoint", TEXT, "its address")
+HEAD = (FORMAT, CHECKPOINT)
+STORE_ID = (
+    JsonField("operator", INTEGER, "the stateful operator"),
+    JsonField("partition", INTEGER, "the partition"),
+    JsonField("store", TEXT, "the store's name, `default` but for joins"),
+)
+FAMILY = JsonField("family", or_null(TEXT), "the column family of RocksDB; null in a store without")
+MAYBE_STORE_ID = tuple(
+    JsonField(one.name, one.kind, one.meaning, optional=True) for one in STORE_ID
+)
+PATH = JsonField("path", TEXT, "of the file, relative to the checkpoint")
+QUERY_ID = JsonField("query_id", TEXT, "the query's id; empty where it is unknown")
+COMMITTED = JsonField(
+    "last_committed_batch", or_null(INTEGER), "the newest batch in the commit log; null without one"
+)
+TARGET = JsonField("target_version", or_null(INTEGER), "that batch + 1")
+FINDING_PIECE = JsonObject(
+    "finding",
+    (
+        JsonField("code", FINDING, "what is wrong"),
+        JsonField("detail", TEXT, "what, where and what to do"),
+        *MAYBE_STORE_ID,
+        JsonField("version", INTEGER, "the state version that it spoils", optional=True),
+        JsonField("path", TEXT, "of the file that is wrong or missing", optional=True),
+        JsonField("offset", INTEGER, "a byte of that file, from its start", optional=True),
+        JsonField(
+            "batches",
+            ListOf(INTEGER),
+            "those of the commit log that do not load because of it",
+            optional=True,
+        ),
+    ),
+)
+FINDINGS = JsonField("findings", ListOf(FINDING_PIECE), "what is wrong, or worth a look")
+ATTESTATION = JsonObject(
+    "proof of a snapshot",
+    (
+        JsonField("path", TEXT, "of the snapshot, relative to the checkpoint"),
+        JsonField("version", INTEGER, "the state version that it holds"),
+        JsonField("digest", TEXT, "of its rows, as `digest` prints it"),
+        JsonField("rows", INTEGER, "their number"),
+        JsonField("bytes", INTEGER, "of their keys and values"),
+        JsonField(
+            "files",
+            INTEGER,
+            "how many it was compared with; 0 where none below it was left",
+        ),
+        JsonField(
+            "start", INTEGER, "the version that their chain starts from; 0 for the empty state"
+        ),
+    ),
+)
+STORE = (
+    *STORE_ID,
+    JsonField("versions", ListOf(INTEGER), "the first and the last; empty without files"),
+    JsonField("snapshots", ListOf(INTEGER), "their versions, ascending"),
+    JsonField(
+        "chain_length",
+        or_null(INTEGER),
+        "deltas that a restart replays; null when it would fail",
+    ),
+    JsonField("files", INTEGER, "their number"),
+    JsonField("bytes", INTEGER, "their size"),
+    FINDINGS,
+)
+SCANNED_STORE = JsonObject("store", STORE)
+UNREAD = JsonObject(
+    "checkpoint that could not be read",
+    (
+        CHECKPOINT,
+        JsonField(
+            "error",
+            JsonObject(
+                "reason of a failure",
+                (
+                    JsonField("code", TEXT, "stable, as in the [runbook](runbook.md)"),
+                    JsonField("message", TEXT, "what, where and what to do, in one line"),
+                ),
+            ),
+            "why it could not be read",
+        ),
+    ),
+)
+ERROR = JsonObject(
+    "error document",
+    (
+        FORMAT,
+        JsonField(
+            "error",
+            JsonObject(
+                "facts of an error",
+                (
+                    JsonField("code", TEXT, "stable, as in the [runbook](runbook.md)"),
+                    JsonField("message", TEXT, "what, where and what to do, in one line"),
+                    JsonField(
+                        "path", or_null(TEXT), "the file, or the checkpoint; null without one"
+                    ),
+                    JsonField(
+                        "next", or_null(TEXT), "what to do, in a few words; null where unknown"
+                    ),
+                ),
+            ),
+            "why the verb has no result",
+        ),
+    ),
+)
+"""Printed by any verb in place of its document."""
+
+
+def fleet(verb: str, row: JsonObject, *, lines: str = "") -> JsonObject:
+    """Returns the document of a folder or bucket of many checkpoints.
+
+    Args:
+        verb: what was done to them, as in `checkpoints scanned`.
+        row: one of them.
+        lines: the field of `--json-lines`, where the verb has that flag.
+    """
+    fields = (
+        FORMAT,
+        JsonField("folder", TEXT, "the address of the folder or bucket"),
+        JsonField("checkpoints", ListOf(Either((row, UNREAD))), "each checkpoint below it"),
+    )
+    return JsonObject(f"many checkpoints {verb}", fields, lines=lines)

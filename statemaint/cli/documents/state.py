@@ -1,0 +1,266 @@
+"""The documents of the verbs that read rows of state: `show`, `diff`, `stats`."""
+
+from statemaint.cli.documents.kinds import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Columns,
+    Either,
+    JsonField,
+    JsonObject,
+    ListOf,
+    Verb,
+    or_null,
+)
+from statemaint.cli.documents.reasons import CHANGE, NOTICE
+from statemaint.cli.documents.shared import CHECKPOINT, FAMILY, FINDINGS, HEAD, STORE_ID, fleet
+
+_VALUE = (Columns(), ListOf(Columns()))
+_KEY = JsonField("key", Columns(), "its columns")
+
+SHOW = Verb(
+    "show",
+    (
+        JsonObject(
+            "rows of state",
+            (
+                *HEAD,
+                JsonField("version", INTEGER, "the state version"),
+                JsonField(
+                    "rows",
+                    ListOf(
+                        JsonObject(
+                            "row of state",
+                            (
+                                *STORE_ID,
+                                FAMILY,
+                                _KEY,
+                                JsonField(
+                                    "value",
+                                    Either(_VALUE),
+                                    "its columns; a list where a value is any number of entries "
+                                    "(a list of `transformWithState`, the rows of a join in "
+                                    "format 4)",
+                                ),
+                            ),
+                        )
+                    ),
+                    "those that the flags select",
+                ),
+            ),
+            "Rows are printed as they are read: an error after the first mebibyte leaves an "
+            "unfinished document, and the exit code tells.",
+            lines="rows",
+        ),
+    ),
+)
+VALUES = """\
+Keys and values are objects by the names that the state is stored with. A column's value is what
+JSON has for its type, and otherwise text:
+
+| type | value |
+|---|---|
+| decimal | text, with all its digits: `"12.50"` |
+| float, double | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| binary | text in base64 |
+| date | `"2026-01-31"` |
+| timestamp | `"2026-01-31T23:59:59.000000Z"`, in UTC |
+| timestamp_ntz | the same without `Z` |
+| intervals | Spark's text: `"INTERVAL '1-2' YEAR TO MONTH"`, `"INTERVAL '1 02:03:04.5' DAY TO SECOND"`, `"1 years 2 days"` |
+| struct, array | an object, an array; a name that comes again in a struct gets a number: `id`, `id (2)` |
+| map | an object where keys are text, else an array of `{"key": .., "value": ..}` |
+"""  # noqa: E501 -- a line for each row of the table
+
+_COUNTS = (
+    JsonField("added", INTEGER, "keys that only the newer version has"),
+    JsonField("changed", INTEGER, "keys in both, with other bytes"),
+    JsonField("removed", INTEGER, "keys that only the older version has"),
+    JsonField(
+        "rewritten",
+        or_null(INTEGER),
+        "keys in both with the same bytes, which a delta or changelog between has put; null where "
+        "some of that log is missing",
+    ),
+)
+DIFF = Verb(
+    "diff",
+    (
+        JsonObject(
+            "comparison of two versions",
+            (
+                *HEAD,
+                JsonField("from", INTEGER, "the older version"),
+                JsonField("to", INTEGER, "the newer version"),
+                JsonField("total", JsonObject("counts of all stores", _COUNTS), "of all rows"),
+                JsonField(
+                    "stores",
+                    ListOf(JsonObject("counts of a store", (*STORE_ID, FAMILY, *_COUNTS))),
+                    "of all rows of each store and column family, changed or not",
+                ),
+                JsonField(
+                    "rows",
+                    ListOf(
+                        JsonObject(
+                            "changed row",
+                            (
+                                *STORE_ID,
+                                FAMILY,
+                                JsonField("change", CHANGE, "what happened to it"),
+                                _KEY,
+                                JsonField(
+                                    "before",
+                                    or_null(*_VALUE),
+                                    "as `value` of `show`; null where the key was not there",
+                                ),
+                                JsonField(
+                                    "after",
+                                    or_null(*_VALUE),
+                                    "as `value` of `show`; null where the key is not there",
+                                ),
+                            ),
+                        )
+                    ),
+                    "those that `--key` and `--limit` leave, store by store in the order of their "
+                    "keys' bytes",
+                ),
+            ),
+            lines="rows",
+        ),
+    ),
+)
+
+_CHURN = JsonObject(
+    "churn",
+    (
+        JsonField("versions", INTEGER, "how many there are"),
+        JsonField("puts", INTEGER, "records that put or merge a value"),
+        JsonField(
+            "removes",
+            INTEGER,
+            "records that remove a key; a deleted range of RocksDB counts its keys",
+        ),
+        JsonField("added", INTEGER, "of the puts, those of a key that was not there"),
+        JsonField("removed", INTEGER, "of the removes, those of a key that was there"),
+        JsonField(
+            "rewritten",
+            INTEGER,
+            "keys that a version put over those of an older one, once for each version",
+        ),
+        JsonField("changes_per_version", NUMBER, "puts and removes by versions"),
+        JsonField(
+            "removes_share",
+            or_null(NUMBER),
+            "removes by puts and removes: the share of tombstones",
+        ),
+        JsonField(
+            "rewritten_share",
+            or_null(NUMBER),
+            "`rewritten` by the rows that were there before each version, summed up",
+        ),
+    ),
+    "Over the log: the deltas or changelogs above the oldest snapshot from which they lead to "
+    "`version`, or all.",
+)
+_LARGEST = JsonField(
+    "largest",
+    ListOf(
+        JsonObject(
+            "large key",
+            (
+                *STORE_ID,
+                FAMILY,
+                _KEY,
+                JsonField("bytes", INTEGER, "of key and value as they are stored"),
+            ),
+        )
+    ),
+    "the largest keys, in descending order",
+)
+_FIGURES = (
+    JsonField("rows", INTEGER, "their number"),
+    JsonField("bytes", INTEGER, "of keys and values as they are stored"),
+    JsonField("churn", or_null(_CHURN), "what the log changed; null where no log is left"),
+    JsonField(
+        "untouched",
+        or_null(INTEGER),
+        "rows that no version above `since` has put; null where no log is left",
+    ),
+    JsonField("untouched_share", or_null(NUMBER), "of all rows"),
+)
+_SKEW = JsonObject(
+    "skew",
+    (
+        JsonField("partition", INTEGER, "the partition with the most rows"),
+        JsonField("rows", INTEGER, "its rows"),
+        JsonField("mean", NUMBER, "the mean of all partitions that were asked for"),
+        JsonField("ratio", or_null(NUMBER), "its rows by the mean; null without any row"),
+    ),
+)
+_NOTICE = JsonObject(
+    "notice",
+    (
+        JsonField("code", NOTICE, "what is worth a look"),
+        JsonField("operator", INTEGER, "the stateful operator"),
+        JsonField("store", or_null(TEXT), "the store's name; null where it is about all of them"),
+        JsonField("family", or_null(TEXT), "the column family; null where it is about all of them"),
+        JsonField("detail", TEXT, "in a sentence"),
+    ),
+)
+STATS = Verb(
+    "stats",
+    (
+        JsonObject(
+            "figures of one checkpoint",
+            (
+                *HEAD,
+                JsonField("version", INTEGER, "the newest committed version"),
+                JsonField(
+                    "since",
+                    or_null(INTEGER),
+                    "the version that untouched rows are at least as old as; null where no log is "
+                    "left",
+                ),
+                JsonField(
+                    "operators",
+                    ListOf(
+                        JsonObject(
+                            "figures of an operator",
+                            (
+                                JsonField("operator", INTEGER, "the stateful operator"),
+                                *_FIGURES,
+                                JsonField("skew", _SKEW, "how uneven its partitions are"),
+                                _LARGEST,
+                            ),
+                        )
+                    ),
+                    "those that were asked for",
+                ),
+                JsonField(
+                    "stores",
+                    ListOf(
+                        JsonObject("figures of a store", (*STORE_ID, FAMILY, *_FIGURES, _LARGEST))
+                    ),
+                    "each of their stores and column families",
+                ),
+                JsonField("notices", ListOf(_NOTICE), "what is worth a look"),
+            ),
+            "What cannot be known is null, such as shares of nothing.",
+        ),
+        fleet(
+            "measured",
+            JsonObject(
+                "figures among many",
+                (
+                    CHECKPOINT,
+                    JsonField("version", INTEGER, "the newest committed version"),
+                    JsonField("rows", INTEGER, "of all stores"),
+                    JsonField("bytes", INTEGER, "of keys and values as they are stored"),
+                    JsonField("stores", INTEGER, "stores and column families"),
+                    JsonField("notices", ListOf(NOTICE), "what is worth a look, each once"),
+                    JsonField("findings", FINDINGS.kind, "empty: `stats` looks for none"),
+                ),
+            ),
+        ),
+    ),
+    "Of a folder or bucket, the second document.",
+)
