@@ -37,6 +37,7 @@ def together_form(names: Sequence[str]) -> dict[str, Param]:
             [],
             type="array",
             items={"type": "string", "enum": list(names)},
+            examples=list(names),
             title="Queries",
             description_md="Only these queries. Empty: all.",
         ),

@@ -229,6 +229,7 @@ queries:
     ends = ("", "/findings")
     assert report["outlets"] == [f"statemaint://{one}{end}" for one in "ac" for end in ends]
     assert (shared["schedule"], shared["tags"]) == ("0 0 * * *", ["statemaint", "x", "y"])
+    assert shared["params"]["queries"]["schema"]["examples"] == ["a", "c"]
     assert sorted(shared["params"]) == [
         "dry_run",
         "force_snapshot",
