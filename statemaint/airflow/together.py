@@ -6,7 +6,7 @@ the bundles of all of them. Each XCom is of one query, by its key (`names.of_que
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_qu
 from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.run_tasks import holder_of
 from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
-from statemaint.airflow.spark_program import start_spark
+from statemaint.airflow.spark_program import OnKill, start_spark
 from statemaint.airflow.tasks import Planned
 from statemaint.execute import QUIET
 from statemaint.maintain import Holder
@@ -181,7 +181,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
             Options.of(context["params"]),
             run=str(context["dag_run"].run_id),
             attempt=ti.try_number,
-            start=_start(shared, partial(setattr, context["task"], "on_kill")),
+            start=shared_start(shared, partial(setattr, context["task"], "on_kill")),
         )
         for query, (results, _) in done.items():
             if summaries := [one.summary for one in results if one.summary]:
@@ -198,7 +198,9 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
     return spark
 
 
-def _start(shared: str, on_kill: Callable[[Any], object]) -> on_spark.Start:
+def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
+    """Returns what runs Spark's program for all queries of a name, which it has in its own."""
+
     def start(settings: QuerySettings, arguments: Sequence[str]) -> str | None:
         return start_spark(replace(settings, query=shared), arguments, on_kill=on_kill)
 
