@@ -83,10 +83,11 @@ class Judge:
             rows = applied(rows, changes_of(files[path]))
         assert rows == truth[found.version], f"version {found.version} holds other rows"
 
-    def fold(self) -> None:
-        """All retained versions as the product folds them."""
+    def fold(self, every: int = 1) -> None:
+        """The retained versions as the product folds them: the newest, and each so many below."""
         files = self._storage.files
-        for version, unique in self._query.retained.items() if self._query.target else ():
+        retained = sorted(self._query.retained.items(), reverse=True)[::every]
+        for version, unique in retained if self._query.target else ():
             found = self._digest(files, loaded(files, version, unique))
             assert found == _digest(self._query.truth[version])
 

@@ -1,8 +1,10 @@
 """Queries as metrics show them: real runs over checkpoints in memory."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from statemaint import __version__
 from statemaint.maintain import maintain
@@ -65,16 +67,18 @@ def maintained(storage: MemoryStorage, now: float, before: Record | None = None)
 
 def series_of(text: str, query: str = "q") -> Series:
     """Returns the values of a query's series, by name and by their other labels."""
-    found = (
-        sample
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name.startswith("statemaint_") and sample.labels.get("query") == query
-    )
+    found = (one for one in _samples(text) if one.labels.get("query") == query)
     return {
         (one.name.removeprefix("statemaint_"), tuple(sorted(_other(one.labels).items()))): one.value
         for one in found
     }
+
+
+@lru_cache(maxsize=4)
+def _samples(text: str) -> tuple[Sample, ...]:
+    families = text_string_to_metric_families(text)
+    samples = (sample for family in families for sample in family.samples)
+    return tuple(one for one in samples if one.name.startswith("statemaint_"))
 
 
 def plain(found: Series) -> dict[str, float]:

@@ -15,6 +15,7 @@ structure   V1: names are versions; V2: every attempt has an id, and the commit 
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -105,12 +106,14 @@ def _by_id(files: Mapping[str, bytes], version: int, unique: str) -> Loaded:
     return Loaded(version, path_of(*base, "zip") if zips else None, above, lineage)
 
 
+@lru_cache(maxsize=4096)  # of files that are read for every version above them
 def lineage_of(content: bytes) -> tuple[Item, ...]:
     return changelog.read_header(_decoded(content)).lineage
 
 
-def changes_of(content: bytes) -> list[Change]:
-    return list(changelog.decode(_decoded(content))[1])
+@lru_cache(maxsize=4096)
+def changes_of(content: bytes) -> tuple[Change, ...]:
+    return tuple(changelog.decode(_decoded(content))[1])
 
 
 def _decoded(content: bytes) -> Iterable[bytes]:

@@ -9,6 +9,7 @@ from statemaint.airflow.figures import QueryFigures
 from statemaint.airflow.pages.ages import ago, ahead, stamp
 from statemaint.airflow.pages.model import AirflowRun, QueryRecord
 from statemaint.model.findings import Finding, FindingCode
+from statemaint.wording import counted
 
 # QueryFigures older than this are marked, as most queries are maintained at least once a day.
 OLD = timedelta(days=2)
@@ -181,7 +182,8 @@ def _by_figures(found: QueryFigures) -> Verdict:
     if found.failure and not found.partitions:
         return Verdict(Restartable.UNKNOWN, f"The last run could not look: {found.failure}")
     if found.blocked and found.target is not None:
-        what = f"{found.blocked} of {found.partitions} partitions do not load"
+        does = "does" if found.blocked == 1 else "do"
+        what = f"{found.blocked} of {counted(found.partitions, 'partition')} {does} not load"
         return Verdict(Restartable.NO, f"{what}: {_codes(found)}")
     if found.damage:
         return _damaged(found)

@@ -83,7 +83,8 @@ class _Reader:
         return self._passed + self._at
 
     def length(self) -> int:
-        at, size = self._at, 0
+        size: int
+        at = self._at
         if at + _INT.size <= len(self._buffer):
             self._at += _INT.size
             (size,) = _INT.unpack_from(self._buffer, at)

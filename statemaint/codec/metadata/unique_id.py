@@ -4,10 +4,18 @@ Spark takes them from `UUID.randomUUID()`. They become parts of paths, so nothin
 """
 
 import re
+from collections.abc import Sequence
 
 from statemaint.errors import CodecError
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+_IDS = re.compile(rf"(?:{_ID.pattern}\n)*")
+
+
+def are_unique_ids(found: Sequence[str]) -> bool:
+    """Returns whether each of some texts can be part of a file name, in one look at all of them."""
+    lines = "\n".join((*found, ""))
+    return lines.count("\n") == len(found) and _IDS.fullmatch(lines) is not None
 
 
 def check_unique_id(found: object, offset: int) -> str:

@@ -31,9 +31,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
+from operator import itemgetter, lt
 from typing import Any
 
-from statemaint.codec.metadata.unique_id import check_unique_id
+from statemaint.codec.metadata.unique_id import are_unique_ids, check_unique_id
 from statemaint.codec.rocksdb import row_checksum
 from statemaint.errors import CodecError
 
@@ -65,6 +66,7 @@ _WITH_FAMILIES, _WITH_LINEAGE = (2, 4), (3, 4)
 _VERSION = re.compile(rb"\x00\x02v([0-9])", re.DOTALL)
 _VERSION_SIZE = 4
 _LONGEST_TEXT = 0xFFFF
+_ENTRY = itemgetter("version", "checkpointUniqueId")
 _BUFFER = 64 * 1024
 _CHUNK = 64 * 1024
 
@@ -172,7 +174,7 @@ def _lineage(payload: _Payload) -> Lineage:
         items = json.loads(text.decode())
         if not isinstance(items, list):
             raise CodecError("lineage is not a list", offset=start)
-        found = tuple((item["version"], item["checkpointUniqueId"]) for item in items)
+        found = tuple(map(_ENTRY, items))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CodecError(f"lineage cannot be read: {error!r}", offset=start) from error
     _check_lineage(found, start)
@@ -180,6 +182,9 @@ def _lineage(payload: _Payload) -> Lineage:
 
 
 def _check_lineage(found: tuple[tuple[Any, Any], ...], offset: int) -> None:
+    """Refuses a lineage that cannot be: each changelog has one as long as the log itself."""
+    if not found or _can_be(*zip(*found, strict=True)):
+        return
     last = 0
     for version, unique_id in found:
         if type(version) is not int or not last < version < 1 << 63:
@@ -187,6 +192,17 @@ def _check_lineage(found: tuple[tuple[Any, Any], ...], offset: int) -> None:
             raise CodecError(text, offset=offset)
         check_unique_id(unique_id, offset)
         last = version
+
+
+def _can_be(versions: tuple[Any, ...], ids: tuple[Any, ...]) -> bool:
+    return (
+        {*map(type, versions)} == {int}
+        and {*map(type, ids)} == {str}
+        and versions[0] > 0
+        and versions[-1] < 1 << 63
+        and all(map(lt, versions, versions[1:]))
+        and are_unique_ids(ids)
+    )
 
 
 # -- records

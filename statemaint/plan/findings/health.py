@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 
-from statemaint.model.chain import Chain, Gap, Versions
+from statemaint.model.chain import Gap, Versions
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.files import Delta, Snapshot, UnknownFile, disables_spark
 from statemaint.model.findings import Finding, FindingCode
@@ -123,18 +123,24 @@ def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
     """Yields the findings of needed snapshots of ours that the query cannot read."""
     for version, snapshot in sorted(store.versions.snapshots.items()):
         path = snapshot.entry.path
-        batches = tuple(batches_through(store.versions, path, first, last))
-        if path in store.unreadable and batches:
+        if path not in store.unreadable:
+            continue
+        if batches := tuple(batches_through(store.versions, path, first, last)):
             detail = f"{store.unreadable[path]}; nothing is deleted until it can be read"
             code = FindingCode.UNREADABLE_BY_QUERY
             yield Finding(code, detail, store.id, version, path=path, batches=batches)
 
 
 def batches_through(versions: Versions, path: str, first: int, last: int) -> Iterator[int]:
-    """Yields the batches of a closed range of versions that are loaded from a file."""
+    """Yields the batches of a closed range of versions that are loaded from a file.
+
+    No chain is put together for it: there may be a hundred, of thousands of deltas each.
+    """
+    at = next((one.version for one in versions.deltas.values() if one.entry.path == path), 0)
     for version in sorted(versions.loadable(first, last)):
-        chain = versions.chain(version)
-        if isinstance(chain, Chain) and path in chain.paths:
+        base = versions.base(version)
+        start = base.version if base else 0
+        if start < at <= version or (base and base.entry.path == path):
             yield batch_of(version)
 
 

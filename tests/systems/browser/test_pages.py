@@ -62,7 +62,7 @@ def test_the_navigation_leads_to_all_queries_the_worst_first(log_in: LogIn) -> N
         "sessions",
     ]
     for name, text in {
-        "clicks": "1 of 4 partitions do not load: BROKEN_CHAIN",
+        "clicks": "1 of 4 partitions does not load: BROKEN_CHAIN",
         "never": "No run has looked at it yet.",
         "misspelt": "no such key",
     }.items():

@@ -88,7 +88,7 @@ def must_restart_from(slow: Slow, path: str) -> None:
     slow.query.restart(EVERY)
     slow.batches(slow.query.target + 1)
     slow.judge.look()
-    slow.judge.fold()
+    slow.judge.fold(every=20)
 
 
 def test_our_first_write_does_not_end_the_wait_for_executors_that_upload_rarely(

@@ -119,6 +119,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("statemaint.fold.table.HELD", HELD)
 
 
+@pytest.mark.long
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("small_tables")
 def test_figures_take_memory_that_does_not_grow_with_the_keys(large: MemoryStorage) -> None:
@@ -130,6 +131,7 @@ def test_figures_take_memory_that_does_not_grow_with_the_keys(large: MemoryStora
     )
 
 
+@pytest.mark.long
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("small_tables")
 def test_a_comparison_takes_memory_that_does_not_grow_with_the_keys(large: MemoryStorage) -> None:
@@ -141,7 +143,7 @@ def test_a_comparison_takes_memory_that_does_not_grow_with_the_keys(large: Memor
 
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("small_tables")
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_rows_take_memory_that_does_not_grow_with_the_state(
     large: MemoryStorage, workers: int
 ) -> None:

@@ -36,7 +36,7 @@ def test_a_query_whose_partitions_all_load_restarts() -> None:
 def test_a_query_with_a_partition_that_does_not_load_does_not_restart() -> None:
     found = verdict(record(blocked=1, damage=1, codes=["BROKEN_CHAIN", "UNKNOWN_FILE"]))
     assert found.restart is Restartable.NO
-    assert found.why == "1 of 4 partitions do not load: BROKEN_CHAIN"
+    assert found.why == "1 of 4 partitions does not load: BROKEN_CHAIN"
 
 
 def test_damage_in_files_that_are_there_leaves_a_doubt() -> None:

@@ -65,7 +65,7 @@ def test_decodes_what_it_encodes_however_the_payload_arrives(
 
 
 @ALL
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(blocks=st.integers(1, 3), more=st.integers(-2, 2), shrinks=st.booleans())
 @example(blocks=1, more=0, shrinks=True)
 def test_decodes_what_it_encodes_around_the_bounds_of_blocks(

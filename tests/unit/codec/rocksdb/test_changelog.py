@@ -297,6 +297,7 @@ def item(version: str = "1", unique_id: str = '"x"') -> str:
         (f"[{item(unique_id='null')}]", "unique id 'None' cannot be"),
         (f"[{item(unique_id=chr(34) * 2)}]", "unique id '' cannot be"),
         (f"[{item(unique_id=chr(34) + '../x' + chr(34))}]", "unique id '../x' cannot be"),
+        (f"[{item('1')},{item('2', chr(34) + 'a' + chr(92) + 'nb' + chr(34))}]", "cannot be"),
     ],
 )
 @pytest.mark.parametrize("version", [3, 4])

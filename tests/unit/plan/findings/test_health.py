@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from statemaint.listing import Entry
+from statemaint.model.chain import Chain
 from statemaint.model.checkpoint import Checkpoint, Store
 from statemaint.model.findings import Finding, FindingCode
-from statemaint.model.ids import StoreId
-from statemaint.plan import diagnose
+from statemaint.model.ids import StoreId, batch_of
+from statemaint.plan import batches_through, diagnose
 from tests.support.checkpoints import NOW, STORE, checkpoint, store
 from tests.support.rocks import rocks_checkpoint, rocks_store
 
@@ -182,3 +185,23 @@ def test_a_zip_that_lacks_a_table_spoils_the_batches_that_load_from_it() -> None
 def test_an_empty_store_of_a_query_that_has_not_begun_is_in_order() -> None:
     empty = Store(STORE, ())
     assert diagnose(empty, checkpoint(empty, batches=())) == ()
+
+
+# -- which batches need a file
+
+FILES = st.sets(st.sampled_from([f"{version}{kind}" for version in range(1, 9) for kind in "ds"]))
+
+
+@given(FILES, st.integers(0, 9), st.integers(0, 9))
+def test_a_batch_needs_the_files_of_its_chain_and_no_other(
+    files: set[str], first: int, last: int
+) -> None:
+    one = store(" ".join(sorted(files)))
+    needs: dict[str, list[int]] = {file.entry.path: [] for file in one.files}
+    for version in sorted(one.versions.loadable(first, last)):
+        chain = one.versions.chain(version)
+        assert isinstance(chain, Chain)
+        for path in chain.paths:
+            needs[path].append(batch_of(version))
+    found = {path: [*batches_through(one.versions, path, first, last)] for path in needs}
+    assert found == needs
