@@ -16,6 +16,8 @@ _PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
 _ADVISED = (FindingCode.FOREIGN_MAINTAINER, FindingCode.LOG_REPLACED)
 
+_DONE = ("snapshots", "files", "bytes")
+
 Json = dict[str, Any]
 
 
@@ -50,7 +52,7 @@ def dry_note(counts: Mapping[str, Any], findings: Sequence[Json], file: str | No
     lines += [f"DRY RUN: {one}" for one in _scope(counts)]
     if file:
         lines.append(f"DRY RUN: the whole plan is in {file}")
-    return _cut([*lines, *_broken(findings)])
+    return cut([*lines, *_broken(findings)])
 
 
 def note(extra: Mapping[str, Any]) -> str:
@@ -65,7 +67,20 @@ def note(extra: Mapping[str, Any]) -> str:
         lines.append(f"{silent} gave no report; the logs say why.")
     lines += _broken(extra["broken"])
     lines += [f"Next: `{one['command']}`, {one['runbook']}" for one in extra["todo"]]
-    return _cut(lines)
+    return cut(lines)
+
+
+def note_of_queries(reports: Mapping[str, Json]) -> str:
+    """Returns the note of a run of several queries, from the report of each."""
+    failed = {name: one for name, one in reports.items() if not one["success"]}
+    sums = {key: sum(one.get(key, 0) for one in reports.values()) for key in _DONE}
+    done = (
+        f"{counted(len(reports), 'query', 'queries')}, {len(failed)} failed: "
+        f"{counted(sums['snapshots'], 'snapshot')} written, "
+        f"{counted(sums['files'], 'file')} deleted ({size(sums['bytes'])})."
+    )
+    lines = [done, *(f"{name}: {' '.join(one['note'].split())}" for name, one in failed.items())]
+    return cut(lines)
 
 
 def _scope(extra: Mapping[str, Any]) -> list[str]:
@@ -88,7 +103,8 @@ def _broken(findings: Iterable[Json]) -> list[str]:
     return [f"Broken: {one['code']}: {one['detail']}" for one in findings if one["damage"]]
 
 
-def _cut(lines: Sequence[str]) -> str:
+def cut(lines: Sequence[str]) -> str:
+    """Returns lines as a note, which Airflow limits in its length."""
     text = "\n\n".join(lines)
     if len(text) <= _MOST_CHARACTERS:
         return text

@@ -1,7 +1,7 @@
 """From the queries file to DAGs: `plan` -> mapped `maintain` -> `report`, for each query."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -21,12 +21,19 @@ from airflow.sdk import (
 
 from statemaint.airflow.broken import START, broken_dag
 from statemaint.airflow.callbacks import deadline, failure_callbacks
-from statemaint.airflow.form import document, form
+from statemaint.airflow.form import document, form, together_document, together_form
 from statemaint.airflow.given import Outputs
-from statemaint.airflow.names import FILE_DAG, GATEWAY_VARIABLE, broken_dag_id, dag_id
+from statemaint.airflow.names import (
+    FILE_DAG,
+    GATEWAY_VARIABLE,
+    broken_dag_id,
+    dag_id,
+    together_id,
+)
 from statemaint.airflow.published import metrics_settings
 from statemaint.airflow.run_tasks import Terms, run_tasks
 from statemaint.airflow.settings import QuerySettings
+from statemaint.airflow.together import together_tasks
 from statemaint.metrics.options import MetricsSettings
 from statemaint.model.policy import Policy
 from statemaint.queries import (
@@ -38,6 +45,7 @@ from statemaint.queries import (
     read_queries,
 )
 from statemaint.queries.models import SparkSettings
+from statemaint.queries.together import groups
 
 # The delays between attempts double up to this.
 _LONGEST_DELAY = timedelta(hours=1)
@@ -65,8 +73,10 @@ def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, 
     found: dict[str, Callable[[], DAG]] = {
         dag_id(name): partial(_dag, reading, name, gateway)
         for name, query in reading.file.queries.items()
-        if query.enabled
+        if query.enabled and not query.together
     }
+    for shared, names in groups(reading.file.queries).items():
+        found[together_id(shared)] = partial(_together, reading, shared, names, gateway)
     for entry in reading.broken:
         name = broken_dag_id(entry.name)
         if name in found:
@@ -105,6 +115,37 @@ def _dag(reading: QueriesReading, name: str, gateway: str | None) -> DAG:
         why = " ".join(str(error).split()) or type(error).__name__
         problem = reading.problem_of(name, why)
         return broken_dag(identity, _what(name), [str(problem)], query.schedule)
+
+
+def _together(
+    reading: QueriesReading, shared: str, names: Sequence[str], gateway: str | None
+) -> DAG:
+    """Returns the DAG of all queries with one `together`."""
+    query, identity = reading.file.queries[names[0]], together_id(shared)
+    try:
+        settings = [_settings(reading, one, gateway) for one in names]
+        arguments = {
+            **dag_arguments(query, settings[0]),
+            "description": f"Maintains the state of {len(names)} queries, together: {shared}",
+            "doc_md": together_document(shared, names, query),
+            "params": together_form(names),
+            "tags": sorted({"statemaint", *_tags(reading, names)}),
+            "deadline": deadline(shared, query),
+        }
+        with DAG(dag_id=identity, **arguments) as dag:  # noqa: AIR002 -- they have a schedule
+            together_tasks(shared, settings)
+    except Exception as error:  # noqa: BLE001 -- as above
+        why = " ".join(str(error).split()) or type(error).__name__
+        problem = reading.problem_of(names[0], why)
+        what = (
+            f"`together: {shared}` in the queries file is not valid, so nothing of it is maintained"
+        )
+        return broken_dag(identity, what, [str(problem)], query.schedule)
+    return dag
+
+
+def _tags(reading: QueriesReading, names: Sequence[str]) -> Iterator[str]:
+    return (tag for one in names for tag in reading.file.queries[one].tags)
 
 
 def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QuerySettings:

@@ -33,6 +33,8 @@ class QueryFigures(_Json):
         checkpoint: its address.
         dry_run: whether nothing was carried out.
         failure: why `plan` has failed; the other figures may then be empty.
+        success: whether all of the query's work has succeeded; `None` where a build before this
+            field has left the figures.
         committed: the newest committed batch; `None` when there is none.
         target: the version of that batch.
         partitions: the number of partitions.
@@ -59,6 +61,7 @@ class QueryFigures(_Json):
     checkpoint: str
     dry_run: bool = False
     failure: str | None = None
+    success: bool | None = None
     committed: _Count | None = None
     target: _Count | None = None
     partitions: _Count = 0

@@ -26,13 +26,14 @@ _log = logging.getLogger(__name__)
 Summary = Mapping[str, Any]
 
 
-def figures_of_run(
+def figures_of_run(  # noqa: PLR0913 -- what each task has handed on
     settings: QuerySettings,
     planned: Sequence[Bundle],
     summaries: Sequence[Summary],
     *,
     decided: Decided | None,
     failure: str | None = None,
+    success: bool | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Returns the XComs for the pages, by their keys: of the query, and of its partitions.
@@ -45,6 +46,7 @@ def figures_of_run(
         summaries: the summaries of those tasks that made one.
         decided: what the plan found; `None` where the plan has failed.
         failure: why the plan has failed.
+        success: whether all of the query's work has succeeded.
         dry_run: whether nothing was carried out.
     """
     plan = decided or Decided()
@@ -57,6 +59,7 @@ def figures_of_run(
         "checkpoint": settings.checkpoint,
         "dry_run": dry_run,
         "failure": failure,
+        "success": success,
         "committed": plan.committed,
         "target": plan.target,
         "unreported": len(silent),

@@ -1,5 +1,7 @@
 """The form of a manual run, and the text on a DAG's page."""
 
+from collections.abc import Sequence
+
 from airflow.sdk import Param
 
 from statemaint.airflow.settings import QuerySettings
@@ -10,28 +12,7 @@ from statemaint.queries import Query
 def form(policy: Policy) -> dict[str, Param]:
     """Returns the params of a query's DAG; a run's configuration has no other key."""
     return {
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description_md="Only show what would be done, in the log of `plan`; change nothing.",
-        ),
-        "force_snapshot": Param(
-            False,
-            type="boolean",
-            title="Force a snapshot",
-            description_md="Snapshot every partition at the target, however short its chain is.",
-        ),
-        "min_deltas_for_snapshot": _count(
-            "Deltas before a snapshot",
-            "Snapshot chains with more deltas than this.",
-            policy.min_deltas_for_snapshot,
-        ),
-        "min_batches_to_retain": _count(
-            "Batches to retain",
-            "Number of versions below the target that stay loadable.",
-            policy.min_batches_to_retain,
-        ),
+        **_whole(policy),
         "operators": _numbers(
             "Operators", "Only these stateful operators, such as `[0]`. Empty: all."
         ),
@@ -48,13 +29,57 @@ def form(policy: Policy) -> dict[str, Param]:
     }
 
 
-def _count(title: str, text: str, default: int) -> Param:
+def together_form(names: Sequence[str]) -> dict[str, Param]:
+    """Returns the params of the DAG of several queries; a run's configuration has no other key."""
+    return {
+        **_whole(None),
+        "queries": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": list(names)},
+            examples=list(names),
+            title="Queries",
+            description_md="Only these queries. Empty: all.",
+        ),
+    }
+
+
+def _whole(policy: Policy | None) -> dict[str, Param]:
+    """Returns the params of every run; without a policy, each query has its own."""
+    return {
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description_md="Only show what would be done, in the log of `plan`; change nothing.",
+        ),
+        "force_snapshot": Param(
+            False,
+            type="boolean",
+            title="Force a snapshot",
+            description_md="Snapshot every partition at the target, however short its chain is.",
+        ),
+        "min_deltas_for_snapshot": _count(
+            "Deltas before a snapshot",
+            "Snapshot chains with more deltas than this.",
+            policy.min_deltas_for_snapshot if policy else None,
+        ),
+        "min_batches_to_retain": _count(
+            "Batches to retain",
+            "Number of versions below the target that stay loadable.",
+            policy.min_batches_to_retain if policy else None,
+        ),
+    }
+
+
+def _count(title: str, text: str, default: int | None) -> Param:
+    of_file = "as each query has it" if default is None else f"{default}, as the queries file says"
     return Param(
         None,
         type=["null", "integer"],
         minimum=1,
         title=title,
-        description_md=f"{text} Empty: {default}, as the queries file says.",
+        description_md=f"{text} Empty: {of_file}.",
     )
 
 
@@ -96,4 +121,26 @@ partition with work (or for some of them, beyond `max_tasks`; with the engine `s
 `report` adds up. A damaged partition fails its own task, with the reason in its log; the others go
 on. Trigger with a configuration for a forced snapshot, some partitions only, or another engine,
 or for a dry run, which ends with `plan`.
+"""
+
+
+def together_document(shared: str, names: Sequence[str], query: Query) -> str:
+    """Returns the text on the page of the DAG of several queries, of which one is given."""
+    listed = "\n".join(f"- `{one}`" for one in names)
+    return f"""\
+### State of {len(names)} queries, `together: {shared}`
+
+{listed}
+
+| setting | value |
+|---|---|
+| `pool` | `{query.pool}` |
+| `engine` | {query.engine} |
+| `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
+
+`plan` plans each query by itself, under its own policy and lease. `spark` maintains the partitions
+of all of them by one program of Spark's. `report` ends the run of each query, and adds up. Damage,
+a lease that another run holds, or a storage that fails stops its own query only, and fails the
+run with its name. Trigger with a configuration for some queries only, or for a dry run, which ends
+with `plan`.
 """

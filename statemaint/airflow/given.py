@@ -50,6 +50,8 @@ def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> t
     Raises:
         ValueError: when anything is wrong with the arguments; one line.
     """
+    if keys.get("together"):
+        raise ValueError("together: only queries of the queries file share a DAG; leave it out")
     stand_in = _BUCKET_STANDS_IN if keys.get("connection") else _STANDS_IN
     template = is_template(checkpoint)
     entry = {**keys, "checkpoint": stand_in if template else checkpoint}

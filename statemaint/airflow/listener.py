@@ -13,7 +13,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from statemaint.airflow.names import NOTE, POOL, query_of
+from statemaint.airflow.names import NOTE, POOL, is_together, query_of
 
 # More than one query takes by default, so that the others need not wait for a wide one.
 SLOTS = 32
@@ -78,7 +78,8 @@ def _put_note(dag_run: Any) -> None:
     from sqlalchemy.orm import object_session  # noqa: PLC0415
 
     session = object_session(dag_run)
-    if query_of(dag_run.dag_id) is None or session is None or dag_run.note:
+    ours = query_of(dag_run.dag_id) is not None or is_together(dag_run.dag_id)
+    if not ours or session is None or dag_run.note:
         return
     asked = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,

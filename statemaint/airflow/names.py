@@ -23,7 +23,10 @@ POOL = "statemaint"
 PAGE_ROUTE = "statemaint-queries"
 # The key of the XCom that becomes a run's note.
 NOTE = "note"
+# The key of the XCom with how slow each partition was, for the next run.
+COSTS = "costs"
 _PREFIX = "statemaint__"
+_TOGETHER = "statemaint_together_"
 _MOST = 250
 # A run's name in the ledger becomes a file's, which has at most 255 bytes.
 _MOST_OF_A_RUN = 180
@@ -50,6 +53,21 @@ def broken_dag_id(entry: str) -> str:
 def query_of(dag: str) -> str | None:
     """Returns the query that a DAG maintains; `None` when the DAG is not one of ours."""
     return dag.removeprefix(_PREFIX) if dag.startswith(_PREFIX) else None
+
+
+def together_id(shared: str) -> str:
+    """Returns the id of the DAG of all queries with one `together`."""
+    return _TOGETHER + shared
+
+
+def is_together(dag: str) -> bool:
+    """Returns whether a DAG is that of queries with one `together`."""
+    return dag.startswith(_TOGETHER)
+
+
+def of_query(key: str, query: str) -> str:
+    """Returns the key of an XCom that is of one query, where a task leaves those of several."""
+    return f"{key}.{query}"
 
 
 def asset_uri(query: str) -> str:

@@ -1,4 +1,4 @@
-"""The work of `maintain` on Spark: all bundles in one task, by executors; without Airflow.
+"""The work of `maintain` on Spark: all bundles of one query or more, in one task; without Airflow.
 
 The bundles go to Spark's driver, and their outcomes come back, by files beside the checkpoint
 (`maintain.handed`): the driver may run on another machine.
@@ -6,6 +6,7 @@ The bundles go to Spark's driver, and their outcomes come back, by files beside 
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from statemaint.airflow import texts
 from statemaint.airflow.connections import open_checkpoint
@@ -21,7 +22,26 @@ _log = logging.getLogger(__name__)
 _MOST_NAMED = 5
 
 Start = Callable[[QuerySettings, Sequence[str]], str | None]
-"""Runs Spark's program with some arguments; returns why it did not end well."""
+"""Runs Spark's program, by a query's settings, with some arguments; why it did not end well."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWork:
+    """The work of one query in a run of Spark's program.
+
+    Attributes:
+        settings: the query's settings.
+        planned: the bundles of its plan.
+        handover: what the plan has read, as text.
+    """
+
+    settings: QuerySettings
+    planned: Sequence[Bundle]
+    handover: str | None = None
+
+
+Done = tuple[list[Maintained], Failure | None]
+"""The results of a query's bundles, and why its work must fail."""
 
 
 def maintain_bundles(  # noqa: PLR0913 -- each is a choice of its own
@@ -33,48 +53,81 @@ def maintain_bundles(  # noqa: PLR0913 -- each is a choice of its own
     handover: str | None,
     attempt: int,
     start: Start,
-) -> tuple[list[Maintained], Failure | None]:
-    """Maintains all bundles by executors; returns their results, and why the task must fail.
+) -> Done:
+    """Maintains all bundles of a query by executors; as `maintain_queries` does."""
+    work = QueryWork(settings, planned, handover)
+    return maintain_queries([work], options, run=run, attempt=attempt, start=start)[settings.query]
+
+
+def maintain_queries(
+    works: Sequence[QueryWork], options: Options, *, run: str, attempt: int, start: Start
+) -> dict[str, Done]:
+    """Maintains the bundles of queries by one program of Spark's; returns what each came to.
 
     Safe to repeat: a further attempt works on those bundles only that have no outcome, or failed
-    for what may pass.
+    for what may pass. What happens to one query does not stop the others.
 
     Args:
-        settings: the query's settings.
-        planned: the bundles of the plan.
+        works: the queries with work, all with one Spark.
         options: the run's options.
         run: the run's name in the ledger.
-        handover: what the plan has read, as text.
         attempt: the number of this attempt.
         start: runs Spark's program.
     """
-    work = Handed(
+    done: dict[str, Done] = {}
+    handed: list[tuple[QuerySettings, Handed]] = []
+    for work in works:
+        settings, given = work.settings, _handed(work, options, run)
+        try:
+            hand_over(_storage(settings), given)
+        except StatemaintError as error:
+            done[settings.query] = [], Failure.of(error)
+        else:
+            handed.append((settings, given))
+    return done | _maintained(handed, attempt, start)
+
+
+def _handed(work: QueryWork, options: Options, run: str) -> Handed:
+    settings = work.settings
+    return Handed(
         query=settings.query,
         policy=options.change(settings.policy),
         run=run,
-        bundles=tuple(planned),
+        bundles=tuple(work.planned),
         force_snapshot=options.force_snapshot,
-        handover=handover,
+        handover=work.handover,
         every_unit=settings.metrics.every_unit,
     )
-    try:
-        return _maintained(settings, work, attempt, start)
-    except StatemaintError as error:
-        return [], Failure.of(error)
 
 
 def _maintained(
-    settings: QuerySettings, work: Handed, attempt: int, start: Start
-) -> tuple[list[Maintained], Failure | None]:
-    storage = open_checkpoint(settings.checkpoint, settings.connection)
-    hand_over(storage, work)
-    wrong = start(settings, ["units", settings.checkpoint, work.key, "--attempt", str(attempt)])
-    found = _results(storage, work, attempt)
+    handed: Sequence[tuple[QuerySettings, Handed]], attempt: int, start: Start
+) -> dict[str, Done]:
+    if not handed:
+        return {}
+    pairs = [part for where, work in handed for part in (where.checkpoint, work.key)]
+    try:
+        wrong = start(handed[0][0], ["units", *pairs, "--attempt", str(attempt)])
+    except StatemaintError as error:
+        return {where.query: ([], Failure.of(error)) for where, _ in handed}
+    return {where.query: _done(where, work, attempt, wrong) for where, work in handed}
+
+
+def _done(settings: QuerySettings, work: Handed, attempt: int, wrong: str | None) -> Done:
+    """Returns what a query came to, after Spark's program has ended."""
+    try:
+        found = _results(_storage(settings), work, attempt)
+    except StatemaintError as error:
+        return [], Failure.of(error)
     summaries = [one.summary for one in found.values() if one.summary]
     _log.info("%s\n%s", settings.query, texts.table(summaries))
     silent = [one.label for one in work.bundles if one.label not in found]
     failures = [*_silence(silent, wrong), *_failures(found)]
-    return list(found.values()), _together(failures)
+    return list(found.values()), together(failures)
+
+
+def _storage(settings: QuerySettings) -> Storage:
+    return open_checkpoint(settings.checkpoint, settings.connection)
 
 
 def _results(storage: Storage, work: Handed, attempt: int) -> dict[str, Maintained]:
@@ -105,7 +158,8 @@ def _damaged(one: Maintained) -> list[str]:
     return [str(unit.id) for unit in units if unit.damage]
 
 
-def _together(failures: Sequence[Failure]) -> Failure | None:
+def together(failures: Sequence[Failure]) -> Failure | None:
+    """Returns the failure of a task that has several reasons to fail; `None` without any."""
     if not failures:
         return None
     # Another attempt works on those whose failure may pass; what is damaged fails it again.

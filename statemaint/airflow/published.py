@@ -4,7 +4,7 @@ from hashlib import sha256
 
 from airflow.configuration import conf
 
-from statemaint.airflow.names import dag_id
+from statemaint.airflow.names import dag_id, together_id
 from statemaint.metrics.options import GatewayAuth, MetricsSettings
 from statemaint.queries import QueriesReading
 
@@ -20,12 +20,12 @@ def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
     whole = reading.usable and not reading.all_problems
     prunes = whole and name == min(enabled, default=None)
     detailed = (one for one, query in enabled.items() if query.detail == "partition")
-    auth = file.pushgateway_auth
+    auth, query = file.pushgateway_auth, file.queries[name]
     return MetricsSettings(
-        dag=dag_id(name),
+        dag=together_id(query.together) if query.together else dag_id(name),
         origin=_origin(reading.path),
-        schedule=file.queries[name].schedule,
-        every_unit=file.queries[name].detail == "partition",
+        schedule=query.schedule,
+        every_unit=query.detail == "partition",
         auth=GatewayAuth(**auth.model_dump()) if auth else GatewayAuth(),
         known=frozenset(enabled) if prunes else None,
         detailed=frozenset(detailed),

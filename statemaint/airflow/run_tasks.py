@@ -17,10 +17,10 @@ from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import is_damaged
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets, wait
-from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.links import links
-from statemaint.airflow.names import NOTE, asset_uri, findings_uri, run_name
+from statemaint.airflow.names import COSTS, asset_uri, findings_uri, run_name
 from statemaint.airflow.notify import notify_all
+from statemaint.airflow.passed_on import PassedOn, reported
 from statemaint.airflow.settings import Options, QuerySettings, about, unknown_options
 from statemaint.airflow.spark_program import start_spark
 from statemaint.maintain import Holder
@@ -28,7 +28,7 @@ from statemaint.queries.checks import absolute_address
 
 # The keys under which the tasks pass on what they found, beside `plan`'s list of bundles.
 _DECIDED, _HANDOVER, _FAILURE = "decided", "handover", "failure"
-_REPORT, _COSTS, _ERROR = "report", "costs", "error"
+_REPORT, _ERROR = "report", "error"
 _NEVER_BEGUN = ("skipped", "upstream_failed", "removed", None)
 
 
@@ -164,27 +164,17 @@ def report_task(settings: QuerySettings, terms: Terms) -> Any:
         if terms.options is not None and not _plan_has_begun():
             raise AirflowSkipException("`plan` has not run: there is nothing to report")
         ti, plan = context["ti"], _sibling("plan")
-        planned = tasks.bundles_of(ti.xcom_pull(task_ids=plan) or ())
-        summaries = _present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))
         passed_on = ti.xcom_pull(task_ids=plan, key=_DECIDED)
-        decided = Decided(**passed_on) if passed_on else None
-        failure = ti.xcom_pull(task_ids=plan, key=_FAILURE)
-        where = _located(settings, terms)
-        found = tasks.finish(
-            where,
-            planned,
-            summaries,
-            decided=decided,
-            failure=failure,
-            run=_run(terms),
-            errors=_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_ERROR)),
+        passed = PassedOn(
+            planned=tuple(tasks.bundles_of(ti.xcom_pull(task_ids=plan) or ())),
+            decided=Decided(**passed_on) if passed_on else None,
+            failure=ti.xcom_pull(task_ids=plan, key=_FAILURE),
+            summaries=tuple(_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_REPORT))),
+            errors=tuple(_present(ti.xcom_pull(task_ids=[_sibling("maintain")], key=_ERROR))),
         )
-        ti.xcom_push(NOTE, found["note"])
-        figures = figures_of_run(where, planned, summaries, decided=decided, failure=failure)
-        for key, one in figures.items():
+        found, xcoms = reported(_located(settings, terms), passed, run=_run(terms))
+        for key, one in xcoms.items():
             ti.xcom_push(key, one)
-        if planned and not found["scope"]:
-            ti.xcom_push(_COSTS, tasks.run_costs(planned, summaries))
         told = {event: found["maintained"], damage: is_damaged(found["broken"])}
         update_assets(context, told, found)
         if not found["success"]:
@@ -240,7 +230,7 @@ def _plan_has_begun() -> bool:
 def _last_costs() -> dict[str, float]:
     """Returns how slow each partition was in the last run that had work."""
     ti = get_current_context()["ti"]
-    found = ti.xcom_pull(task_ids=_sibling("report"), key=_COSTS, include_prior_dates=True)
+    found = ti.xcom_pull(task_ids=_sibling("report"), key=COSTS, include_prior_dates=True)
     return found if isinstance(found, dict) else {}
 
 
@@ -261,8 +251,12 @@ def _holder(terms: Terms) -> Holder:
     Two DAGs with one schedule have runs with the same id, and two installations have DAGs with the
     same id; no two runs have the same start time.
     """
+    run = get_current_context()["dag_run"]
+    return holder_of(run.dag_id if terms.options is None else f"{run.dag_id}.{_group()}")
+
+
+def holder_of(dag: str) -> Holder:
+    """Returns a new holder of the lease for this attempt at this run of a DAG, or of a group."""
     context = get_current_context()
     run = context["dag_run"]
-    dag = run.dag_id if terms.options is None else f"{run.dag_id}.{_group()}"
-    name = f"{dag}/{run.run_id}, begun {run.start_date}"
-    return Holder(name, attempt=context["ti"].try_number)
+    return Holder(f"{dag}/{run.run_id}, begun {run.start_date}", attempt=context["ti"].try_number)

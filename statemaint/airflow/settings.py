@@ -1,6 +1,6 @@
 """One query and one run, as the tasks see them; without Airflow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -121,15 +121,17 @@ class Failure:
         return cls(f"{error.code}: {error}", retry=may_pass(error))
 
 
-def unknown_options(conf: Mapping[str, Any] | None) -> Failure | None:
+def unknown_options(
+    conf: Mapping[str, Any] | None, options: Sequence[str] = Options.__slots__
+) -> Failure | None:
     """Returns the failure of a run whose configuration has keys that are no options.
 
     A misspelt `dry_run` must not become a run that deletes.
     """
-    unknown = sorted(str(key) for key in conf or {} if key not in Options.__slots__)
+    unknown = sorted(str(key) for key in conf or {} if key not in options)
     if not unknown:
         return None
-    known = ", ".join(Options.__slots__)
+    known = ", ".join(options)
     listed = ", ".join(map(repr, unknown))
     return Failure(
         f"CONFIG: the run's configuration has {listed}, which is no option; known are {known}. "

@@ -146,7 +146,7 @@ def _planned(
     prepared = prepare(storage, options.change(settings.policy), options.request())
     plan, idle = prepared.plan, prepared.idle
     _log.info(texts.plan_line(plan, settings.query))
-    _tell(plan.all_findings)
+    _tell(plan.all_findings, before=f"{settings.query}: ")
     facts = facts_of(idle, every_unit=settings.metrics.every_unit, task=False)
     behind = lag((one.after for one in idle.stores), plan.target)
     decided = decided_of(
@@ -193,7 +193,7 @@ def _shown(settings: QuerySettings, options: Options, storage: Storage, run: str
     if damaged(plan.all_findings):
         failure = Failure(f"DRY RUN: {reasons(plan.all_findings)}")
     decided = decided_of(plan, plan.all_findings)
-    shown = figures_of_run(settings, (), (), decided=decided, dry_run=True)
+    shown = figures_of_run(settings, (), (), decided=decided, success=not failure, dry_run=True)
     return Planned(failure=failure, note=note, shown=shown)
 
 

@@ -57,7 +57,8 @@ def maintain_query(
     }
     errors = [one.error for one in done if one.error]
     report = tasks.finish(settings, planned.bundles, summaries, **found, run=run, errors=errors)
-    shown = figures_of_run(settings, planned.bundles, summaries, **found)
+    success = bool(report["success"])
+    shown = figures_of_run(settings, planned.bundles, summaries, **found, success=success)
     failures = [one.failure for one in done if one.failure]
     return WholeRun(report, planned.failure or _together(failures), shown=shown)
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from statemaint.queries.models import QueriesFile, Query
 from statemaint.queries.patterns import PatternError, expand
 from statemaint.queries.problems import InvalidQueriesError, Problem, explained, shown
+from statemaint.queries.together import groups, unlike
 from statemaint.queries.yaml_file import Document, YamlError, read_yaml
 from statemaint.storage import overlaps, place_of
 
@@ -135,6 +136,7 @@ class _Reader:
         queries = self._queries(entries)
         self._note_overlaps(queries)
         self._note_loops(queries)
+        self._note_unlike(queries)
         self._note_defaults(entries)
         good = {name: query for name, (key, query) in queries.items() if key not in self.of_entry}
         broken = tuple(
@@ -235,11 +237,17 @@ class _Reader:
                 self._note(("queries", queries[name][0], "checkpoint"), what)
 
     def _note_loops(self, queries: Mapping[str, tuple[str, Query]]) -> None:
+        shared = groups({name: query for name, (_, query) in queries.items()})
         for name, (key, query) in queries.items():
-            own = (f"statemaint://{name}", f"statemaint://{name}/findings")
+            names = {name, *shared.get(query.together or "", ())}
+            own = {f"statemaint://{one}{end}" for one in names for end in ("", "/findings")}
             if (query.after or "").rstrip("/") in own:
                 what = "the query's DAG updates this Asset itself, and would run forever"
                 self._note(("queries", key, "after"), what)
+
+    def _note_unlike(self, queries: Mapping[str, tuple[str, Query]]) -> None:
+        for name, what in unlike({name: query for name, (_, query) in queries.items()}):
+            self._note(("queries", queries[name][0], "together"), what)
 
     def _note_defaults(self, entries: Mapping[str, Any]) -> None:
         """Notes the problems of the defaults for each entry that takes them."""

@@ -50,6 +50,7 @@ SparkSetting = Annotated[
 ]
 # The braces are those of a pattern; a query's own name has none.
 QueryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+$", max_length=200)]
+SharedName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 Text = Annotated[str, Field(min_length=1, max_length=250)]
 ForEach = Annotated[
@@ -203,6 +204,13 @@ class Query(_Strict):
     spark: SparkSettings | None = Field(
         default=None, description="The Spark of `engine: spark`; local[*] in the task by default."
     )
+    together: SharedName | None = Field(
+        default=None,
+        description=(
+            "With `engine: spark`: the queries of one such name share a DAG, whose runs start "
+            "Spark once for all of them."
+        ),
+    )
     connection: Annotated[str, AfterValidator(valid_connection)] | None = Field(
         default=None,
         description="The Airflow connection, of type aws, that reaches an S3 checkpoint.",
@@ -271,6 +279,11 @@ class Query(_Strict):
             raise ValueError(
                 "with engine: spark, executors take their credentials from their environment; take "
                 "`connection` out, and give the workers of Airflow theirs in the same way"
+            )
+        if self.together and self.engine != "spark":
+            raise ValueError(
+                "together is for queries that share a program of Spark's; add `engine: spark`, or "
+                "take `together` out"
             )
         return self
 

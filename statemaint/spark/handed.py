@@ -1,12 +1,14 @@
-"""The bundles of a run that Airflow's `plan` has handed over, maintained by executors.
+"""The bundles of runs that Airflow's `plan` has handed over, maintained by executors.
 
-The lease is the run's, which `plan` has taken: the driver joins and renews it, and leaves its end
-to Airflow's `report`. Executors do what Airflow's tasks do, by the same functions.
+The lease of each query is that of its run, which `plan` has taken: the driver joins and renews it,
+and leaves its end to Airflow's `report`. Executors do what Airflow's tasks do, by the same
+functions.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statemaint.errors import LeaseLostError, StatemaintError
@@ -23,47 +25,119 @@ from statemaint.spark.outcomes import Row
 from statemaint.spark.packing import TASKS_A_CORE, deal
 from statemaint.spark.units import Piece, must_go_on, task_workers
 from statemaint.storage import Storage
+from statemaint.wording import counted
 
-_COLUMNS = {"label": "string", "outcome": "string"}
+_COLUMNS = {"query": "string", "outcome": "string"}
+# Requests of the driver at a time, to the storages of all queries together.
+_AT_A_TIME = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was handed over of a query.
+
+    Attributes:
+        target: the query, with the policy that its run was planned with.
+        work: its units.
+        key: the key by which it was found.
+    """
+
+    target: Target
+    work: Handed
+    key: str
 
 
 def carry_out(
-    spark: Any, checkpoint: str, key: str, *, attempt: int, tell: Tell
+    spark: Any, handed: Sequence[tuple[str, str]], *, attempt: int, tell: Tell
 ) -> list[PartOutcome]:
-    """Maintains what was handed over, and stores the outcomes; safe to repeat.
+    """Maintains what was handed over, and stores the outcomes of each query; safe to repeat.
 
-    A bundle with an outcome that counts is not maintained again by a later attempt.
+    A bundle with an outcome that counts is not maintained again by a later attempt. A query whose
+    storage fails has no outcomes, and does not stop the others (S16).
 
     Args:
         spark: the session.
-        checkpoint: the address of the checkpoint, as driver and executors reach it.
-        key: the key of what was handed over.
+        handed: for each query, the address of its checkpoint, as driver and executors reach it, and
+            the key of what was handed over.
         attempt: the number of this attempt.
         tell: told of the progress, in lines.
 
     Raises:
-        StorageError: when the storage fails.
+        StatemaintError: when nothing can be read of any query.
     """
-    target = Target("", checkpoint)
-    work = read_handed(target.open(), key)
-    target = Target(work.query, checkpoint, work.policy)
-    tell(f"maintaining {len(work.bundles)} units of {work.query}")
-    outcomes = _leased(spark, target, work)
-    store_outcomes(target.open(), key, attempt, outcomes)
+    works = _read(handed, tell)
+    units = counted(sum(len(one.work.bundles) for one in works), "unit")
+    names = [one.work.query for one in works]
+    of = names[0] if len(names) == 1 else counted(len(names), "query", "queries")
+    tell(f"maintaining {units} of {of}")
+    outcomes = _leased(spark, works)
+
+    def store(one: _Read) -> None:
+        store_outcomes(one.target.open(), one.key, attempt, outcomes[one.target.query])
+
+    for place, error in _each(store, works):
+        tell(f"{place.work.query}: the outcomes are not stored: {error.code}: {error}")
+    return [one for each in outcomes.values() for one in each]
+
+
+def _read(handed: Sequence[tuple[str, str]], tell: Tell) -> list[_Read]:
+    found: list[_Read] = []
+
+    def read(place: tuple[str, str]) -> None:
+        checkpoint, key = place
+        work = read_handed(Target("", checkpoint).open(), key)
+        found.append(_Read(Target(work.query, checkpoint, work.policy), work, key))
+
+    failed = list(_each(read, handed))
+    for (checkpoint, _), error in failed:
+        tell(f"{checkpoint}: {error.code}: {error}")
+    if failed and not found:
+        raise failed[0][1]
+    return sorted(found, key=lambda one: one.work.query)
+
+
+def _each(
+    work: Callable[[Any], object], places: Iterable[Any]
+) -> list[tuple[Any, StatemaintError]]:
+    """Works on many places at a time, and returns those that failed, each with its error."""
+
+    def tried(place: Any) -> tuple[Any, StatemaintError] | None:
+        try:
+            work(place)
+        except StatemaintError as error:
+            return place, error
+        return None
+
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        return [one for one in pool.map(tried, places) if one]
+
+
+def _leased(spark: Any, works: Sequence[_Read]) -> dict[str, list[PartOutcome]]:
+    """Returns the outcomes of each query; of one whose lease is not to be had, why not."""
+    holders = {one.target: one.work.bundles[0].holder for one in works}
+    with leases() as held:
+        held.take({target: holder for target, holder in holders.items() if holder})
+        outcomes: dict[str, list[PartOutcome]] = {one.target.query: [] for one in works}
+        pieces = []
+        for one in works:
+            refused = held.refused.get(one.target.query)
+            for unit in one.work.bundles:
+                if refused:
+                    outcomes[one.target.query].append(PartOutcome.of_error(unit.label, refused))
+                else:
+                    pieces.append((_piece(one.target, unit, one.work), unit.weight))
+        for row in _rows(spark, pieces):
+            outcomes[row["query"]].append(PartOutcome(**json.loads(row["outcome"])))
     return outcomes
 
 
-def _leased(spark: Any, target: Target, work: Handed) -> list[PartOutcome]:
-    holder = work.bundles[0].holder
-    with leases() as held:
-        if holder:
-            held.take({target: holder})
-        if refused := held.refused.get(target.query):
-            return [PartOutcome.of_error(one.label, refused) for one in work.bundles]
-        pieces = [(_piece(target, one, work), one.weight) for one in work.bundles]
-        tasks = deal(pieces, cores_of(spark) * TASKS_A_CORE * 4)
-        table = collected(spread(spark, tasks, maintain_handed, _COLUMNS), _COLUMNS)
-    return [PartOutcome(**json.loads(text)) for text in table["outcome"].to_pylist()]
+def _rows(spark: Any, pieces: Sequence[tuple[str, float]]) -> list[Row]:
+    if not pieces:
+        return []
+    tasks = deal(pieces, cores_of(spark) * TASKS_A_CORE * 4)
+    table = collected(spread(spark, tasks, maintain_handed, _COLUMNS), _COLUMNS)
+    rows: list[Row] = table.to_pylist()
+    return rows
 
 
 def _piece(target: Target, bundle: Bundle, work: Handed) -> str:
@@ -93,7 +167,7 @@ def maintain_handed(piece: str) -> Iterator[Row]:
         )
     except Exception as error:  # noqa: BLE001 -- one bundle must not stop the others (S16)
         row = PartOutcome.of_error(bundle.label, error).to_json()
-    yield {"label": bundle.label, "outcome": json.dumps(row)}
+    yield {"query": given.target.query, "outcome": json.dumps(row)}
 
 
 def _counts(rows: list[Row]) -> bool:

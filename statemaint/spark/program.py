@@ -130,20 +130,18 @@ def maintain(
 
 
 @program.command()
-@click.argument("checkpoint")
-@click.argument("key")
+@click.argument("handed", nargs=-1, required=True, metavar="CHECKPOINT KEY ...")
 @click.option("--attempt", type=click.IntRange(min=1), default=1, help="The number of the attempt.")
 @click.option("--master", help="The master.  [default: spark-submit's, or local[*]]")
 @click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://...")
-def units(
-    *, checkpoint: str, key: str, attempt: int, master: str | None, remote: str | None
-) -> None:
+def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: str | None) -> None:
     """Maintain what Airflow's `plan` has handed over; Airflow runs this itself."""
+    if len(handed) % 2:
+        raise ConfigError("give the key of each checkpoint after it")
+    pairs = list(zip(handed[::2], handed[1::2], strict=True))
     spark = session(master, remote)
     try:
-        done = carry_out(
-            spark, checkpoint, key, attempt=attempt, tell=partial(click.echo, err=True)
-        )
+        done = carry_out(spark, pairs, attempt=attempt, tell=partial(click.echo, err=True))
     finally:
         spark.stop()
     failed = sum(one.reason is not None for one in done)

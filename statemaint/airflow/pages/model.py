@@ -18,6 +18,7 @@ class AirflowRun:
         started: when it started; `None` while it waits.
         ended: when it ended; `None` until then.
         dry: whether its form asked for a dry run.
+        queries: the queries that its form named; empty for all of the DAG.
     """
 
     id: str
@@ -26,6 +27,7 @@ class AirflowRun:
     started: datetime | None
     ended: datetime | None
     dry: bool = False
+    queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class QueryRecord:
         next_run: when the next scheduled run is due; `None` without a schedule.
         schedule: the schedule in Airflow's words.
         invalid: why the DAG only shows a mistake in the queries file; `None` for all others.
-        last: its last run.
+        last: its last run; where several queries share the DAG, as far as it is this query's.
         figures: the newest figures that this build can read.
         looked: when they were found.
         looked_in: the run that left them, by its key in the database.

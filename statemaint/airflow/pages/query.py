@@ -7,7 +7,7 @@ from typing import Any
 
 from statemaint.airflow import advice
 from statemaint.airflow.figures import Told
-from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG
+from statemaint.airflow.names import REPAIR_DAG, VERIFY_DAG, is_together
 from statemaint.airflow.texts import size
 from statemaint.report.units import Unit
 
@@ -184,12 +184,16 @@ def buttons(dag: str, query: str, *, own: bool, refused: dict[str, str]) -> tupl
     if not own:
         why = why or "The DAG has other tasks than maintenance: run it on its own page."
     manual = {"query": query}
+    # The DAG of several queries is to run for this one only.
+    only = {"queries": [query]} if is_together(dag) else {}
     return (
-        _button("Dry run", dag, {"dry_run": True}, why, about="Shows the plan, changes nothing."),
+        _button(
+            "Dry run", dag, {"dry_run": True, **only}, why, about="Shows the plan, changes nothing."
+        ),
         _button(
             "Compact",
             dag,
-            {"force_snapshot": True},
+            {"force_snapshot": True, **only},
             why,
             asks="Compact writes a snapshot of every partition, and deletes what it replaces.",
             about="Writes a snapshot of every partition, and deletes what it replaces.",

@@ -5,17 +5,24 @@ makes a fixed number of database queries, whatever the number of DAGs.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow.models.asset import AssetModel, TaskOutletAssetReference
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from statemaint.airflow.figures import FLEET, PARTITIONS, read_figures, read_partitions
-from statemaint.airflow.names import asset_uri, findings_uri
+from statemaint.airflow.figures import (
+    FLEET,
+    PARTITIONS,
+    QueryFigures,
+    read_figures,
+    read_partitions,
+)
+from statemaint.airflow.names import asset_uri, findings_uri, is_together, of_query
 from statemaint.airflow.pages.model import AirflowRun, Details, QueryRecord
 
 _SCHEME, _FINDINGS = asset_uri(""), findings_uri("").rpartition("/")[2]
@@ -25,6 +32,8 @@ _HANDOVER = "handover"
 _TASKS = ("plan", "report")
 # As many of a DAG's last runs are shown.
 _RUNS = 15
+# A DAG, the group of its tasks, and a query of theirs.
+_Place = tuple[str, str, str]
 
 
 def records(session: Session, readable: Iterable[str], dag: str | None = None) -> list[QueryRecord]:
@@ -38,7 +47,7 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
         if one.dag_id in dags
     }
     last = {one.dag_id: _run(one) for one in session.execute(_last_runs(dag))}
-    figures = _figures(session, {one for one, _, _ in places}, dag)
+    figures = _figures(session, places, dag)
     found = [_record(dags[one], group, query, last, figures) for one, group, query in places]
     found += [_mistake(dags[one], last) for one in invalid]
     return sorted(found, key=lambda one: (one.query, one.dag, one.group))
@@ -61,8 +70,9 @@ def handover(session: Session, record: QueryRecord) -> str | None:
 def _value(session: Session, record: QueryRecord, key: str) -> Any:
     if record.looked_in is None:
         return None
+    keys = (key, of_query(key, record.query))
     asked = select(XComModel.task_id, XComModel.value).where(
-        XComModel.dag_run_id == record.looked_in, XComModel.key == key
+        XComModel.dag_run_id == record.looked_in, XComModel.key.in_(keys)
     )
     rows = session.execute(asked.order_by(XComModel.timestamp.desc()))
     return next((value for task, value in rows if _group(task) == record.group), None)
@@ -123,28 +133,51 @@ def _last_runs(dag: str | None) -> Any:
 
 
 def _run(row: Any) -> AirflowRun:
-    dry = isinstance(row.conf, dict) and row.conf.get("dry_run") is True
+    conf = row.conf if isinstance(row.conf, dict) else {}
+    dry, named = conf.get("dry_run") is True, conf.get("queries")
+    queries = tuple(map(str, named)) if isinstance(named, list) else ()
     state, kind = str(getattr(row.state, "value", row.state)), str(row.run_type)
-    return AirflowRun(row.run_id, state, kind, row.start_date, row.end_date, dry)
+    return AirflowRun(row.run_id, state, kind, row.start_date, row.end_date, dry, queries)
 
 
-def _figures(session: Session, dags: set[str], dag: str | None) -> Mapping[tuple[str, str], Any]:
-    """Returns the newest figures by DAG and group, of the last run that left any."""
+def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Mapping[_Place, Any]:
+    """Returns the newest figures by DAG, group and query, of the last run that left any.
+
+    A task of several queries leaves those of each under a key of its own; a run may concern only
+    some of them. The query is empty where a task has only one.
+    """
+    shared = XComModel.key.startswith(of_query(FLEET, ""), autoescape=True)
     asked = select(
         XComModel.dag_id,
         XComModel.task_id,
+        XComModel.key,
+        XComModel.run_id,
         XComModel.dag_run_id,
         XComModel.value,
         XComModel.timestamp,
-    ).where(XComModel.key == FLEET)
+    ).where(or_(XComModel.key == FLEET, shared))
     found = list(session.execute(asked.where(XComModel.dag_run_id.in_(_newest(dag)))))
-    if dags - {row.dag_id for row in found}:
-        earlier = select(func.max(XComModel.dag_run_id)).where(XComModel.key == FLEET)
+    if _without(places, found):
+        newest = func.max(XComModel.dag_run_id).label("newest")
+        earlier = select(XComModel.dag_id, XComModel.key, newest)
+        earlier = earlier.where(or_(XComModel.key == FLEET, shared))
         earlier = earlier.where(XComModel.dag_id == dag) if dag else earlier
-        runs = earlier.group_by(XComModel.dag_id).scalar_subquery()
-        found += session.execute(asked.where(XComModel.dag_run_id.in_(runs)))
+        runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
+        same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
+        found += session.execute(asked.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
     found.sort(key=lambda row: (row.dag_run_id, row.timestamp))
-    return {(row.dag_id, _group(row.task_id)): row for row in found}
+    return {(row.dag_id, _group(row.task_id), _query_of(row.key)): row for row in found}
+
+
+def _without(places: Iterable[_Place], found: Iterable[Any]) -> bool:
+    """Returns whether the newest runs have left no figures of a DAG, or of one query of several."""
+    keys = {(row.dag_id, _query_of(row.key)) for row in found}
+    return any((dag, query if is_together(dag) else "") not in keys for dag, _, query in places)
+
+
+def _query_of(key: str) -> str:
+    """Returns the query of a key of figures; empty where the task has only one."""
+    return key.removeprefix(FLEET)[1:]
 
 
 def _record(
@@ -152,9 +185,11 @@ def _record(
     group: str,
     query: str,
     last: Mapping[str, AirflowRun],
-    figures: Mapping[tuple[str, str], Any],
+    figures: Mapping[_Place, Any],
 ) -> QueryRecord:
-    row = figures.get((dag.dag_id, group))
+    row = figures.get((dag.dag_id, group, query if is_together(dag.dag_id) else ""))
+    read = read_figures(row.value) if row else None
+    run = last.get(dag.dag_id)
     return QueryRecord(
         dag=dag.dag_id,
         group=group,
@@ -162,11 +197,25 @@ def _record(
         paused=dag.is_paused,
         next_run=dag.next_dagrun_create_after,
         schedule=dag.timetable_summary,
-        last=last.get(dag.dag_id),
-        figures=read_figures(row.value) if row else None,
+        last=_own(query, run, row, read) if is_together(dag.dag_id) else run,
+        figures=read,
         looked=row.timestamp if row else None,
         looked_in=row.dag_run_id if row else None,
     )
+
+
+def _own(
+    query: str, last: AirflowRun | None, row: Any, figures: QueryFigures | None
+) -> AirflowRun | None:
+    """Returns the last run of a query that shares its DAG, with the outcome that is its own."""
+    if last is None or figures is None or figures.success is None:
+        return last
+    state = "success" if figures.success else "failed"
+    if row.run_id == last.id:
+        return replace(last, state=state) if last.ended else last
+    if not last.queries or query in last.queries:
+        return last
+    return AirflowRun(row.run_id, state, "", None, row.timestamp, figures.dry_run)
 
 
 def _mistake(dag: Any, last: Mapping[str, AirflowRun]) -> QueryRecord:

@@ -14,7 +14,7 @@ from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy.orm import Session
 
 from statemaint.airflow.location import queries_path
-from statemaint.airflow.names import QUERIES_FILE, dag_id
+from statemaint.airflow.names import QUERIES_FILE, dag_id, together_id
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.queries import QueriesReading, read_queries
@@ -52,8 +52,8 @@ def source_of(dag: str, query: str, session: Session) -> CheckpointSource:
         UnknownQueryError: when neither the queries file nor the DAG names it.
     """
     file = _reading().file
-    if dag == dag_id(query) and query in file.queries:
-        found = file.queries[query]
+    found = file.queries.get(query)
+    if found and dag == (together_id(found.together) if found.together else dag_id(query)):
         policy = file.policy_of(query)
         return CheckpointSource(query, found.checkpoint, found.connection, policy, in_file=True)
     stored = SerializedDagModel.get(dag, session=session)

@@ -65,7 +65,14 @@ queries:
     checkpoint: "{folder}/by_{{engine}}"
     engine: spark
     spark: {{master: "local[1]", conf: {{spark.ui.enabled: false}}}}
+  "many_{{how}}":
+    for_each: {{how: [good, damaged, held]}}
+    checkpoint: "{folder}/many_{{how}}"
+    engine: spark
+    together: many
+    spark: {{master: "local[1]", conf: {{spark.ui.enabled: false}}}}
 """
+TOGETHER = "statemaint_together_many"
 
 KILLED = 600  # so many versions that a task takes a while
 NOTIFIER = "tests.systems.airflow.notified.note"
@@ -108,7 +115,10 @@ class Scene:
 
     def run(self, query: str, conf: Mapping[str, object] | None = None) -> "Ended":
         """Runs a query's DAG once, and waits for its end."""
-        dag = f"statemaint__{query}"
+        return self.run_dag(f"statemaint__{query}", conf)
+
+    def run_dag(self, dag: str, conf: Mapping[str, object] | None = None) -> "Ended":
+        """Runs a DAG once, and waits for its end."""
         run = self.admin.trigger(dag, conf)
         state = self.admin.wait_for_run(dag, run)
         return Ended(self.admin, dag, run, state)
@@ -176,9 +186,9 @@ def _scene(folder: Path) -> Iterator[Scene]:
     _fill(folder)
     with moto() as s3, takings() as pushed, airflow(_setup(folder, pushed.url)) as running:
         admin = running.client()
-        for query in RUN:
-            admin.wait_for_dag(f"statemaint__{query}")
-            admin.unpause(f"statemaint__{query}")
+        for dag in (TOGETHER, *(f"statemaint__{query}" for query in RUN)):
+            admin.wait_for_dag(dag)
+            admin.unpause(dag)
         yield Scene(running, folder, pushed, admin, s3)
     assert not any(alive(part) for part in running.parts.values())
 
@@ -192,6 +202,9 @@ def _fill(folder: Path) -> None:
     damaged(folder / "damaged")
     for name in ("by_spark", "by_tasks"):
         damaged(folder / name, partition=1, partitions=2)
+    for name in ("many_good", "many_held"):
+        neglected(folder / name, partitions=2)
+    damaged(folder / "many_damaged", partition=1, partitions=2)
     uncommitted(folder / "fresh")
     unreadable(folder / "unreadable")
     for name in ("flaky", "anew", "late", "cancelled"):

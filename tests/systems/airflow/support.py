@@ -101,9 +101,10 @@ class Takings:
 @contextmanager
 def takings() -> Iterator[Takings]:
     """Takes pushes for the length of a `with` block."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Taker)
-    taken = Takings(f"http://127.0.0.1:{server.server_port}")
-    _Taker.taken = taken.groups
+    groups: dict[str, str] = {}
+    # A class for each: an Airflow that all tests share pushes while others come and go.
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Taker", (_Taker,), {"taken": groups}))
+    taken = Takings(f"http://127.0.0.1:{server.server_port}", groups)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -202,6 +202,48 @@ queries:
     assert schedules == {"b": "0 0 * * *", "c": "0 * * * *"}
 
 
+def test_queries_of_one_name_share_a_dag_without_those_that_are_wrong(tmp_path: Path) -> None:
+    found = described(
+        tmp_path,
+        """
+queries:
+  a: {checkpoint: /a, engine: spark, together: t, schedule: "@daily", tags: [x], retries: 1}
+  b: {checkpoint: /b, engine: spark, together: t, schedule: "@hourly", retries: 1}
+  c: {checkpoint: /c, engine: spark, together: t, schedule: "@daily", tags: [y], retries: 1}
+  d: {checkpoint: /d, engine: spark}
+  e: {checkpoint: /e, engine: spark, together: u, notify: [{call: no_such_module.tell}]}
+""",
+    )
+    assert found["errors"] == {}
+    shared = found["dags"]["statemaint_together_t"]
+    assert sorted(found["dags"]) == [
+        "statemaint__b",
+        "statemaint__d",
+        "statemaint_together_t",
+        "statemaint_together_u",
+    ]
+    downstream = {name: task["downstream"] for name, task in shared["tasks"].items()}
+    assert downstream == {"plan": ["spark"], "spark": ["report"], "report": []}
+    report = shared["tasks"]["report"]
+    assert (report["teardown"], report["fails_run"], report["retries"]) == (True, False, 1)
+    ends = ("", "/findings")
+    assert report["outlets"] == [f"statemaint://{one}{end}" for one in "ac" for end in ends]
+    assert (shared["schedule"], shared["tags"]) == ("0 0 * * *", ["statemaint", "x", "y"])
+    assert shared["params"]["queries"]["schema"]["examples"] == ["a", "c"]
+    assert sorted(shared["params"]) == [
+        "dry_run",
+        "force_snapshot",
+        "min_batches_to_retain",
+        "min_deltas_for_snapshot",
+        "queries",
+    ]
+    assert (
+        ":4: queries.b.together: b differs from a in sch" in found["dags"]["statemaint__b"]["doc"]
+    )
+    other = found["dags"]["statemaint_together_u"]
+    assert "queries.e: no_such_module.tell cannot be imported" in other["doc"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -107,6 +107,10 @@ SHARED = {
         queries(a=query(engine="spark", connection="lake")),
         "with engine: spark, executors take their credentials from their environment",
     ),
+    "what is together without Spark": (
+        queries(a=query(together="hourly")),
+        "together is for queries that share a program of Spark's; add `engine: spark`",
+    ),
     "a setting that no Spark has": (
         queries(a=query(engine="spark", spark={"cores": 4})),
         "at '/queries/queries/a/spark': additional properties 'cores' not allowed",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from statemaint.airflow.on_spark import maintain_bundles
+from statemaint.airflow.on_spark import QueryWork, maintain_queries
 from statemaint.airflow.settings import Options, QuerySettings
 from statemaint.airflow.tasks import finish, plan_query
 from statemaint.airflow.whole import maintain_query
@@ -44,30 +44,28 @@ def by_tasks(fleet: Iterable[Target]) -> dict[str, set[str]]:
 
 
 def by_tasks_on_spark(spark: SparkSession, fleet: Iterable[Target]) -> dict[str, set[str]]:
-    """Maintains a fleet as Airflow does with `engine: spark`, in the session of the tests."""
-    found = {}
+    """Maintains a fleet as Airflow does with `together`: one program, in the tests' session."""
+
+    def start(_settings: QuerySettings, arguments: Sequence[str]) -> None:
+        _, *handed, _, attempt = arguments
+        pairs = list(zip(handed[::2], handed[1::2], strict=True))
+        carry_out(spark, pairs, attempt=int(attempt), tell=print)
+
+    plans = {}
     for one in fleet:
         settings = QuerySettings(one.query, one.checkpoint, POLICY, engine="spark")
-
-        def start(_settings: QuerySettings, arguments: Sequence[str]) -> None:
-            _, address, key, _, attempt = arguments
-            carry_out(spark, address, key, attempt=int(attempt), tell=print)
-
-        plan = plan_query(settings, Options(), Holder("run"), run="run")
-        summaries = []
-        if plan.bundles:
-            done, _ = maintain_bundles(
-                settings,
-                plan.bundles,
-                Options(),
-                run="run",
-                handover=plan.handover,
-                attempt=1,
-                start=start,
-            )
-            summaries = [each.summary for each in done if each.summary]
+        plans[settings.query] = settings, plan_query(settings, Options(), Holder("run"), run="run")
+    works = [
+        QueryWork(where, plan.bundles, plan.handover)
+        for where, plan in plans.values()
+        if plan.bundles
+    ]
+    done = maintain_queries(works, Options(), run="run", attempt=1, start=start)
+    found = {}
+    for query, (settings, plan) in plans.items():
+        summaries = [one.summary for one in done.get(query, ([], None))[0] if one.summary]
         report = finish(settings, plan.bundles, summaries, decided=plan.decided, run="run")
-        found[one.query] = {*report["findings"]}
+        found[query] = {*report["findings"]}
     return found
 
 

@@ -36,6 +36,11 @@ def test_every_mistake_is_named_by_its_key() -> None:
     assert refused(None, "/data/with space").startswith("query: must be a name")
 
 
+def test_only_queries_of_the_file_share_a_dag() -> None:
+    said = refused("a", "/a", engine="spark", together="hourly")
+    assert said.startswith("together: only queries of the queries file share a DAG")
+
+
 def test_the_pushgateway_of_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STATEMAINT_PUSHGATEWAY", raising=False)
     assert Outputs.given("http://given:1", None).gateway == "http://given:1"

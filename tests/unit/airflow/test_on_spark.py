@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
 from statemaint.airflow.for_pages import figures_of_run
-from statemaint.airflow.on_spark import maintain_bundles
+from statemaint.airflow.on_spark import QueryWork, maintain_bundles, maintain_queries
 from statemaint.airflow.settings import Failure, Options, QuerySettings
 from statemaint.airflow.tasks import (
     Maintained,
@@ -211,6 +211,98 @@ def test_the_end_of_the_run_deletes_the_files_of_its_units(tmp_path: Path) -> No
     report = finish(where, plan.bundles, summaries, decided=plan.decided, run="r")
     assert report["success"]
     assert [one for one in units.rglob("*") if one.is_file()] == []
+
+
+def works(folder: Path, **states: Callable[[Path], Path]) -> dict[str, QueryWork]:
+    """Returns the work of a run of several queries, each planned by itself."""
+    found = {}
+    for name, make in states.items():
+        where = settings(make(folder / name), query=name)
+        plan = planned(where)
+        found[name] = QueryWork(where, plan.bundles, plan.handover)
+    return found
+
+
+def one_program(
+    where: QuerySettings, arguments: Sequence[str], *, without: Sequence[str] = ()
+) -> str | None:
+    """Does what one program of Spark's does for several queries."""
+    verb, *handed, option, attempt = arguments
+    for address, key in zip(handed[::2], handed[1::2], strict=True):
+        if Path(address).name not in without:
+            executors(replace(where, checkpoint=address), [verb, address, key, option, attempt])
+    return "Spark's program ended with 1" if without else None
+
+
+def together(found: dict[str, QueryWork], attempt: int = 1, **more: Any) -> dict[str, Done]:
+    """Returns what an attempt at a run of several queries came to."""
+    started: list[Sequence[str]] = []
+
+    def start(where: QuerySettings, arguments: Sequence[str]) -> str | None:
+        started.append(arguments)
+        return one_program(where, arguments, **more)
+
+    done = maintain_queries(list(found.values()), Options(), run="r", attempt=attempt, start=start)
+    assert len(started) == 1
+    return done
+
+
+def test_one_program_maintains_all_queries_and_the_damage_of_one_fails_it_only(
+    tmp_path: Path,
+) -> None:
+    done = together(works(tmp_path, one=neglected, two=damaged, three=neglected))
+    reasons = {name: failure and failure.reason for name, (_, failure) in done.items()}
+    assert (reasons["one"], reasons["three"]) == (None, None)
+    assert str(reasons["two"]).startswith("op 0 / part 2: BROKEN_CHAIN: state/0/2/7.delta")
+    written = {name: len(snapshots(tmp_path / name)) for name in done}
+    assert written == {"one": 4, "two": 3, "three": 4}
+
+
+def test_a_query_that_cannot_be_handed_over_does_not_stop_the_others(tmp_path: Path) -> None:
+    found = works(tmp_path, one=neglected, two=neglected)
+    obstacle = tmp_path / "one/_statemaint/units"
+    obstacle.touch()
+    done = together(found)
+    assert done["one"][0] == []
+    assert done["one"][1]
+    assert done["one"][1].reason.startswith("STORAGE: _statemaint/units/")
+    assert done["one"][1].retry
+    assert done["two"][1] is None
+    assert snapshots(tmp_path / "one") == {}
+    obstacle.unlink()
+    assert [failure for _, failure in together(found, attempt=2).values()] == [None, None]
+    assert len(snapshots(tmp_path / "one")) == 4
+
+
+def test_a_program_that_dies_fails_those_queries_only_that_lack_an_outcome(
+    tmp_path: Path,
+) -> None:
+    found = works(tmp_path, one=neglected, two=neglected)
+    done = together(found, without=["two"])
+    assert done["one"][1] is None
+    assert done["two"][1]
+    assert done["two"][1].retry
+    assert "and these have no outcome: op 0 / part 0, op 0 / part 1" in done["two"][1].reason
+    again = together(found, attempt=2)
+    first = [one.summary for one in done["one"][0]]
+    assert [one.summary for one in again["one"][0]] == first
+    assert again["two"][1] is None
+
+
+def test_a_spark_that_cannot_be_started_fails_all_queries_for_good(tmp_path: Path) -> None:
+    def start(*_: object) -> None:
+        raise ConfigError("PySpark is missing")
+
+    found = works(tmp_path, one=neglected, two=neglected)
+    done = maintain_queries(list(found.values()), Options(), run="r", attempt=1, start=start)
+    assert done == dict.fromkeys(found, ([], Failure("CONFIG: PySpark is missing")))
+
+
+def test_a_run_without_work_starts_no_program() -> None:
+    def start(*_: object) -> None:
+        raise AssertionError
+
+    assert maintain_queries([], Options(), run="r", attempt=1, start=start) == {}
 
 
 def test_small_partitions_share_a_unit_and_all_units_are_one_task(tmp_path: Path) -> None:

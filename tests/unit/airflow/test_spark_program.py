@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from statemaint.airflow.settings import QuerySettings
 from statemaint.airflow.spark_program import start_spark
+from statemaint.airflow.together import shared_start
 from statemaint.errors import ConfigError
 from statemaint.model.policy import Policy
 from statemaint.queries.models import SparkSettings
@@ -64,7 +65,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, hook: type[Hook]) -> None:
 
 
 def test_bad_settings_are_the_last_line_of_the_program() -> None:
-    with pytest.raises(ConfigError, match=r"Missing argument 'CHECKPOINT'"):
+    with pytest.raises(ConfigError, match=r"Missing argument 'CHECKPOINT KEY"):
         start_spark(settings(), ["units"], on_kill=keep)
 
 
@@ -73,6 +74,18 @@ def test_the_output_of_the_program_is_in_the_log(caplog: pytest.LogCaptureFixtur
     assert start_spark(settings(master="local[2]"), ["units", "--help"], on_kill=keep) is None
     assert any(line.endswith("units --help --master 'local[2]'") for line in caplog.messages)
     assert any("Maintain what Airflow's `plan` has handed over" in one for one in caplog.messages)
+
+
+def test_a_program_of_many_queries_has_their_name_and_is_ended_with_its_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed(monkeypatch, Hook)
+    ends: list[Callable[[], object]] = []
+    start = shared_start("hourly", ends.append)
+    assert start(settings(connection="cluster"), ["units", "/a", "k", "/b", "l"]) is None
+    assert Hook.made["name"] == "statemaint hourly"
+    assert Hook.made["application_args"] == ["units", "/a", "k", "/b", "l"]
+    assert len(ends) == 1
 
 
 def test_a_program_that_is_killed_with_its_task_ends_and_says_so() -> None:

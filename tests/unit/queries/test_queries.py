@@ -18,10 +18,13 @@ from statemaint.queries import (
     valid_queries,
 )
 from statemaint.queries.notifiers import unresolved
+from statemaint.queries.together import groups
 from tests.support.paths import ROOT
 
 SCHEMA = ROOT / "docs" / "queries.schema.json"
 PACKAGED = ROOT / "statemaint" / "queries" / "schema.json"
+FIRST = "checkpoint: /x, engine: spark, together: t"
+SECOND = "checkpoint: /y, engine: spark, together: t"
 EXAMPLE = ROOT / "dags" / "statemaint_queries.example.yaml"
 
 
@@ -136,6 +139,21 @@ def test_spark_is_chosen_for_a_query_or_for_each_query_of_a_pattern(tmp_path: Pa
         assert spark.submit["num_executors"] == 20
 
 
+def test_queries_of_one_name_have_a_policy_tags_and_a_detail_of_their_own(tmp_path: Path) -> None:
+    file = load(
+        tmp_path,
+        """
+        queries:
+          a: {checkpoint: /a, engine: spark, together: t, policy: {grace: 2h}, detail: partition}
+          b: {checkpoint: /b, engine: spark, together: t, tags: [b], max_tasks: 4}
+          c: {checkpoint: /c, engine: spark, together: t, schedule: "@daily", enabled: false}
+          "d_{x}": {for_each: {x: [1, 2]}, checkpoint: "/d_{x}", engine: spark, together: "u_{x}"}
+        """,
+    )
+    assert groups(file.queries) == {"t": ["a", "b"], "u_1": ["d_1"], "u_2": ["d_2"]}
+    assert file.policy_of("a").grace == 7200.0
+
+
 @pytest.mark.parametrize("schedule", ["@hourly", "5 * * * *", "*/20 0-6 1,15 * mon-fri"])
 def test_a_schedule_is_a_name_or_a_cron_expression(tmp_path: Path, schedule: str) -> None:
     file = load(tmp_path, f"queries: {{a: {{checkpoint: /a, schedule: '{schedule}'}}}}")
@@ -232,6 +250,22 @@ def test_a_mapping_may_be_written_once_and_used_twice(tmp_path: Path) -> None:
         (
             "queries: {a: {checkpoint: 's3://b/x', engine: spark, connection: lake}}",
             "queries.a: with engine: spark, executors take their credentials from their environm",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, together: t}}",
+            "queries.a: together is for queries that share a program of Spark's; add `engine: spa",
+        ),
+        (
+            "queries: {a: {checkpoint: /x, engine: spark, together: a b}}",
+            'queries.a.together: must be a name of letters, digits and _ . -, not "a b"',
+        ),
+        (
+            f"queries: {{a: {{{FIRST}, schedule: '@daily'}}, b: {{{SECOND}, retries: 1}}}}",
+            "queries.b.together: b differs from a in schedule, retries, and all queries of 't' sha",
+        ),
+        (
+            f"queries: {{a: {{{FIRST}, after: 'statemaint://b'}}, b: {{{SECOND}}}}}",
+            "queries.a.after: the query's DAG updates this Asset itself, and would run forever",
         ),
         (
             "queries: {a: {checkpoint: /x, spark: {connection: c, master: yarn}}}",

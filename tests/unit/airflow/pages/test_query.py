@@ -92,6 +92,16 @@ def test_buttons_start_the_dags_with_the_options_of_their_forms() -> None:
     assert not any(one.refused for one in made)
 
 
+def test_the_buttons_of_a_query_that_shares_its_dag_run_it_only() -> None:
+    made = buttons("statemaint_together_hourly", "a", own=True, refused={})
+    assert [json.loads(one.conf) for one in made] == [
+        {"dry_run": True, "queries": ["a"]},
+        {"force_snapshot": True, "queries": ["a"]},
+        {"query": "a"},
+        {"query": "a"},
+    ]
+
+
 def test_a_button_says_why_it_cannot_be_pressed() -> None:
     made = buttons("dag", "a", own=False, refused={"statemaint_verify": "No right."})
     assert ["other tasks" in one.refused for one in made] == [True, True, False, False]

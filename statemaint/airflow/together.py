@@ -1,0 +1,286 @@
+"""The three tasks of a DAG that maintains several queries by one program of Spark's.
+
+`plan` and `report` do for each query, one by one, what they do in a DAG of its own. `spark` has
+the bundles of all of them. Each XCom is of one query, by its key (`names.of_query`).
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from airflow.sdk import Asset, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
+
+from statemaint.airflow import on_spark, tasks
+from statemaint.airflow.advice import cut, is_damaged, note_of_queries
+from statemaint.airflow.decided import Decided
+from statemaint.airflow.endings import fail, update_assets
+from statemaint.airflow.links import links
+from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
+from statemaint.airflow.passed_on import PassedOn, reported
+from statemaint.airflow.run_tasks import holder_of
+from statemaint.airflow.settings import Failure, Options, QuerySettings, unknown_options
+from statemaint.airflow.spark_program import OnKill, start_spark
+from statemaint.airflow.tasks import Planned
+from statemaint.execute import QUIET
+from statemaint.maintain import Holder
+from statemaint.model.findings import FindingCode
+
+_log = logging.getLogger(__name__)
+
+# A run that concerns some of the queries names them.
+QUERIES = "queries"
+# What a run's form has; parts of a checkpoint, and another engine, are for a query's own DAG.
+OPTIONS = (
+    "dry_run",
+    "force_snapshot",
+    "min_deltas_for_snapshot",
+    "min_batches_to_retain",
+    QUERIES,
+)
+_PLANNED, _HANDOVER, _REPORT, _ERROR = "planned", "handover", "report", "error"
+# Plans are mostly requests to a storage. Those of a dry run have many lines, kept apart.
+_AT_A_TIME = 8
+
+
+def together_tasks(shared: str, queries: Sequence[QuerySettings]) -> None:
+    """Adds the tasks to the current DAG.
+
+    Args:
+        shared: the queries' `together`.
+        queries: the settings of each query.
+    """
+    planned, spark = _plan_task(queries)(), _spark_task(shared, queries)()
+    report = _report_task(queries)().as_teardown()
+    planned >> spark >> report
+    for one in (planned, spark, report):
+        one.operator.operator_extra_links = links()
+
+
+def _plan_task(queries: Sequence[QuerySettings]) -> Any:
+    @task(task_id="plan", doc_md="Plans each query: its target version, its partitions with work.")
+    def plan() -> None:
+        context = get_current_context()
+        push = context["ti"].xcom_push
+        chosen, options = _chosen(queries), Options.of(context["params"])
+        found = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
+        for query, one in found.items():
+            for key, value in _passed_by_plan(one):
+                push(of_query(key, query), value)
+        failures = {name: one.failure for name, one in found.items() if one.failure}
+        if options.dry_run:
+            push(NOTE, cut([f"{name}: {_dry_note(one)}" for name, one in found.items()]))
+            if failure := _failed(failures):
+                fail(failure)
+            raise DownstreamTasksSkipped(tasks=["spark", "report"])  # type: ignore[no-untyped-call]
+        # Nothing of this attempt is to be done: another one loses nothing, and may succeed.
+        if len(failures) == len(found) and (failure := _failed(failures)) and failure.retry:
+            fail(failure)
+
+    return plan
+
+
+def _dry_note(planned: Planned) -> str:
+    return planned.note or (planned.failure.reason if planned.failure else "")
+
+
+def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
+    """Returns the queries of this run; fails it where its configuration is wrong."""
+    context = get_current_context()
+    if unknown := unknown_options(context["dag_run"].conf, OPTIONS):
+        fail(unknown)
+    names = context["params"].get(QUERIES) or [one.query for one in queries]
+    known = {one.query: one for one in queries}
+    if strange := sorted(set(names) - set(known)):
+        listed = ", ".join(strange)
+        fail(Failure(f"CONFIG: the DAG does not maintain {listed}; it does {', '.join(known)}"))
+    return [one for one in queries if one.query in names]
+
+
+def _plans(queries: Sequence[QuerySettings], options: Options) -> Iterable[Planned]:
+    context = get_current_context()
+    dag, run, ti = context["dag_run"].dag_id, str(context["dag_run"].run_id), context["ti"]
+
+    def costs(query: str) -> Mapping[str, float]:
+        key = of_query(COSTS, query)
+        found = ti.xcom_pull(task_ids="report", key=key, include_prior_dates=True)
+        return found if isinstance(found, dict) else {}
+
+    # What asks Airflow is asked here; threads only ask storages.
+    asked = [(one, holder_of(dag), costs(one.query)) for one in queries]
+    plan = partial(_plan, options=options, run=run)
+    with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
+        found = list(pool.map(plan, asked))
+        if any(one.held for one in found):
+            # No run gets a lease in the first seconds after another has ended it.
+            time.sleep(QUIET + 1)
+            again = zip(asked, found, strict=True)
+            found = list(pool.map(lambda one: plan(one[0]) if one[1].held else one[1], again))
+    return [_not_held(one, planned) for one, planned in zip(queries, found, strict=True)]
+
+
+def _plan(
+    asked: tuple[QuerySettings, Holder, Mapping[str, float]], *, options: Options, run: str
+) -> Planned:
+    settings, holder, costs = asked
+    try:
+        return tasks.plan_query(settings, options, holder, run=run, costs=costs)
+    except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
+        return Planned(failure=_fault(settings, error))
+
+
+def _fault(settings: QuerySettings, error: Exception) -> Failure:
+    _log.error("%s", settings.query, exc_info=error)
+    told = " ".join(str(error).split())
+    return Failure(f"{FindingCode.FAULT.value}: {type(error).__name__}: {told}")
+
+
+def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
+    """Returns the plan of a query; one whose lease another run holds has its turn in the next."""
+    if planned.held is None:
+        return planned
+    tasks.log_held(settings)
+    return replace(planned, failure=Failure(planned.held))
+
+
+def _passed_by_plan(planned: Planned) -> Iterator[tuple[str, Any]]:
+    yield from planned.shown.items()
+    yield (
+        _PLANNED,
+        {
+            "bundles": [one.to_json() for one in planned.bundles],
+            "decided": tasks.decided_json(planned.decided),
+            "failure": planned.failure.reason if planned.failure else None,
+        },
+    )
+    if planned.bundles and planned.handover:
+        yield _HANDOVER, planned.handover
+
+
+def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
+    @task(
+        task_id="spark",
+        show_return_value_in_logs=False,
+        doc_md="Maintains the partitions of all queries by one program of Spark's.",
+    )
+    def spark() -> None:
+        context = get_current_context()
+        ti = context["ti"]
+        plans = {one.query: _planned(one.query) for one in _chosen(queries)}
+        works = [
+            on_spark.QueryWork(one, plans[one.query].planned, _pulled(_HANDOVER, one.query))
+            for one in queries
+            if one.query in plans and plans[one.query].planned
+        ]
+        done = on_spark.maintain_queries(
+            works,
+            Options.of(context["params"]),
+            run=str(context["dag_run"].run_id),
+            attempt=ti.try_number,
+            start=shared_start(shared, partial(setattr, context["task"], "on_kill")),
+        )
+        for query, (results, _) in done.items():
+            if summaries := [one.summary for one in results if one.summary]:
+                ti.xcom_push(of_query(_REPORT, query), summaries)
+            if errors := [one.error for one in results if one.error]:
+                ti.xcom_push(of_query(_ERROR, query), errors)
+        unplanned = {name: Failure(one.failure) for name, one in plans.items() if one.failure}
+        failed = {name: failure for name, (_, failure) in done.items() if failure}
+        if failure := _failed({**unplanned, **failed}):
+            fail(failure)
+        if not works:
+            raise AirflowSkipException("no query has work")
+
+    return spark
+
+
+def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
+    """Returns what runs Spark's program for all queries of a name, which it has in its own."""
+
+    def start(settings: QuerySettings, arguments: Sequence[str]) -> str | None:
+        return start_spark(replace(settings, query=shared), arguments, on_kill=on_kill)
+
+    return start
+
+
+def _planned(query: str) -> PassedOn:
+    """Returns what `plan` has passed on of a query."""
+    found = _pulled(_PLANNED, query)
+    if found is None:
+        return PassedOn()
+    return PassedOn(
+        planned=tuple(tasks.bundles_of(found["bundles"])),
+        decided=Decided(**found["decided"]),
+        failure=found["failure"],
+    )
+
+
+def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
+    return get_current_context()["ti"].xcom_pull(task_ids=task_id, key=of_query(key, query))
+
+
+def _failed(failures: Mapping[str, Failure]) -> Failure | None:
+    """Returns the failure of a task in which some queries have failed; logs that of each."""
+    named = [Failure(f"{name}: {one.reason}", one.retry) for name, one in failures.items()]
+    for one in named:
+        _log.error(one.reason)
+    return on_spark.together(named)
+
+
+def _report_task(queries: Sequence[QuerySettings]) -> Any:
+    outlets = [Asset(one) for query in queries for one in _assets(query)]
+
+    @task(
+        task_id="report",
+        outlets=outlets,
+        show_return_value_in_logs=False,
+        doc_md="Adds up, for each query, what its partitions came to.",
+    )
+    def report() -> dict[str, Any]:
+        context = get_current_context()
+        if Options.of(context["params"]).dry_run:
+            raise AirflowSkipException("DRY RUN: there is nothing to report")
+        chosen = _chosen(queries)
+        found = {one.query: _reported(one, context) for one in chosen}
+        told = {one: False for query in queries if query not in chosen for one in _assets(query)}
+        update_assets(context, told, {})
+        context["ti"].xcom_push(NOTE, note_of_queries(found))
+        return found
+
+    return report
+
+
+def _assets(settings: QuerySettings) -> tuple[str, str]:
+    return asset_uri(settings.query), findings_uri(settings.query)
+
+
+def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Ends the run of one query, and returns its report."""
+    query, ti = settings.query, context["ti"]
+    event, damage = _assets(settings)
+    try:
+        passed, run = _passed_on(query), str(context["dag_run"].run_id)
+        found, xcoms = reported(settings, passed, run=run)
+    except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
+        fault = _fault(settings, error)
+        update_assets(context, {event: False, damage: False}, {})
+        return {"query": query, "success": False, "note": fault.reason}
+    for key, one in xcoms.items():
+        if key != NOTE:  # the run has one note, for all queries
+            ti.xcom_push(of_query(key, query), one)
+    told = {event: found["maintained"], damage: is_damaged(found["broken"])}
+    update_assets(context, told, found)
+    return found
+
+
+def _passed_on(query: str) -> PassedOn:
+    """Returns what `plan` and `spark` have passed on of a query."""
+    passed = _planned(query)
+    if not passed.planned:
+        return passed
+    summaries, errors = (_pulled(key, query, "spark") or () for key in (_REPORT, _ERROR))
+    return replace(passed, summaries=tuple(summaries), errors=tuple(errors))
