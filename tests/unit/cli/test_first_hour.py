@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -304,6 +305,9 @@ def test_an_interrupt_is_130(checkpoint: Path) -> None:
     assert done.stderr.lstrip() == "interrupted; run again to go on\n"
 
 
+PROGRAM = f"{shlex.quote(sys.executable)} -m statemaint"
+
+
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -315,13 +319,12 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_closed_pipe_is_quiet_and_no_failure(many: Path) -> None:
-    program = f"{sys.executable} -m statemaint"
-    quiet = shell(f"{program} scan {many}/team_0/query_0 --all | true; exit ${{PIPESTATUS[0]}}")
+    quiet = shell(f"{PROGRAM} scan {many}/team_0/query_0 --all | true; exit ${{PIPESTATUS[0]}}")
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 def test_a_full_disk_is_one_line(checkpoint: Path) -> None:
-    done = shell(f"{sys.executable} -m statemaint scan {checkpoint} > /dev/full")
+    done = shell(f"{PROGRAM} scan {checkpoint} > /dev/full")
     assert done.returncode == 5
     assert done.stderr == (
         "statemaint: OUTPUT: the result could not be written: No space left on device\n"
@@ -332,7 +335,7 @@ def test_a_terminal_without_umlauts_is_no_fault(tmp_path: Path) -> None:
     root = tmp_path / "zähler"
     root.mkdir()
     write_checkpoint(LocalStorage(root))
-    done = shell(f"{sys.executable} -m statemaint scan '{root}'", PYTHONIOENCODING="ascii")
+    done = shell(f"{PROGRAM} scan '{root}'", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert r"z\xe4hler" in done.stdout
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -582,7 +583,7 @@ def test_tells_its_version() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_traceback(checkpoint: Path) -> None:
-    command = f"{sys.executable} -m statemaint scan {checkpoint} | true"
+    command = f"{shlex.quote(sys.executable)} -m statemaint scan {checkpoint} | true"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, check=False, text=True, stdin=None
     )
