@@ -71,7 +71,11 @@ _INTERVAL = (
     '{{ range printf "max(statemaint_expected_interval_seconds{query=%q})" $labels.query | query }}'
     ", a run every {{ humanizeDuration .Value }}{{ end }}"
 )
-_DAG = "the DAG statemaint__{{ $labels.query }}"
+# As its metrics name it: queries with `together` share one, a CronJob has none.
+_DAG = (
+    "the DAG {{ with printf \"statemaint_query_info{query=%q,dag!=''}\" $labels.query | query }}"
+    '{{ . | first | label "dag" }}{{ else }}of the query{{ end }}'
+)
 # Where the links lead; the chart puts the addresses of Grafana and Airflow before them.
 _BOARD = "/d/statemaint-query?var-query={{ $labels.query }}"
 _DAGS = (

@@ -19,6 +19,7 @@ from statemaint.airflow import on_spark, tasks
 from statemaint.airflow.advice import cut, is_damaged, note_of_queries
 from statemaint.airflow.decided import Decided
 from statemaint.airflow.endings import fail, update_assets
+from statemaint.airflow.for_pages import figures_of_run
 from statemaint.airflow.links import links
 from statemaint.airflow.names import COSTS, NOTE, asset_uri, findings_uri, of_query
 from statemaint.airflow.passed_on import PassedOn, reported
@@ -266,9 +267,12 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
         passed, run = _passed_on(query), str(context["dag_run"].run_id)
         found, xcoms = reported(settings, passed, run=run)
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
-        fault = _fault(settings, error)
+        reason = _fault(settings, error).reason
+        figures = figures_of_run(settings, (), (), decided=None, failure=reason, success=False)
+        for key, one in figures.items():  # or the page would show the run before
+            ti.xcom_push(of_query(key, query), one)
         update_assets(context, {event: False, damage: False}, {})
-        return {"query": query, "success": False, "note": fault.reason}
+        return {"query": query, "success": False, "note": reason}
     for key, one in xcoms.items():
         if key != NOTE:  # the run has one note, for all queries
             ti.xcom_push(of_query(key, query), one)

@@ -270,6 +270,22 @@ def test_every_alert_has_a_case_that_is_close_and_must_not_fire_it(name: str) ->
     assert name not in {fired for fired, _ in case.fires}
 
 
+def told(file: Path, series: dict[str, str], name: str, severity: str, **texts: str) -> None:
+    """Holds the annotations of an alert of the query, an hour after series have begun."""
+    texts |= {
+        "runbook_url": f"docs/runbook.md#{name.lower()}",
+        "dashboard_url": "/d/statemaint-query?var-query=q",
+    }
+    alert = {"exp_labels": {"severity": severity, "query": Q}, "exp_annotations": texts}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": one} for name, one in series.items()],
+        "alert_rule_test": [{"eval_time": "1h", "alertname": name, "exp_alerts": [alert]}],
+    }
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "tests": [test]}))
+    run("test", "rules", file)
+
+
 def test_a_description_has_the_numbers_and_codes(tmp_path: Path) -> None:
     series = {
         **fine(),
@@ -277,28 +293,42 @@ def test_a_description_has_the_numbers_and_codes(tmp_path: Path) -> None:
         of("findings", code="BROKEN_CHAIN"): f"18x{LONG}",
         of("query_info", dag="statemaint__q"): f"1x{LONG}",
     }
-    expected = {
-        "exp_labels": {"severity": "critical", "query": "q"},
-        "exp_annotations": {
-            "summary": "q: 20 stores are halted",
-            "description": "Damage was found. Nothing is written or deleted in these stores until "
-            "it is repaired, and a restart of the query may fail; its other stores are maintained. "
-            "Findings: BROKEN_CHAIN (18) . Run statemaint doctor on the checkpoint.",
-            "runbook_url": "docs/runbook.md#statemainthalted",
-            "dashboard_url": "/d/statemaint-query?var-query=q",
-            "dag_url": "/dags/statemaint__q",
-        },
+    told(
+        tmp_path / "case.yaml",
+        series,
+        "StatemaintHalted",
+        "critical",
+        summary="q: 20 stores are halted",
+        description="Damage was found. Nothing is written or deleted in these stores until it is "
+        "repaired, and a restart of the query may fail; its other stores are maintained. "
+        "Findings: BROKEN_CHAIN (18) . Run statemaint doctor on the checkpoint.",
+        dag_url="/dags/statemaint__q",
+    )
+
+
+@pytest.mark.parametrize(
+    ("dag", "named"),
+    [("statemaint_together_hourly", "statemaint_together_hourly"), ("", "of the query")],
+)
+def test_a_description_names_the_dag_that_the_metrics_name(
+    tmp_path: Path, dag: str, named: str
+) -> None:
+    series = {
+        **fine(),
+        of("last_run_failed", cause="plan"): f"1x{LONG}",
+        of("query_info", dag=dag): f"1x{LONG}",
     }
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": one} for name, one in series.items()],
-        "alert_rule_test": [
-            {"eval_time": "1h", "alertname": "StatemaintHalted", "exp_alerts": [expected]}
-        ],
-    }
-    file = tmp_path / "case.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "tests": [test]}))
-    run("test", "rules", file)
+    told(
+        tmp_path / "case.yaml",
+        series,
+        "StatemaintPlanFailed",
+        "critical",
+        summary="q: maintenance cannot be planned",
+        description="The last run failed before it saw any store; nothing is maintained. The log "
+        f"of the task plan of the DAG {named} says why: a configuration or a checkpoint that "
+        "cannot be read.",
+        dag_url=f"/dags/{dag}",
+    )
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=NAMES)

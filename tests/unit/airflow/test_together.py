@@ -1,0 +1,86 @@
+"""The tasks of a DAG of several queries, without an Airflow: what one query does to the others."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("airflow", reason="the extra `airflow`")
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from statemaint.airflow import together
+from statemaint.airflow.settings import Failure, QuerySettings
+from statemaint.airflow.tasks import Planned
+from statemaint.model.policy import Policy
+
+NAMES = ("a", "b")
+PASSING, DAMAGE = Failure("STORAGE: away", retry=True), Failure("CORRUPT_FILE: commits/9")
+
+
+class Run:
+    """A run of both queries, as a task sees it; it keeps what the task passes on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pushed: dict[str, Any] = {}
+        self.queries = [QuerySettings(name, f"/{name}", Policy()) for name in NAMES]
+        outlets = [SimpleNamespace(name=f"statemaint://{name}") for name in NAMES]
+        context = {
+            "ti": SimpleNamespace(xcom_push=self.pushed.__setitem__),
+            "params": {},
+            "dag_run": SimpleNamespace(conf={}, run_id="r"),
+            "task": SimpleNamespace(outlets=outlets),
+            "outlet_events": {},
+        }
+        monkeypatch.setattr(together, "get_current_context", lambda: context)
+        monkeypatch.setattr(together, "update_assets", lambda _, told, __: self.told.update(told))
+        self.told: dict[str, bool] = {}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(monkeypatch)
+
+
+def plan(run: Run, monkeypatch: pytest.MonkeyPatch, *failures: Failure | None) -> None:
+    plans = [Planned(failure=one) for one in failures]
+    monkeypatch.setattr(together, "_plans", lambda *_: plans)
+    together._plan_task(run.queries).function()
+
+
+def test_a_plan_that_fails_for_all_is_tried_again_where_one_failure_may_pass(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AirflowException, match=r"a: STORAGE: away; b: CORRUPT_FILE") as caught:
+        plan(run, monkeypatch, PASSING, DAMAGE)
+    assert not isinstance(caught.value, AirflowFailException), "which would not be tried again"
+
+
+@pytest.mark.parametrize("failures", [(PASSING, None), (DAMAGE, DAMAGE)])
+def test_otherwise_spark_does_what_was_planned_and_has_the_failures(
+    run: Run, monkeypatch: pytest.MonkeyPatch, failures: tuple[Failure | None, ...]
+) -> None:
+    plan(run, monkeypatch, *failures)
+    said = [run.pushed[f"planned.{name}"]["failure"] for name in NAMES]
+    assert said == [one and one.reason for one in failures]
+
+
+def test_a_fault_in_the_end_of_one_query_is_on_its_page_and_does_not_stop_the_others(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = {"query": "b", "success": True, "note": "fine", "maintained": True, "broken": []}
+
+    def reported(settings: QuerySettings, *_: object, **__: object) -> tuple[dict[str, Any], Any]:
+        if settings.query == "a":
+            raise KeyError("units")
+        return good, {}
+
+    monkeypatch.setattr(together, "reported", reported)
+    monkeypatch.setattr(together, "_passed_on", lambda _: None)
+    found = together._report_task(run.queries).function()
+    assert found["b"] == good
+    assert not found["a"]["success"]
+    shown = run.pushed["statemaint_fleet.a"]
+    assert (shown["success"], shown["failure"]) == (False, "FAULT: KeyError: 'units'")
+    assert run.told["statemaint://a"] is False
+    assert run.told["statemaint://b"] is True
