@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from threading import get_ident
 from typing import Any
 from uuid import uuid4
 
@@ -29,15 +31,11 @@ class Place:
 
     @property
     def session(self) -> boto3.Session:
-        return boto3.Session(
-            aws_access_key_id=self.access_key,
-            aws_secret_access_key=self.secret_key,
-            region_name="us-east-1",
-        )
+        return _session(self.access_key, self.secret_key, get_ident())
 
     @property
     def client(self) -> Any:
-        return self.session.client("s3", endpoint_url=self.url)
+        return _client(self, get_ident())
 
     def options(self, **options: Any) -> S3Options:
         found: dict[str, Any] = {"endpoint": self.url, "session": self.session, "attempts": 1}
@@ -66,6 +64,19 @@ class Place:
         A Ceph answers 500 `UnknownError` to a GET that races with a write; boto3 repeats it.
         """
         return self.storage(address, sleep=time.sleep, attempts=5)
+
+
+@cache  # a new one parses what boto3 knows of S3 once more: a tenth of a second
+def _session(access_key: str, secret_key: str, _thread: int) -> boto3.Session:
+    return boto3.Session(
+        aws_access_key_id=access_key, aws_secret_access_key=secret_key, region_name="us-east-1"
+    )
+
+
+@cache
+def _client(place: Place, thread: int) -> Any:
+    session = _session(place.access_key, place.secret_key, thread)
+    return session.client("s3", endpoint_url=place.url)
 
 
 @contextmanager
