@@ -1,5 +1,6 @@
 """Renders the chart with Helm's own engine and hands out the objects."""
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -28,15 +29,14 @@ def render(values: Mapping[str, Any] | None = None, *, name: str = "statemaint")
         document
         for path, text in texts(values, name=name).items()
         if not path.endswith("NOTES.txt")
-        for document in yaml.safe_load_all(text)
+        for document in yaml.load_all(text, Loader=yaml.CSafeLoader)
     )
     return [document for document in documents if document is not None]
 
 
 def texts(values: Mapping[str, Any] | None = None, *, name: str = "statemaint") -> dict[str, str]:
     """Returns what each template makes, as text."""
-    manifests: dict[str, str] = _chart().render(dict(values or {}), name=name, namespace="airflow")
-    return manifests
+    return dict(_rendered(json.dumps(dict(values or {})), name))
 
 
 def one(manifests: list[Manifest], kind: str, name: str = "") -> Manifest:
@@ -47,6 +47,12 @@ def one(manifests: list[Manifest], kind: str, name: str = "") -> Manifest:
         if each["kind"] == kind and each["metadata"]["name"].endswith(name)
     ]
     return found
+
+
+@cache
+def _rendered(values: str, name: str) -> Mapping[str, str]:
+    manifests: dict[str, str] = _chart().render(json.loads(values), name=name, namespace="airflow")
+    return manifests
 
 
 @cache
