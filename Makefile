@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 BIN := .venv/bin
+# Where it is set, every little program would compile this package again.
+unexport PYTHONDONTWRITEBYTECODE
 # Spark needs a Java; .ci/setup says which.
 WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 

@@ -7,6 +7,7 @@ them, and gone in the end (`--basetemp` keeps them).
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -64,6 +65,9 @@ _own: list[Path] = []
 def pytest_configure(config: pytest.Config) -> None:
     """Has nothing wait for a disk; the tests of the local disk say what it must be asked for."""
     _patch.setattr(os, "fsync", os.fstat)
+    # Each of hundreds of little programs would else compile this package again, for half a second.
+    _patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    _patch.setattr(sys, "dont_write_bytecode", False)
     if config.option.basetemp is None and _MEMORY.is_dir() and _free(_MEMORY) > _ROOM:
         place = Path(tempfile.mkdtemp(prefix="statemaint-tests-", dir=_MEMORY))
         place.chmod(0o711)  # tests act as other users
