@@ -92,9 +92,12 @@ class Workers:
         Args:
             loading: the bytes that the process still grows by, whatever the stores are.
         """
+        return Budget(partial(self._shared, loading))
+
+    def _shared(self, loading: int) -> int:
         own = resident_memory() + loading
         memory = self.memory or own + available_memory() // 2
-        return Budget(max(memory - own, memory // _LEAST_SHARE, 1))
+        return max(memory - own, memory // _LEAST_SHARE, 1)
 
 
 def cores() -> int:
@@ -138,14 +141,22 @@ def in_order(jobs: Iterable[Callable[[], _T]], *, threads: int) -> Generator[_T]
 class Budget:
     """Memory that threads share; a thread waits until its part is free.
 
-    Attributes:
-        total: in bytes.
+    It is measured before the first part of it is held: most runs have too little to do for that.
     """
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, total: int | Callable[[], int]) -> None:
+        """Makes a budget of some bytes, or of what measures them."""
+        self._total = total
         self._held = 0
         self._freed = Condition()
+
+    @property
+    def total(self) -> int:
+        """Returns its bytes."""
+        with self._freed:
+            if callable(self._total):
+                self._total = self._total()
+            return self._total
 
     @contextmanager
     def hold(self, need: int) -> Iterator[None]:
@@ -154,9 +165,13 @@ class Budget:
         Args:
             need: in bytes; more than the total is granted once nothing else is held.
         """
-        part = min(need, self.total)
+        if not need:
+            yield
+            return
+        total = self.total
+        part = min(need, total)
         with self._freed:
-            self._freed.wait_for(lambda: self._held + part <= self.total)
+            self._freed.wait_for(lambda: self._held + part <= total)
             self._held += part
         try:
             yield

@@ -27,7 +27,8 @@ _OF_STORE = re.compile(
 # 1 had digests without a key, 2 did not record who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
-_PROOF_TYPES = {one.name: one.type for one in fields(Attestation) if one.name not in RECORDS}
+# What JSON gives, and what the lists of an attestation are made of.
+_GIVEN = ("", 0, 0.0, False, None, [], {}, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def parse_attestations(content: bytes) -> StoreNotes:
         since = _since(stored)
         if stored["format"] != _FORMAT:  # its proofs name no inputs; `written` is still valid
             return StoreNotes((), written, since, uploads)
-        rows = stored["files"]
+        rows = _Rows(stored["files"])
         found = tuple(_attestation(one, rows) for one in stored["attestations"])
         return StoreNotes(found, written, since, uploads)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
@@ -157,31 +158,46 @@ def _path(found: object) -> str:
     return found
 
 
-def _attestation(found: Mapping[str, Any], rows: list[list[Any]]) -> Attestation:
+class _Rows:
+    """The stored table of files; a row of it is checked once, however many proofs name it."""
+
+    def __init__(self, stored: list[list[Any]]) -> None:
+        self._stored = stored
+        self._records: dict[tuple[str, int], FileRecord] = {}
+
+    def record(self, place: int, folder: str) -> FileRecord:
+        """Returns the file at a place, below a folder."""
+        found = self._records.get((folder, place))
+        if found is None:
+            found = self._records[folder, place] = _record(self._stored[place], folder)
+        return found
+
+
+def _attestation(found: Mapping[str, Any], rows: _Rows) -> Attestation:
     folder = f"{_path(found['path']).rpartition('/')[0]}/"
     lists = {name: _records(found[name], rows, folder) for name in RECORDS}
     attestation = Attestation(**{**found, **lists})
-    _check(attestation, _PROOF_TYPES)
+    _check((getattr(attestation, name) for name in _PROOF_TYPES), _PROOF_TYPES)
     return attestation
 
 
-def _records(places: list[int], rows: list[list[Any]], folder: str) -> tuple[FileRecord, ...]:
+def _records(places: list[int], rows: _Rows, folder: str) -> tuple[FileRecord, ...]:
     if any(type(place) is not int or place < 0 for place in places):
         raise TypeError(places)
-    return tuple(_record(rows[place], folder) for place in places)
+    return tuple(rows.record(place, folder) for place in places)
 
 
 def _record(row: list[Any], folder: str) -> FileRecord:
     name, *rest = row
     record = FileRecord(folder + name, *rest)
-    _check(record, FileRecord.__annotations__)
+    _check(record, _RECORD_TYPES)
     return record
 
 
-def _check(parsed: Attestation | FileRecord, types: Mapping[str, Any]) -> None:
-    """Raises `TypeError` unless every field has the type that it is declared with."""
-    for name, kind in types.items():
-        if not _is(getattr(parsed, name), kind):
+def _check(values: Iterable[object], types: Mapping[str, frozenset[type]]) -> None:
+    """Raises `TypeError` unless every field has a type that it may have."""
+    for value, (name, kinds) in zip(values, types.items(), strict=True):
+        if type(value) not in kinds:
             raise TypeError(name)
 
 
@@ -190,3 +206,14 @@ def _is(value: object, kind: type) -> bool:
         return kind is bool
     whole = type(value) is int and isinstance(0.0, kind)
     return whole or isinstance(value, kind)
+
+
+def _given(kind: Any) -> frozenset[type]:
+    """Returns the types of what is stored that a declared type allows."""
+    return frozenset(type(one) for one in _GIVEN if _is(one, kind))
+
+
+_PROOF_TYPES = {
+    one.name: _given(one.type) for one in fields(Attestation) if one.name not in RECORDS
+}
+_RECORD_TYPES = {name: _given(kind) for name, kind in FileRecord.__annotations__.items()}

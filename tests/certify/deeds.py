@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import google_crc32c
@@ -32,11 +33,18 @@ def holder(world: World) -> str | None:
     One that was ended is still its run's for a few seconds, in which nobody else gets it: until
     then its tasks may rely on their last look.
     """
-    leases = [path for path in world.files if path.startswith("_statemaint/lease/0")]
+    leases = world.index.under("_statemaint/lease/0")
     if not leases:
         return None
-    fields = json.loads(world.files[max(leases)].content)
-    return str(fields["run"]) if fields["deadline"] > world.clock else None
+    run, deadline = _claimed(world.files[leases[-1]].content)
+    return run if deadline > world.clock else None
+
+
+@lru_cache
+def _claimed(content: bytes) -> tuple[str, float]:
+    """Returns the run that a lease is of, and until when."""
+    fields = json.loads(content)
+    return str(fields["run"]), fields["deadline"]
 
 
 @dataclass(slots=True)
@@ -266,14 +274,8 @@ class Deeds:
             self._state_file(directory, name, file, doer)
 
     def _in_trash(self, path: str, file: File) -> bool:
-        return self._trashed(path, file) is not None
-
-    def _trashed(self, path: str, file: File) -> str | None:
-        """Returns where a file is in the trash, if it is."""
-        there = (at for at, one in self.world.files.items()
-                 if at.startswith("_statemaint/trash/") and at.endswith(f"/{path}")
-                 and one.content == file.content)  # fmt: skip
-        return next(there, None)
+        trash, files = self.world.index.under("_statemaint/trash/"), self.world.files
+        return any(files[at].content == file.content for at in trash if at.endswith(f"/{path}"))
 
     def _fenced(self, path: str, doer: Doer) -> None:
         held = self.holder(self.world) if self.holder else doer.run

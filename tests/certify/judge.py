@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.certify.files import spot
-from tests.certify.loading import Read
+from tests.certify.loading import EMPTY, Read
 from tests.certify.query import Query
 from tests.certify.rocks_files import tables_of
 from tests.certify.world import Doer, File, World
@@ -47,6 +47,29 @@ class Made:
 
 
 @dataclass(slots=True)
+class Known:
+    """What could be made of a store at the last look.
+
+    Attributes:
+        truth: the true state of each version, from 0 on, as it was then.
+        sound: whether each could be made; 0 is the empty state.
+    """
+
+    truth: list[int] = field(default_factory=lambda: [EMPTY])
+    sound: list[bool] = field(default_factory=lambda: [True])
+
+    def note(self, version: int, state: int, *, sound: bool) -> bool:
+        """Notes one version; returns whether that is news."""
+        if version == len(self.truth):
+            self.truth.append(state)
+            self.sound.append(sound)
+            return True
+        news = (self.truth[version], self.sound[version]) != (state, sound)
+        self.truth[version], self.sound[version] = state, sound
+        return news
+
+
+@dataclass(slots=True)
 class Certificate:
     """The judge of one schedule.
 
@@ -60,7 +83,7 @@ class Certificate:
         least: of each store, the oldest file that is read for them, and
         tables: the tables.
         broken: those that do not, because of something that no maintenance did.
-        known: of each store and version, its true state and whether it could be made.
+        known: of each store, the true state of each version and whether it could be made.
         made: the snapshots of maintenance by path.
         overtaken: the runs in whose middle the query was taken back.
         begun: what such a run was in the middle of deleting, a page at a time, by run and path.
@@ -80,7 +103,7 @@ class Certificate:
     least: dict[str, int] = field(default_factory=dict)
     tables: dict[str, set[str]] = field(default_factory=dict)
     broken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    known: dict[str, dict[int, tuple[int, bool]]] = field(default_factory=lambda: defaultdict(dict))
+    known: dict[str, Known] = field(default_factory=lambda: defaultdict(Known))
     made: dict[str, Made] = field(default_factory=dict)
     overtaken: set[str] = field(default_factory=set)
     begun: set[tuple[str, str]] = field(default_factory=set)
@@ -105,11 +128,13 @@ class Certificate:
 
     def _look(self, before: Mapping[str, File | None], doer: Doer | None) -> None:
         logs = any(path.startswith("commits/") for path in before)
+        if not logs and not any(map(_may_load, before)):
+            return
         if doer and logs:
             self._never_was(doer)
         for directory in self.query.habits.stores:
             mine = [path for path in before if directory in path]
-            if logs or self._touches(directory, mine):
+            if logs or any(map(_may_load, mine)):
                 self._store(directory, mine, doer, everything=logs)
 
     def _never_was(self, doer: Doer) -> None:
@@ -125,12 +150,6 @@ class Certificate:
             self._store(directory, live, None, everything=True)
 
     # -- what every store must be
-
-    @staticmethod
-    def _touches(directory: str, paths: list[str]) -> bool:
-        """Returns whether any of some paths is of a file that could be loaded."""
-        ends = (".sst", ".crc")
-        return any(spot(path) or (path.endswith(ends) and directory in path) for path in paths)
 
     def _store(
         self, directory: str, paths: list[str], doer: Doer | None, *, everything: bool
@@ -255,25 +274,43 @@ class Certificate:
 
     # -- what could be made of what is left
 
-    def _recount(self, directory: str, paths: Iterable[str]) -> set[int]:
-        """Returns the versions that could be made of what was there, and no longer can."""
-        spots = [spot(path) for path in paths]
-        changed = {one.version for one in spots if one}
-        tables = any(path.endswith(".sst") for path in paths)
-        truth, known = self.query.truth[directory], self.known[directory]
-        lost, before, moved, target = set(), True, False, self.query.target
-        for version in range(1, min(target + 1, len(truth))):
-            old = known.get(version)
-            if tables or moved or version in changed or old is None or old[0] != truth[version]:
+    def _recount(self, directory: str, paths: list[str]) -> set[int]:
+        """Returns the versions that could be made of what was there, and no longer can.
+
+        Nothing is asked again of a version whose files and truth are what they were, unless the
+        one before is another one now.
+        """
+        truth, known, target = self.query.truth[directory], self.known[directory], self.query.target
+        end = min(target + 1, len(truth))
+        lost, following = set(), 0
+        for changed in sorted(self._changed(directory, paths, end)):
+            version, moved = changed, changed >= following
+            while moved and version < end:
+                before = known.sound[version - 1]
                 now = self.query.loader.sound(directory, version, truth, before=before)
-                moved = old is None or old != (truth[version], now)
-                if old == (truth[version], True) and not now:
-                    lost.add(version)
-                known[version] = truth[version], now
-            before = known[version][1]
-        for version in [one for one in known if one > target]:
-            del known[version]  # it may be another one when it comes back
+                if not now and known.truth[version : version + 1] == [truth[version]]:
+                    lost |= {version} if known.sound[version] else set()
+                moved = known.note(version, truth[version], sound=now)
+                version += 1
+            following = max(following, version)
+        # They may be others when they come back.
+        del known.truth[target + 1 :], known.sound[target + 1 :]
         return lost
+
+    def _changed(self, directory: str, paths: list[str], end: int) -> set[int]:
+        """Returns the versions below an end that may be made of other files now, or be others."""
+        truth, known = self.query.truth[directory], self.known[directory].truth
+        found = {one.version for path in paths if (one := spot(path))}
+        tables = {path.rpartition("/")[2] for path in paths if path.endswith(".sst")}
+        if tables:
+            wholes, files = self.world.index.wholes[directory].items(), self.world.files
+            found |= {version for path, version in wholes
+                      if not tables.isdisjoint(tables_of(files[path].content))}  # fmt: skip
+        if known[:end] != truth[:end]:
+            common = zip(known, truth, strict=False)
+            found |= {version for version, (old, new) in enumerate(common) if old != new}
+            found |= {*range(len(known), end)}
+        return {version for version in found if 0 < version < end}
 
     def _nothing_lost(
         self, directory: str, lost: set[int], doer: Doer, paths: Iterable[str]
@@ -338,6 +375,11 @@ class Certificate:
                   for name in tables_of(self.world.files[path].content))  # fmt: skip
         chosen = frozenset((*files, *tables))
         self.readers.append(Reader(version, chosen, self.world.clock))
+
+
+def _may_load(path: str) -> bool:
+    """Returns whether a path is of a file that could be loaded, or that is loaded with one."""
+    return spot(path) is not None or path.endswith((".sst", ".crc"))
 
 
 def _how(read: Read) -> str:

@@ -4,6 +4,7 @@ States have numbers: what was applied once is never applied again, so that a cha
 files costs hundreds of look-ups.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -75,9 +76,10 @@ class Loader:
     def load(self, store: str, versions: Iterable[int]) -> Mapping[int, Read]:
         """Returns what Spark loads for each version, ascending."""
         changes, wholes = self._listed(store)
+        starts = sorted({0, *wholes})
         found: dict[int, Read] = {}
         for version in versions:
-            base = max((one for one in wholes if one <= version), default=0)
+            base = starts[bisect_right(starts, version) - 1]
             before = found.get(version - 1)
             if before and base < version:
                 found[version] = self._next(before, changes.get(version))

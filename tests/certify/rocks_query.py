@@ -15,6 +15,7 @@ than maintenance may expect of what it has seen of them.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -47,10 +48,14 @@ def committed_id(world: World, store: str, version: int) -> str | None:
     file = world.files.get(f"commits/{version - 1}")
     if file is None:
         return None
-    fields = json.loads(file.content.partition(b"\n")[2])
-    ids = fields.get("stateUniqueIds", {}).get("0", [])
-    partition = int(store.split("/")[2])
-    return str(ids[partition][0]) if partition < len(ids) else None
+    ids, partition = _ids(file.content), int(store.split("/")[2])
+    return ids[partition] if partition < len(ids) else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _ids(commit: bytes) -> tuple[str, ...]:
+    fields = json.loads(commit.partition(b"\n")[2])
+    return tuple(str(one[0]) for one in fields.get("stateUniqueIds", {}).get("0", []))
 
 
 @dataclass(slots=True)
@@ -386,7 +391,7 @@ class RocksQuery(Query):
 
     def _orphans(self, folder: str, tracked: set[str]) -> Iterator[str]:
         files = self.world.files
-        there = [path for path in files if path.startswith(folder) and path.endswith(".sst")]
+        there = [path for path in self.world.index.under(folder) if path.endswith(".sst")]
         oldest = min((files[one].modified for one in tracked if one in files), default=None)
         if oldest is not None and len(there) > len(tracked):
             yield from (path for path in there if files[path].modified < oldest)

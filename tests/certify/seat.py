@@ -86,21 +86,19 @@ class Seat:
     def now(self) -> float:
         return self._world.clock
 
-    @contextmanager
-    def _operation(self, verb: str, path: str) -> Iterator[None]:
-        """An operation, up to its point and beyond, in one turn."""
-        self._begin()
-        try:
-            with self.turn:
-                self._requests[verb] += 1
-                self._gate(verb, path)
-                yield
-        finally:
-            self.turn.inside.discard(get_ident())
+    def _operation(self, verb: str, path: str) -> "_Operation":
+        """Returns an operation, up to its point and beyond, in one turn."""
+        return _Operation(self, verb, path)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Notes that this thread begins an operation."""
         self._world.begins(self._doer)
         self.turn.inside.add(get_ident())
+
+    def pass_point(self, verb: str, path: str) -> None:
+        """Counts an operation, and passes the point at its beginning."""
+        self._requests[verb] += 1
+        self._gate(verb, path)
 
     def stood_still(self, *, late: bool, frozen: bool) -> None:
         """Notes that all threads were paused, one of them at its gate; `late` and `frozen` are its.
@@ -125,17 +123,16 @@ class Seat:
         turn, left = -1, iter(list[tuple[int, str]]())
         while True:
             with self.turn:
+                if at[1]:
+                    self._gate("entry", at[1])
                 if turn != world.turn:
                     turn = world.turn
-                    there = (one for one in world.files if one.startswith(under))
-                    left = iter(order.after(at, there))
+                    left = iter(order.after(at, world.index.under(under)))
                 if (found := next(left, None)) is None:
                     return
                 at = found
                 entry = world.entry(found[1])
             yield entry
-            with self.turn:
-                self._gate("entry", found[1])
 
     def stat(self, path: str) -> Entry:
         with self._operation("stat", path):
@@ -274,6 +271,33 @@ class Seat:
         with self._operation("stat", path):
             for one in (path, like):
                 self._world.entry(one)
+
+
+class _Operation:
+    """A block in one turn that begins with a point."""
+
+    __slots__ = ("_path", "_seat", "_verb")
+
+    def __init__(self, seat: Seat, verb: str, path: str) -> None:
+        self._seat, self._verb, self._path = seat, verb, path
+
+    def __enter__(self) -> None:
+        seat = self._seat
+        seat.begin()
+        try:
+            seat.turn.__enter__()
+            try:
+                seat.pass_point(self._verb, self._path)
+            except BaseException as error:
+                seat.turn.__exit__(type(error))
+                raise
+        except BaseException:
+            seat.turn.inside.discard(get_ident())
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._seat.turn.__exit__(kind)
+        self._seat.turn.inside.discard(get_ident())
 
 
 class _Order:

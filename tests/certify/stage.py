@@ -327,8 +327,7 @@ class Stage:
 
     def undo(self, number: int, halt: Halt) -> None:
         """An operator brings back what a run moved to the trash, where there is any."""
-        in_trash = (path for path in self.world.files if path.startswith(_TRASH))
-        trashed = sorted({path.split("/")[2] for path in in_trash})
+        trashed = sorted({path.split("/")[2] for path in self.world.index.under(_TRASH)})
         if not trashed or (self.paused and not self.setting.two):
             return
         newest = max(trashed, key=lambda one: (one[:1].isdigit(), one))

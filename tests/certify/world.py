@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Protocol
 
 from statemaint.errors import NotFoundError
 from statemaint.listing import Entry
@@ -13,7 +13,6 @@ from statemaint.model.policy import Policy
 from statemaint.plan import Request
 from tests.certify.index import Index
 
-_TAGGED = "tag" in Entry.__dataclass_fields__
 Change = Mapping[str, bytes | None]
 Whose = tuple[int, int]
 """A doer and one of its threads, by their ids."""
@@ -112,6 +111,7 @@ class World:
     blind: dict[str, bytes] = field(default_factory=dict)
     lost: BaseException | None = None
     log: list[str] | None = None
+    _entries: dict[str, tuple[File, Entry]] = field(default_factory=dict)
 
     def change(
         self, change: Change, doer: Doer | None = None, *, modified: float | None = None
@@ -120,13 +120,13 @@ class World:
         before = {path: self.files.get(path) for path in change}
         stamp = self.stamp() if modified is None else modified
         for path, content in change.items():
-            if content is None:
-                self.files.pop(path, None)
-                self.index.drop(path)
-            else:
+            if content is not None:
                 self.numbers += 1
+                if path not in self.files:
+                    self.index.add(path)
                 self.files[path] = File(content, stamp, self.numbers)
-                self.index.add(path)
+            elif self.files.pop(path, None):
+                self.index.drop(path)
         self._changed(before, doer)
 
     def rename(
@@ -136,8 +136,9 @@ class World:
         before = {one: self.files.get(one) for one in (path, to)}
         file = self.files.pop(path)
         self.index.drop(path)
+        if to not in self.files:
+            self.index.add(to)
         self.files[to] = file if modified is None else replace(file, modified=modified)
-        self.index.add(to)
         self._changed(before, doer)
 
     def stamp(self) -> float:
@@ -190,11 +191,11 @@ class World:
 
     def store(self, directory: str) -> dict[str, bytes]:
         """Returns the content of a directory's own files, by name."""
-        under, start = f"{directory}/", len(directory) + 1
+        start = len(directory) + 1
         return {
-            path[start:]: file.content
-            for path, file in self.files.items()
-            if path.startswith(under) and "/" not in path[start:]
+            path[start:]: self.files[path].content
+            for path in self.index.under(f"{directory}/")
+            if "/" not in path[start:]
         }
 
     def entry(self, path: str) -> Entry:
@@ -205,8 +206,10 @@ class World:
         """
         if (file := self.files.get(path)) is None:
             raise NotFoundError(path, "no such file")
-        if _TAGGED:  # as S3 does, and no disk
-            tag = None if self.local else str(zlib.crc32(file.content))
-            fields: dict[str, Any] = {"tag": tag}
-            return Entry(path, len(file.content), file.modified, **fields)
-        return Entry(path, len(file.content), file.modified)
+        known = self._entries.get(path)
+        if known and known[0] is file:
+            return known[1]
+        tag = None if self.local else str(zlib.crc32(file.content))  # as S3 does, and no disk
+        entry = Entry(path, len(file.content), file.modified, tag)
+        self._entries[path] = file, entry
+        return entry

@@ -163,6 +163,21 @@ def test_jobs_wait_for_their_memory(need: int, most: int) -> None:
     assert crowd.most == most
 
 
+def test_a_budget_is_measured_once_when_a_part_of_it_is_held() -> None:
+    measured = []
+
+    def measure() -> int:
+        measured.append(10)
+        return 10
+
+    budget = Budget(measure)
+    with budget.hold(0):
+        assert not measured
+    with budget.hold(4), budget.hold(6), budget.hold(0):
+        assert measured == [10]
+    assert (budget.total, measured) == (10, [10])
+
+
 def test_a_job_that_fails_gives_its_memory_back() -> None:
     budget = Budget(10)
     with pytest.raises(KeyError), budget.hold(10):

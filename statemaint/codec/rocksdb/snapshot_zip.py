@@ -122,7 +122,16 @@ def parse_metadata(content: bytes) -> ZipMetadata:
     Raises:
         CodecError: when it is not such a zip, or its metadata are invalid.
     """
-    found = _unpack(content, only=METADATA).get(METADATA)
+    return metadata_of(_unpack(content, only=METADATA))
+
+
+def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
+    """Returns the metadata among the members of a zip.
+
+    Raises:
+        CodecError: when there are none, or they are invalid.
+    """
+    found = members.get(METADATA)
     if found is None:
         raise CodecError("no metadata in the zip", offset=0)
     return _parse(found)

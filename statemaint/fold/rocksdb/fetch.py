@@ -55,7 +55,7 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
         for name, member in found.items():
             if name.endswith(_LOG) or name.startswith(_MANIFEST):
                 log_records.check(member)
-        return Zip(path, snapshot_zip.parse_metadata(content), found, delimiter_of(found))
+        return Zip(path, snapshot_zip.metadata_of(found), found, delimiter_of(found))
     except CodecError as error:
         raise error.at(path) from error
 
