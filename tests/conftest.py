@@ -32,15 +32,25 @@ pytest_plugins = ["tests.support.planted"]
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
-# The tests of one line share servers, so one process runs them all. The longest come first: what is
-# short fills the gaps in the end.
+# The tests of one group share servers, so one process runs them all; a test is in the first group
+# that names its file or a folder of it. The longest come first: what is short fills the gaps in the
+# end. One Spark for all of its tests would take longer than everything else does beside it.
 _TOGETHER = (
-    "systems/spark",
-    "systems/airflow",
-    "systems/browser",
-    "systems/hadoop",
-    "systems",
-    "benchmarks",
+    (
+        "systems/spark/test_demo_pipeline.py",
+        "systems/spark/test_engine.py",
+        "systems/spark/test_examples.py",
+        "systems/spark/test_habits.py",
+        "systems/spark/test_oracle.py",
+        "systems/spark/test_provider.py",
+        "systems/spark/test_readme.py",
+    ),
+    ("systems/spark",),
+    ("systems/airflow",),
+    ("systems/browser",),
+    ("systems/hadoop",),
+    ("systems",),
+    ("benchmarks",),
 )
 # Others cover the same lines in a fraction of the time that these take while they are traced. A
 # single test of this kind is marked `no_cover`, which is pytest-cov's.
@@ -54,6 +64,9 @@ _NOT_COVERED = (
     "systems/prometheus",
     "systems/helm",
 )
+# For each JVM that Spark's programs start: most do little, and what they do is mostly once. For a
+# file that it writes to a local disk, Hadoop starts up to twenty little processes.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _ROOM = 4 << 30
 _patch = pytest.MonkeyPatch()
@@ -68,6 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Each of hundreds of little programs would else compile this package again, for half a second.
     _patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     _patch.setattr(sys, "dont_write_bytecode", False)
+    _patch.setenv("SPARK_SUBMIT_OPTS", f"{_JAVA} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip())
+    _patch.setenv("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if config.option.basetemp is None and _MEMORY.is_dir() and _free(_MEMORY) > _ROOM:
         place = Path(tempfile.mkdtemp(prefix="statemaint-tests-", dir=_MEMORY))
         place.chmod(0o711)  # tests act as other users
@@ -130,12 +145,12 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
 
     def _split_scope(self, nodeid: str) -> str:
         group = _group(Path(nodeid.partition("::")[0]).relative_to(_HERE.name))
-        return nodeid if group is None else _TOGETHER[group]
+        return nodeid if group is None else _TOGETHER[group][0]
 
 
 def _group(place: Path) -> int | None:
-    for number, one in enumerate(_TOGETHER):
-        if place.as_posix() == one or place.is_relative_to(one):
+    for number, group in enumerate(_TOGETHER):
+        if any(place.is_relative_to(one) for one in group):
             return number
     return None
 
