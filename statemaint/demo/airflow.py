@@ -89,11 +89,14 @@ class Airflow:
 
 @contextmanager
 def airflow(setup: Setup, *, progress: Progress = lambda _line: None) -> Iterator[Airflow]:
-    """Runs an Airflow for the duration of a `with` block; see `start`."""
+    """Runs an Airflow for the duration of a `with` block; see `start`.
+
+    It is killed in the end: its programs take seconds to put away what nothing asks for any more.
+    """
     try:
         yield start(setup, progress=progress)
     finally:
-        stop(setup.home)
+        stop(setup.home, seconds=0.0)
 
 
 def start(
@@ -131,9 +134,14 @@ def start(
     return Airflow(url, passwords, parts)
 
 
-def stop(home: Path) -> None:
-    """Ends the Airflow that runs in a home folder, with its tasks; does nothing if none runs."""
-    processes.stop_noted(home / _NOTE, seconds=_STOP_SECONDS)
+def stop(home: Path, *, seconds: float = _STOP_SECONDS) -> None:
+    """Ends the Airflow that runs in a home folder, with its tasks; does nothing if none runs.
+
+    Args:
+        home: its folder.
+        seconds: how long its programs may take to end by themselves.
+    """
+    processes.stop_noted(home / _NOTE, seconds=seconds)
 
 
 def _parts(url: str, *, triggerer: bool) -> dict[str, list[str]]:

@@ -18,6 +18,15 @@ from tests.support.paths import ROOT
 DAGS = ROOT / "dags"
 PLUGINS = ROOT / "plugins"
 
+# Of every Airflow here: it looks for work twice a second rather than ten times, and for changes of
+# its DAG files once a minute; and a Java that a task starts is made for a short life.
+THRIFTY = {
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "60",
+    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
 # What every checkpoint here is: batches 16 to 24 are still in the commit log.
 TARGET = 25
 FLOOR = 17
@@ -51,6 +60,11 @@ def unreadable(folder: Path) -> Path:
     neglected(folder)
     (folder / "commits/24").write_text("v1\n{", encoding="utf-8")
     return folder
+
+
+def obstacle(checkpoint: Path) -> Path:
+    """Returns a file in the place of one partition's ledger: until it goes, its storage fails."""
+    return checkpoint / "_statemaint/ledger/0/1"
 
 
 def snapshots(folder: Path) -> dict[int, list[int]]:

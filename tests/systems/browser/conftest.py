@@ -21,9 +21,15 @@ def airflow_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 @pytest.fixture
 def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
-    """Logs users in; no page may leave an error on the console."""
+    """Opens tabs of users, who are logged in once; no page may leave an error on the console."""
     # Tests that need Playwright are skipped without it, and this file is read all the same.
-    from tests.systems.browser.pages import Visit, browser, chromium, visit  # noqa: PLC0415
+    from tests.systems.browser.pages import (  # noqa: PLC0415
+        Visit,
+        browser,
+        chromium,
+        logged_in,
+        visit,
+    )
 
     if chromium() is None:
         pytest.skip("Chromium is not installed; Debian's package is `chromium`")
@@ -32,8 +38,11 @@ def log_in(airflow_scene: Scene) -> Iterator[Callable[..., object]]:
     with ExitStack() as stack:
 
         def one(user: str = "admin", **settings: str) -> Visit:
-            opened = visit(running, airflow_scene.airflow, user, **settings)
-            visits.append(stack.enter_context(opened))
+            at = airflow_scene.airflow
+            context = _servers.get(
+                f"{user} {settings}", lambda: logged_in(running, at, user, **settings)
+            )
+            visits.append(stack.enter_context(visit(context, at.url)))
             return visits[-1]
 
         yield one

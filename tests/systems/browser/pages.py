@@ -6,7 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Frame, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Frame,
+    Page,
+    sync_playwright,
+)
 
 from statemaint.demo.airflow import Airflow
 
@@ -72,9 +79,9 @@ class Visit:
         return frame
 
     def theme(self, name: str) -> None:
-        """Chooses a theme as Airflow's own switch does."""
+        """Chooses a theme, as Airflow's own switch does, for the pages that are opened next."""
+        self.page.goto(f"{self.url}/statemaint/static/pages.css")
         self.page.evaluate("name => localStorage.setItem('theme', name)", name)
-        self.page.reload()
 
     def note(self, message: ConsoleMessage) -> None:
         """Notes an error on the console."""
@@ -83,18 +90,31 @@ class Visit:
 
 
 @contextmanager
-def visit(running: Browser, airflow: Airflow, user: str, **settings: Any) -> Iterator[Visit]:
-    """Logs a user in, by the form."""
+def logged_in(
+    running: Browser, airflow: Airflow, user: str, **settings: Any
+) -> Iterator[BrowserContext]:
+    """Logs a user in, by the form; all pages of this context are that user's."""
     context = running.new_context(**{"viewport": {"width": 1400, "height": 900}, **settings})
+    context.set_default_timeout(60_000)
     page = context.new_page()
-    page.set_default_timeout(60_000)
-    found = Visit(page, airflow.url)
-    page.on("console", found.note)
-    page.on("pageerror", lambda error: found.errors.append(str(error)))
     page.goto(f"{airflow.url}/auth/login")
     page.fill('input[name="username"]', user)
     page.fill('input[name="password"]', airflow.passwords[user])
     page.click('button[type="submit"]')
-    page.wait_for_url(f"{airflow.url}/")
-    yield found
+    page.wait_for_url(f"{airflow.url}/", wait_until="commit")
+    page.close()
+    yield context
     context.close()
+
+
+@contextmanager
+def visit(context: BrowserContext, url: str) -> Iterator[Visit]:
+    """Opens a tab for the length of a `with` block; the choice of a theme ends with it."""
+    page = context.new_page()
+    found = Visit(page, url)
+    page.on("console", found.note)
+    page.on("pageerror", lambda error: found.errors.append(str(error)))
+    yield found
+    if page.url.startswith(url):
+        page.evaluate("localStorage.removeItem('theme')")
+    page.close()

@@ -9,7 +9,14 @@ from pathlib import Path
 from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client
 from tests.support.paths import ROOT
-from tests.systems.airflow.support import DAGS, PLUGINS, damaged, neglected, uncommitted
+from tests.systems.airflow.support import (
+    DAGS,
+    PLUGINS,
+    THRIFTY,
+    damaged,
+    neglected,
+    uncommitted,
+)
 
 USERS = {"admin": "admin", "viewer": "viewer", "paula": "viewer"}
 
@@ -17,10 +24,10 @@ _QUERIES = """
 defaults: {{min_batches_to_retain: 5, grace: 0s, trash_for: 7d}}
 queries:
   good: {{checkpoint: {folder}/good}}
-  revenue_hourly: {{checkpoint: {folder}/revenue_hourly, schedule: "@daily"}}
+  revenue_hourly: {{checkpoint: {folder}/revenue_hourly, schedule: "@daily", max_tasks: 4}}
   clicks: {{checkpoint: {folder}/clicks}}
   sessions: {{checkpoint: {folder}/sessions}}
-  joined_orders: {{checkpoint: {folder}/joined_orders}}
+  joined_orders: {{checkpoint: {folder}/joined_orders, max_tasks: 4}}
   never: {{checkpoint: {folder}/never}}
   misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
 """
@@ -96,6 +103,7 @@ def _setup(folder: Path) -> Setup:
         queries=folder / "queries.yaml",
         users=USERS,
         environ={
+            **THRIFTY,
             "PYTHONPATH": str(ROOT),
             "AIRFLOW__CORE__AUTH_MANAGER": "tests.systems.airflow.picky_auth.PickyAuthManager",
         },

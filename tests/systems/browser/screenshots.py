@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.support.paths import ROOT
-from tests.systems.browser.pages import Visit, browser, chromium, visit
+from tests.systems.browser.pages import Visit, browser, chromium, logged_in, visit
 from tests.systems.browser.scene import Scene, scene
 
 FOLDER = ROOT / "docs/images"
@@ -27,7 +27,8 @@ def main() -> int:
         _folder() as folder,
         scene(folder) as running,
         browser() as found,
-        visit(found, running.airflow, "admin", viewport=_SIZE) as seen,
+        logged_in(found, running.airflow, "admin", viewport=_SIZE) as context,
+        visit(context, running.airflow.url) as seen,
     ):
         seen.theme("light")
         _ours(seen)

@@ -47,6 +47,7 @@ def serious(frame: Frame) -> list[tuple[str, Any]]:
 
 def test_the_navigation_leads_to_all_queries_the_worst_first(log_in: LogIn) -> None:
     visit = log_in()
+    visit.page.goto(visit.url)
     visit.page.get_by_role("button", name="Browse").click()
     visit.page.get_by_role("menuitem", name="Streaming state").click()
     frame = visit.frame("Streaming state")

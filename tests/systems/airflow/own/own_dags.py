@@ -87,14 +87,21 @@ with DAG("own_waiting", schedule=None):
 
 @task
 def run_spark(root: str) -> None:
-    """Runs an hourly query with `AvailableNow` in a Spark of its own, as far as it is behind."""
-    from statemaint.demo.pipeline import run_hours  # noqa: PLC0415 -- nothing to parse a DAG with
-    from statemaint.demo.session import end_jvm  # noqa: PLC0415
+    """Runs an hourly query with `AvailableNow` in a Spark of its own, as far as it is behind.
+
+    Each of three more hours is a batch, and so is the empty one that moves the watermark on.
+    """
+    # Nothing to parse a DAG with.
+    from statemaint.demo.events import write_hours  # noqa: PLC0415
+    from statemaint.demo.pipeline import hourly_job  # noqa: PLC0415
+    from statemaint.demo.session import end_jvm, local_session  # noqa: PLC0415
 
     done = len([*Path(root).glob("input/orders/*")])
-    run_hours(
-        Path(root), hours=range(done, done + 2), seed=1, progress=print, min_batches_to_retain=2
-    )
+    write_hours(Path(root) / "input", hours=range(done, done + 3), seed=1)
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.minBatchesToRetain": "2"}
+    with local_session("own", conf, master="local[1]") as spark:
+        job = hourly_job(spark, Path(root), max_files_per_trigger=1)
+        job.trigger(availableNow=True).start().awaitTermination()
     end_jvm()
 
 
