@@ -56,7 +56,7 @@ def versions(checkpoint: Path, kind: str) -> dict[str, list[int]]:
 @pytest.fixture(scope="module")
 def job_root(job_process: ProcessPoolExecutor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("hourly") / "job"
-    run_job(job_process, root, range(6))
+    run_job(job_process, root, range(4))
     return root
 
 
@@ -64,13 +64,13 @@ def job_root(job_process: ProcessPoolExecutor, tmp_path_factory: pytest.TempPath
 def test_hourly_runs_keep_every_delta_and_write_no_snapshot(job_root: Path) -> None:
     deltas = versions(job_root / "checkpoint", "delta")
     assert len(deltas) == 4 * len(STORES)
-    assert all(found == list(range(1, 13)) for found in deltas.values())
+    assert all(found == list(range(1, 9)) for found in deltas.values())
     assert versions(job_root / "checkpoint", "snapshot") == {}
 
 
 @pytest.mark.slow
 def test_hourly_runs_purge_the_commit_log(job_root: Path) -> None:
-    assert retained_batches(job_root / "checkpoint") == (8, 9, 10, 11)
+    assert retained_batches(job_root / "checkpoint") == (4, 5, 6, 7)
 
 
 @pytest.mark.slow
@@ -90,12 +90,12 @@ def test_a_copy_runs_on_without_the_original(
     shutil.copytree(job_root, moved)
     before = job_root.rename(tmp_path / "out-of-reach")
     try:
-        run_job(job_process, twin, range(6, 8))
-        run_job(job_process, moved, range(6, 8))
+        run_job(job_process, twin, range(4, 6))
+        run_job(job_process, moved, range(4, 6))
     finally:
         before.rename(job_root)
     assert output_rows(twin) == output_rows(moved) > output_rows(job_root)
-    assert retained_batches(twin / "checkpoint") == (12, 13, 14, 15)
+    assert retained_batches(twin / "checkpoint") == (8, 9, 10, 11)
     assert read_everything(spark, twin / "checkpoint") == read_everything(
         spark, moved / "checkpoint"
     )

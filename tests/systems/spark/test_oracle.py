@@ -119,7 +119,7 @@ def test_a_broken_partition_halts_and_the_others_are_maintained(neglected_copy: 
 def test_sparks_own_snapshots_equal_our_fold(
     job_process: ProcessPoolExecutor, tmp_path: Path
 ) -> None:
-    job_process.submit(maintained_by_spark.run, tmp_path, 14).result()
+    job_process.submit(maintained_by_spark.run, tmp_path, 9).result()
     checkpoint = tmp_path / "checkpoint"
     seen = scan(LocalStorage(checkpoint))
     snapshots = [one for store in seen.stores for one in Versions.of(store.files).snapshots]
