@@ -28,7 +28,7 @@ _OF_STORE = re.compile(
 _FORMAT = 4
 _MOST_WRITTEN = 64
 # What JSON gives, and what the lists of an attestation are made of.
-_GIVEN = ("", 0, 0.0, False, None, [], {}, ())
+_GIVEN: tuple[object, ...] = ("", 0, 0.0, False, None, [], {}, ())
 
 
 @dataclass(frozen=True, slots=True)
