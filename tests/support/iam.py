@@ -5,8 +5,6 @@ authorization reference for S3 says of its operation.
 """
 
 import json
-import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,8 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 from xml.etree import ElementTree as ET
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from tests.support.s3 import moto_app, serving
 
 Right = tuple[str, str]
 """An action, and the ARN that it is for."""
@@ -95,17 +92,8 @@ def _of_content(arn: str, headers: Mapping[str, str]) -> set[Right]:
 @contextmanager
 def guarded(policy: Policy) -> Iterator[str]:
     """Runs a moto behind a policy, which may be changed meanwhile; yields its address."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, _Guard(app, policy), threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(_Guard(moto_app(), policy)) as url:
+        yield url
 
 
 class _Guard:

@@ -1,17 +1,26 @@
 """Servers of S3 for the tests: moto in this process, a real Ceph, and what both are asked."""
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from threading import get_ident
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import boto3
-from moto.server import ThreadedMotoServer
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from flask import Flask
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+from moto.s3.models import s3_backends
+from werkzeug.serving import make_server
 
 from statemaint.storage import S3Options, S3Storage
 from tests.support.planted import secret
@@ -31,11 +40,11 @@ class Place:
 
     @property
     def session(self) -> boto3.Session:
-        return _session(self.access_key, self.secret_key, get_ident())
+        return _session(self.access_key, self.secret_key)
 
     @property
     def client(self) -> Any:
-        return _client(self, get_ident())
+        return _client(self)
 
     def options(self, **options: Any) -> S3Options:
         found: dict[str, Any] = {"endpoint": self.url, "session": self.session, "attempts": 1}
@@ -58,6 +67,20 @@ class Place:
         at = address or f"s3://{self.bucket()}/some/checkpoint"
         return S3Storage(at, self.options(**options), sleep=sleep)
 
+    def fill(self, address: str, files: Mapping[str, bytes]) -> None:
+        """Puts files below an address, without boto3's layers."""
+        credentials = Credentials(self.access_key, self.secret_key)
+        signer = S3SigV4Auth(credentials, "s3", "us-east-1")
+        below = address.removeprefix("s3:/")
+        with closing(HTTPConnection(self.url.removeprefix("http://"))) as server:
+            for path, content in files.items():
+                target = quote(f"{below}/{path}")
+                request: Any = AWSRequest("PUT", self.url + target, data=content)
+                signer.add_auth(request)
+                server.request("PUT", target, content, dict(request.headers.items()))
+                answer = server.getresponse()
+                assert (answer.status, answer.read()) == (200, b"")
+
     def waiting(self, address: str = "") -> S3Storage:
         """Returns a storage that waits where others are to get a turn, and asks again.
 
@@ -66,27 +89,57 @@ class Place:
         return self.storage(address, sleep=time.sleep, attempts=5)
 
 
-@cache  # a new one parses what boto3 knows of S3 once more: a tenth of a second
-def _session(access_key: str, secret_key: str, _thread: int) -> boto3.Session:
+@dataclass(frozen=True, slots=True)
+class Moto(Place):
+    """A moto of this process."""
+
+    def fill(self, address: str, files: Mapping[str, bytes], **tags: str) -> None:
+        """Puts files below an address, as requests would do it."""
+        backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+        name, _, prefix = address.removeprefix("s3://").partition("/")
+        bucket = backend.get_bucket(name)
+        for path, content in files.items():
+            key = backend.put_object(name, f"{prefix}/{path}", content, storage="STANDARD")
+            key.set_metadata({})
+            key.set_acl(bucket.acl)
+            backend.put_object_tagging(key, tags or None)
+
+
+@cache
+def _session(access_key: str, secret_key: str) -> boto3.Session:
+    """Returns the one session of a user: a new one reads boto3's descriptions of services again."""
     return boto3.Session(
         aws_access_key_id=access_key, aws_secret_access_key=secret_key, region_name="us-east-1"
     )
 
 
 @cache
-def _client(place: Place, thread: int) -> Any:
-    session = _session(place.access_key, place.secret_key, thread)
-    return session.client("s3", endpoint_url=place.url)
+def _client(place: Place) -> Any:
+    return place.session.client("s3", endpoint_url=place.url)
+
+
+def moto_app() -> Flask:
+    """Returns moto's S3 alone: to find the service of each request takes it half of its time."""
+    return create_backend_app("s3")
 
 
 @contextmanager
-def moto() -> Iterator[Place]:
-    """Runs a moto server for the length of a `with` block."""
+def serving(app: Callable[..., Any], **options: Any) -> Iterator[str]:
+    """Runs an application for the length of a `with` block; yields its address."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    server = make_server("127.0.0.1", 0, app, threaded=True, **options)
+    thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        yield Place(f"http://{host}:{port}")
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def moto() -> Iterator[Moto]:
+    """Runs a moto server for the length of a `with` block."""
+    with serving(moto_app(), request_handler=MotoRequestHandler) as url:
+        yield Moto(url)

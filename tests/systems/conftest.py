@@ -13,7 +13,7 @@ from statemaint.storage.hadoop.jvm import Jvm, launch_jvm
 from tests.support.ceph import Ceph, CephUnavailableError, ceph
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.hdfs import SUPERUSER, Hdfs, HdfsError, hdfs
-from tests.support.s3 import Place, moto
+from tests.support.s3 import Moto, Place, moto
 
 FS = "org.apache.hadoop.fs."
 _numbers = count()
@@ -23,7 +23,7 @@ _numbers = count()
 
 
 @pytest.fixture(scope="session")
-def moto_place() -> Iterator[Place]:
+def moto_place() -> Iterator[Moto]:
     with moto() as place:
         yield place
 

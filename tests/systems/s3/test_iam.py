@@ -2,18 +2,17 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from uuid import uuid4
 
 import pytest
 
-from statemaint.storage import Storage
+from statemaint.storage import MemoryStorage, Storage
 from tests.checkpoints.archive import contents
 from tests.support.checkpoints import write_checkpoint
 from tests.support.iam import Policy, guarded, policy_of, rights
 from tests.support.paths import ROOT
-from tests.support.s3 import Place
+from tests.support.s3 import Moto
 from tests.unit.cli.test_program import TIGHT, run
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow]
@@ -49,15 +48,13 @@ class Lake:
     policy: Policy
     address: str
     storage: Storage
-    place: Place
+    moto: Moto
 
-    def tagged(self) -> "Lake":
-        """Gives each file a tag, which snapshots then have too."""
-        bucket, _, prefix = self.address.removeprefix("s3://").partition("/")
-        tags = {"TagSet": [{"Key": "team", "Value": "streaming"}]}
-        for path in self.state():
-            key = f"{prefix}/{path}"
-            self.place.client.put_object_tagging(Bucket=bucket, Key=key, Tagging=tags)
+    def fill(self, files: Mapping[str, bytes]) -> "Lake":
+        """Puts files there, those of the state with a tag, which snapshots then have too."""
+        state = {path: content for path, content in files.items() if path.startswith("state/")}
+        self.moto.fill(self.address, state, team="streaming")
+        self.moto.fill(self.address, {path: files[path] for path in files.keys() - state.keys()})
         return self
 
     def run(self, verb: list[str]) -> subprocess.CompletedProcess[str]:
@@ -83,25 +80,23 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
         monkeypatch.setenv("STATEMAINT_S3_ENDPOINT", url)
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-        bucket = f"b{uuid4().hex}"
-        Place(url).client.create_bucket(Bucket=bucket)
-        address = f"s3://{bucket}/checkpoints/hourly"
-        yield Lake(policy, address, Place(url).storage(address), Place(url))
+        moto = Moto(url)
+        address = f"s3://{moto.bucket()}/checkpoints/hourly"
+        yield Lake(policy, address, moto.storage(address), moto)
 
 
 @pytest.fixture
 def lake(opened: Lake) -> Lake:
     """A checkpoint of a real Spark."""
-    for path, content in contents("4.3.0")["aggregation1"].items():
-        opened.storage.write(path, [content])
-    return opened.tagged()
+    return opened.fill(contents("4.3.0")["aggregation1"])
 
 
 @pytest.fixture
 def neglected(opened: Lake) -> Lake:
     """A checkpoint with much to delete."""
-    write_checkpoint(opened.storage, partitions=1)
-    return opened.tagged()
+    memory = MemoryStorage()
+    write_checkpoint(memory, partitions=1)
+    return opened.fill(memory.files)
 
 
 def last_batch(lake: Lake) -> int:

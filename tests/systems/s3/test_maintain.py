@@ -10,12 +10,12 @@ import pytest
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.report import Report
-from statemaint.storage import LocalStorage, MemoryStorage, Storage
+from statemaint.storage import LocalStorage, MemoryStorage, S3Storage, Storage
 from tests.checkpoints.archive import contents
 from tests.checkpoints.environments import VERSIONS
 from tests.support.checkpoints import STORE, delta_bytes, write_checkpoint
 from tests.support.fault_proxy import FaultProxy
-from tests.support.s3 import Place
+from tests.support.s3 import Moto, Place
 
 MIB = 1024 * 1024
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
@@ -23,9 +23,19 @@ TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orph
 CONSTANT = 12
 
 
-def fill(storage: Storage, files: Mapping[str, bytes]) -> None:
+def filled(place: Place, folder: Path, files: Mapping[str, bytes]) -> tuple[Storage, S3Storage]:
+    """Returns the same files on a local disk and in a bucket."""
+    local, s3 = LocalStorage(folder), place.storage()
     for path, content in files.items():
-        storage.write(path, [content])
+        local.write(path, [content])
+    place.fill(s3.root, files)
+    return local, s3
+
+
+def neglected(**options: Any) -> Mapping[str, bytes]:
+    memory = MemoryStorage()
+    write_checkpoint(memory, **options)
+    return memory.files
 
 
 def state(storage: Storage) -> dict[str, bytes]:
@@ -62,9 +72,7 @@ def both(
 def test_a_neglected_checkpoint_is_maintained_as_on_disk(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    local, s3 = LocalStorage(tmp_path), place.storage()
-    for storage in (local, s3):
-        write_checkpoint(storage)
+    local, s3 = filled(place, tmp_path, neglected())
     first, second = both(local, s3, capsys)
     assert first[1].snapshots_written == 4
     assert sum(first[1].files_deleted.values()) > 30
@@ -74,9 +82,8 @@ def test_a_neglected_checkpoint_is_maintained_as_on_disk(
 def test_a_join_with_row_checksums_is_maintained_as_on_disk(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    local, s3 = LocalStorage(tmp_path), place.storage()
-    for storage in (local, s3):
-        write_checkpoint(storage, stores=("left", "right"), codec="zstd", row_checksums=True)
+    files = neglected(stores=("left", "right"), codec="zstd", row_checksums=True)
+    local, s3 = filled(place, tmp_path, files)
     first, _ = both(local, s3, capsys)
     assert first[1].snapshots_written == 8
 
@@ -103,9 +110,7 @@ def test_what_spark_wrote_is_maintained_as_on_disk(
 ) -> None:
     kinds = contents(version)
     kind = next(iter(kinds))
-    local, s3 = LocalStorage(tmp_path), place.storage()
-    for storage in (local, s3):
-        fill(storage, kinds[kind])
+    local, s3 = filled(place, tmp_path, kinds[kind])
     first, second = both(local, s3, capsys)
     assert first[1].snapshots_written > 0
     assert (second[1].snapshots_written, second[1].files_deleted) == (0, {})
@@ -113,12 +118,12 @@ def test_what_spark_wrote_is_maintained_as_on_disk(
 
 @pytest.mark.parametrize("policy", [TIGHT, TIGHT.override(trash_for=86_400.0)])
 def test_a_page_of_deletions_costs_one_request_for_the_ledger(
-    broken: Place, proxy: FaultProxy, moto_place: Place, policy: Policy
+    broken: Place, proxy: FaultProxy, moto_place: Moto, policy: Policy
 ) -> None:
     """And as many bytes as it has lines, however much has been noted before."""
     memory, storage = MemoryStorage(), broken.storage()
-    write_checkpoint(memory, last=240, batches=range(231, 240), partitions=1)
-    fill(moto_place.storage(storage.root), memory.files)
+    write_checkpoint(memory, last=220, batches=range(211, 220), partitions=1)
+    moto_place.fill(storage.root, memory.files)
     proxy.seen.clear()
     report = maintain(storage, policy)
     pages = -(-sum(report.files_deleted.values()) // 200)

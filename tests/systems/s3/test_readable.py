@@ -14,7 +14,7 @@ from statemaint.errors import AlreadyExistsError, StorageError, UnreadableError
 from statemaint.maintain import maintain, undo
 from statemaint.model.findings import FindingCode
 from statemaint.model.policy import Policy
-from statemaint.storage import S3Storage
+from statemaint.storage import MemoryStorage, S3Storage
 from tests.support.ceph import KMS_KEYS
 from tests.support.checkpoints import write_checkpoint
 from tests.support.ledgers import page_of_ledger
@@ -80,9 +80,12 @@ def bucket(place: Place, **options: Any) -> Bucket:
 
 def checkpoint(place: Place, **params: object) -> Bucket:
     """Returns a neglected checkpoint whose deltas have settings of their own."""
-    found = bucket(place)
-    write_checkpoint(found.storage)
-    found.again(*(one.path for one in found.storage.list("state")), **params)
+    found, memory = bucket(place), MemoryStorage()
+    write_checkpoint(memory)
+    own = {path for path in memory.files if params and path.startswith("state/")}
+    for path in own:
+        found.put(path, memory.read(path), **params)
+    place.fill(found.storage.root, {path: memory.read(path) for path in memory.files.keys() - own})
     return found
 
 

@@ -1,37 +1,42 @@
 """S3 against the contract, on moto and on a real Ceph, and what is special about it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import SEEK_END
 
 import pytest
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.s3.models import s3_backends
 
 from statemaint.errors import AlreadyExistsError, NotFoundError, StorageError
 from statemaint.storage import S3Storage, Storage
-from tests.support.s3 import Place
+from tests.support.s3 import Moto, Place
 from tests.support.storage_contract import StorageContract
 
 MIB = 1024 * 1024
-moto_backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 PART = 5 * MIB  # the smallest that S3 takes
 
 
-class TestMoto(StorageContract):
+class OnS3(StorageContract):
     tick = 2.0  # the server's clock and its files' times count whole seconds
+    server: Place
 
     @pytest.fixture
-    def storage(self, moto_place: Place) -> Storage:
-        return moto_place.storage()
+    def storage(self) -> Storage:
+        return self.server.storage()
+
+    def fill(self, storage: Storage, paths: Iterable[str]) -> None:
+        self.server.fill(storage.root, dict.fromkeys(paths, b""))
 
 
-class TestCeph(StorageContract):
-    tick = 2.0
+class TestMoto(OnS3):
+    @pytest.fixture(autouse=True)
+    def _server(self, moto_place: Moto) -> None:
+        self.server = moto_place
 
-    @pytest.fixture
-    def storage(self, ceph_place: Place) -> Storage:
-        return ceph_place.storage()
+
+class TestCeph(OnS3):
+    @pytest.fixture(autouse=True)
+    def _server(self, ceph_place: Place) -> None:
+        self.server = ceph_place
 
 
 def paths(storage: Storage, prefix: str = "") -> list[str]:
@@ -83,11 +88,9 @@ def test_a_marker_of_a_folder_is_no_file(place: Place) -> None:
     assert paths(storage, "empty") == []
 
 
-def test_2500_files_are_listed_in_three_requests(moto_place: Place) -> None:
-    bucket = moto_place.bucket()
-    for number in range(2500):  # past HTTP, which would take a quarter of a minute
-        moto_backend.put_object(bucket, f"ck/state/{number:04d}", b"")
-    storage = moto_place.storage(f"s3://{bucket}/ck")
+def test_2500_files_are_listed_in_three_requests(moto_place: Moto) -> None:
+    storage = moto_place.storage()
+    moto_place.fill(storage.root, {f"state/{number:04d}": b"" for number in range(2500)})
     assert len(paths(storage)) == 2500
     assert storage.requests == {"list": 3}
 

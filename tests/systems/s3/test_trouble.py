@@ -11,7 +11,7 @@ from statemaint.model.policy import Policy
 from statemaint.storage import MemoryStorage, Storage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.fault_proxy import Answer, Fault, FaultProxy, Lost, Seen, error
-from tests.support.s3 import Place
+from tests.support.s3 import Moto, Place
 
 TIGHT = Policy(min_deltas_for_snapshot=3, min_batches_to_retain=4, grace=0, orphan_age=0)
 MANY = 10_000
@@ -53,11 +53,11 @@ def exit_code(storage: Storage) -> int:
 
 @pytest.mark.parametrize("kind", TROUBLE)
 def test_trouble_is_told_and_the_next_run_goes_on(
-    broken: Place, proxy: FaultProxy, moto_place: Place, kind: str
+    broken: Place, proxy: FaultProxy, moto_place: Moto, kind: str
 ) -> None:
     storage, untroubled = broken.storage(), MemoryStorage()
-    for one in (storage, untroubled):
-        write_checkpoint(one)
+    write_checkpoint(untroubled)
+    moto_place.fill(storage.root, untroubled.files)
     maintain(untroubled, TIGHT)
     method, fault, when = TROUBLE[kind]
     proxy.fail(method, fault, times=MANY, when=when)
