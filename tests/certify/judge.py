@@ -119,7 +119,7 @@ class Certificate:
         """
         if doer and self.deeds:
             self.deeds(before, doer)
-        if doer and any((doer.run, path) in self.begun for path in before):
+        if doer and self.begun and any((doer.run, path) in self.begun for path in before):
             self.excused, doer = True, None
             self._look(before, doer)
             self.excused = False

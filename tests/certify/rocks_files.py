@@ -152,10 +152,10 @@ def _image(
 def _rows(members: Mapping[str, bytes], tables: Mapping[str, bytes]) -> State | None:
     with TemporaryDirectory() as name:
         _lay_out(Image(0, members, tables, frozenset()), Path(name, "db"))
+        options = Options(raw_mode=True)
+        options.set_max_file_opening_threads(1)  # sixteen take longer to start
         try:
-            database = Rdict(
-                str(Path(name, "db")), Options(raw_mode=True), access_type=AccessType.read_only()
-            )
+            database = Rdict(str(Path(name, "db")), options, access_type=AccessType.read_only())
             rows: State = dict(database.items())  # type: ignore[arg-type]
             database.close()
         except Exception:  # noqa: BLE001 -- `rocksdict` raises nothing else

@@ -1,5 +1,6 @@
 """Schedules from seeds: the same seed is the same schedule, step by step."""
 
+import gc
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -130,7 +131,7 @@ def run(
     """
     random = Random(seed)  # noqa: S311 -- no secret depends on it
     loss = None
-    with _same_ids(seed), _small_ledgers(seed):
+    with _same_ids(seed), _small_ledgers(seed), _uncollected():
         chosen = setting(random, **among)
         chosen = chosen if alone else _with_workers(chosen, seed)
         stage = Stage(replace(chosen, **switches), random, log=log)
@@ -146,6 +147,18 @@ def run(
     stage.tally["with ids"] = stage.setting.habits.ids
     stage.tally["with several workers"] = stage.setting.workers > 1
     return Outcome(seed, stage.tally, loss)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Has no garbage sought until the block ends: most of what there is would be sought often."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @contextmanager
