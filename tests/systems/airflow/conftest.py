@@ -1,7 +1,7 @@
 """One real Airflow for all tests of this folder, with a DAG for every kind of checkpoint."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,15 +12,19 @@ from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client, TaskInstance
 from statemaint.demo.processes import alive
 from tests.support.paths import ROOT
-from tests.support.postgres import NoPostgresError, postgresql
 from tests.support.s3 import Place, moto
 from tests.support.servers import Servers
+from tests.systems.airflow.forking import Pythons, forking_pythons
+from tests.systems.airflow.production import Production
+from tests.systems.airflow.production import production as in_production
 from tests.systems.airflow.support import (
     DAGS,
     PLUGINS,
+    THRIFTY,
     Takings,
     damaged,
     neglected,
+    obstacle,
     takings,
     uncommitted,
     unreadable,
@@ -161,18 +165,19 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[Mapping[str, str]]:
-    """The settings of an Airflow with a PostgreSQL of its own; none where it is not installed."""
-    with ExitStack() as running:
-        try:
-            address = running.enter_context(postgresql()) if find_spec("psycopg") else None
-        except NoPostgresError:
-            address = None
-        if address is None:
-            yield {}
-            return
-        names = ("SQL_ALCHEMY_CONN", "SQL_ALCHEMY_CONN_ASYNC")
-        yield {f"AIRFLOW__DATABASE__{one}": f"postgresql+psycopg://{address}" for one in names}
+def pythons(tmp_path_factory: pytest.TempPathFactory) -> Pythons:
+    """Pythons that have imported Airflow, each in a process of its own."""
+    if find_spec("airflow") is None:
+        pytest.skip("Airflow is not installed; it is in the extra `airflow`")
+    return _servers.get("pythons", lambda: forking_pythons(tmp_path_factory.mktemp("pythons")))
+
+
+@pytest.fixture(scope="module")
+def production(tmp_path_factory: pytest.TempPathFactory) -> Production:
+    """A second Airflow, as in production."""
+    if find_spec("airflow") is None:
+        pytest.skip("Airflow is not installed; it is in the extra `airflow`")
+    return _servers.get("production", lambda: in_production(tmp_path_factory.mktemp("production")))
 
 
 @pytest.hookimpl(trylast=True)
@@ -214,11 +219,6 @@ def _fill(folder: Path) -> None:
     (folder / "queries.yaml").write_text(text, encoding="utf-8")
 
 
-def obstacle(checkpoint: Path) -> Path:
-    """Returns a file in the place of one partition's ledger: until it goes, its storage fails."""
-    return checkpoint / "_statemaint/ledger/0/1"
-
-
 def _setup(folder: Path, gateway: str) -> Setup:
     return Setup(
         home=folder / "home",
@@ -228,6 +228,7 @@ def _setup(folder: Path, gateway: str) -> Setup:
         gateway=gateway,
         users=USERS,
         environ={
+            **THRIFTY,
             "PYTHONPATH": str(ROOT),
             "AIRFLOW__CORE__AUTH_MANAGER": "tests.systems.airflow.picky_auth.PickyAuthManager",
             "STATEMAINT_TEST_NOTES": str(folder / "notified"),

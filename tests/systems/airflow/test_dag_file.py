@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +14,7 @@ import pytest
 from statemaint.airflow import names
 from statemaint.queries import DEFAULT_POOL
 from tests.support.paths import ROOT
+from tests.systems.airflow.forking import Pythons
 from tests.systems.airflow.support import DAGS, neglected, tree_hash
 
 pytestmark = pytest.mark.airflow
@@ -24,6 +24,7 @@ EXAMPLE = DAGS / "statemaint_queries.example.yaml"
 
 
 def describe(
+    pythons: Pythons,
     folder: Path,
     *,
     queries: Path | None,
@@ -33,41 +34,42 @@ def describe(
 ) -> dict[str, Any]:
     """Returns what `tests.systems.airflow.describe` prints."""
     more = {**environ, **({"STATEMAINT_QUERIES": str(queries)} if queries else {})}
-    done = run(folder, ["-m", "tests.systems.airflow.describe", str(file), str(watched)], more)
+    done = run(
+        pythons, folder, ["-m", "tests.systems.airflow.describe", str(file), str(watched)], more
+    )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def run(
-    folder: Path, arguments: list[str], environ: Mapping[str, str] = MappingProxyType({})
+    pythons: Pythons,
+    folder: Path,
+    arguments: list[str],
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Python with an Airflow home of its own."""
+    """Runs Python in a folder."""
     inherited = {name: value for name, value in os.environ.items() if "STATEMAINT" not in name}
-    home = {"AIRFLOW_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env={**inherited, **home, **environ},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    home = {"AIRFLOW_HOME": str(folder / "home")}
+    done = pythons.run(arguments, cwd=folder, environ={**inherited, **home, **environ})
     assert done.returncode == 0, done.stderr
     return done
 
 
 def described(
-    folder: Path, text: str, environ: Mapping[str, str] = MappingProxyType({})
+    pythons: Pythons,
+    folder: Path,
+    text: str,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Returns what Airflow makes of a queries file."""
     queries = folder / "queries.yaml"
     queries.write_text(text, encoding="utf-8")
-    return describe(folder, queries=queries, environ=environ)
+    return describe(pythons, folder, queries=queries, environ=environ)
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return describe(tmp_path_factory.mktemp("example"), queries=EXAMPLE)
+def example(pythons: Pythons, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return describe(pythons, tmp_path_factory.mktemp("example"), queries=EXAMPLE)
 
 
 def test_the_example_imports_without_an_error_or_a_warning(example: dict[str, Any]) -> None:
@@ -75,8 +77,10 @@ def test_the_example_imports_without_an_error_or_a_warning(example: dict[str, An
     assert sorted(example["dags"]) == ["statemaint__click_join", "statemaint__hourly_revenue"]
 
 
-def test_the_example_of_a_users_dag_imports_and_maintains_behind_the_query(tmp_path: Path) -> None:
-    found = describe(tmp_path, queries=None, file=ROOT / "docs/examples/own_dag.py")
+def test_the_example_of_a_users_dag_imports_and_maintains_behind_the_query(
+    pythons: Pythons, tmp_path: Path
+) -> None:
+    found = describe(pythons, tmp_path, queries=None, file=ROOT / "docs/examples/own_dag.py")
     assert (found["errors"], found["warnings"]) == ({}, {})
     (dag,) = found["dags"].values()
     following = {name: task["downstream"] for name, task in dag["tasks"].items()}
@@ -85,10 +89,10 @@ def test_the_example_of_a_users_dag_imports_and_maintains_behind_the_query(tmp_p
 
 
 def test_the_example_of_a_long_running_query_starts_behind_the_gate_and_is_maintained_beside_it(
-    tmp_path: Path,
+    pythons: Pythons, tmp_path: Path
 ) -> None:
     file = ROOT / "docs/examples/device_readings_dag.py"
-    found = describe(tmp_path, queries=None, file=file)
+    found = describe(pythons, tmp_path, queries=None, file=file)
     assert (found["errors"], found["warnings"]) == ({}, {})
     assert sorted(found["dags"]) == ["device_readings", "statemaint__device_readings"]
     query, maintenance = (found["dags"][name] for name in sorted(found["dags"]))
@@ -158,19 +162,22 @@ def test_the_form_has_switches_numbers_lists_and_an_engine_that_may_all_stay_as_
     )
 
 
-def test_parsing_touches_no_storage(tmp_path: Path) -> None:
+def test_parsing_touches_no_storage(pythons: Pythons, tmp_path: Path) -> None:
     checkpoint = neglected(tmp_path / "checkpoint")
     before = tree_hash(checkpoint)
     queries = tmp_path / "queries.yaml"
     queries.write_text(f"queries: {{a: {{checkpoint: {checkpoint}}}}}", encoding="utf-8")
-    found = describe(tmp_path, queries=queries, watched=checkpoint)
+    found = describe(pythons, tmp_path, queries=queries, watched=checkpoint)
     assert list(found["dags"]) == ["statemaint__a"]
     assert found["touched"] == []
     assert tree_hash(checkpoint) == before
 
 
-def test_a_wrong_entry_is_one_dag_that_says_so_and_the_others_live(tmp_path: Path) -> None:
+def test_a_wrong_entry_is_one_dag_that_says_so_and_the_others_live(
+    pythons: Pythons, tmp_path: Path
+) -> None:
     found = described(
+        pythons,
         tmp_path,
         """
 queries:
@@ -202,8 +209,11 @@ queries:
     assert schedules == {"b": "0 0 * * *", "c": "0 * * * *"}
 
 
-def test_queries_of_one_name_share_a_dag_without_those_that_are_wrong(tmp_path: Path) -> None:
+def test_queries_of_one_name_share_a_dag_without_those_that_are_wrong(
+    pythons: Pythons, tmp_path: Path
+) -> None:
     found = described(
+        pythons,
         tmp_path,
         """
 queries:
@@ -253,9 +263,9 @@ queries:
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_dag_that_says_so(
-    tmp_path: Path, text: str, said: str
+    pythons: Pythons, tmp_path: Path, text: str, said: str
 ) -> None:
-    found = described(tmp_path, text)
+    found = described(pythons, tmp_path, text)
     assert found["errors"] == {}
     assert list(found["dags"]) == ["statemaint_queries_file"]
     dag = found["dags"]["statemaint_queries_file"]
@@ -263,24 +273,27 @@ def test_a_file_that_cannot_be_used_is_one_dag_that_says_so(
     assert list(dag["tasks"]) == ["configuration"]
 
 
-def test_a_mistake_in_the_defaults_stops_each_query_that_takes_them(tmp_path: Path) -> None:
-    found = described(tmp_path, "defaults: {grce: 1h}\nqueries: {a: {checkpoint: /a}}")
+def test_a_mistake_in_the_defaults_stops_each_query_that_takes_them(
+    pythons: Pythons, tmp_path: Path
+) -> None:
+    found = described(pythons, tmp_path, "defaults: {grce: 1h}\nqueries: {a: {checkpoint: /a}}")
     assert sorted(found["dags"]) == ["statemaint__a", "statemaint_queries_file"]
     assert list(found["dags"]["statemaint__a"]["tasks"]) == ["configuration"]
 
 
 def test_an_address_with_a_secret_in_the_environment_leaves_the_queries_alone(
-    tmp_path: Path,
+    pythons: Pythons, tmp_path: Path
 ) -> None:
     environ = {"STATEMAINT_PUSHGATEWAY": "http://u:hush@gateway:9091"}
-    found = described(tmp_path, "queries: {a: {checkpoint: /a}}", environ)
+    found = described(pythons, tmp_path, "queries: {a: {checkpoint: /a}}", environ)
     assert sorted(found["dags"]) == ["statemaint__a", "statemaint_queries_file"]
     assert sorted(found["dags"]["statemaint__a"]["tasks"]) == ["maintain", "plan", "report"]
     assert "hush" not in json.dumps(found)
 
 
-def test_tasks_have_what_the_entry_says(tmp_path: Path) -> None:
+def test_tasks_have_what_the_entry_says(pythons: Pythons, tmp_path: Path) -> None:
     found = described(
+        pythons,
         tmp_path,
         """
 queries:
@@ -323,7 +336,7 @@ queries:
     assert special["timetable"] == "AssetOrTimeSchedule"
 
 
-def test_a_process_that_runs_a_task_builds_its_dag_only(tmp_path: Path) -> None:
+def test_a_process_that_runs_a_task_builds_its_dag_only(pythons: Pythons, tmp_path: Path) -> None:
     queries = tmp_path / "queries.yaml"
     queries.write_text("queries: {a: {checkpoint: /a}, b: {checkpoint: /b}}", encoding="utf-8")
     program = (
@@ -332,20 +345,24 @@ def test_a_process_that_runs_a_task_builds_its_dag_only(tmp_path: Path) -> None:
         "from statemaint.airflow.factory import build_dags\n"
         f"with context(dag_id='statemaint__b'): print(list(build_dags({str(queries)!r})))\n"
     )
-    done = run(tmp_path, ["-c", program])
+    done = run(pythons, tmp_path, ["-c", program])
     assert done.stdout.splitlines()[-1] == "['statemaint__b']"
 
 
 def test_an_airflow_variable_names_the_file_where_the_environment_does_not(
-    tmp_path: Path,
+    pythons: Pythons, tmp_path: Path
 ) -> None:
     named = tmp_path / "elsewhere.yaml"
     named.write_text("queries: {a: {checkpoint: /a}}", encoding="utf-8")
     environ = {"AIRFLOW_VAR_STATEMAINT_QUERIES": str(named)}
-    assert list(describe(tmp_path, queries=None, environ=environ)["dags"]) == ["statemaint__a"]
+    assert list(describe(pythons, tmp_path, queries=None, environ=environ)["dags"]) == [
+        "statemaint__a"
+    ]
     other = tmp_path / "queries.yaml"
     other.write_text("queries: {b: {checkpoint: /b}}", encoding="utf-8")
-    assert list(describe(tmp_path, queries=other, environ=environ)["dags"]) == ["statemaint__b"]
+    assert list(describe(pythons, tmp_path, queries=other, environ=environ)["dags"]) == [
+        "statemaint__b"
+    ]
 
 
 def test_the_pool_of_the_plugin_is_the_default_of_the_file() -> None:
@@ -353,16 +370,16 @@ def test_the_pool_of_the_plugin_is_the_default_of_the_file() -> None:
 
 
 def test_the_file_beside_the_dag_file_is_taken_where_the_environment_names_none(
-    tmp_path: Path,
+    pythons: Pythons, tmp_path: Path
 ) -> None:
     file = Path(shutil.copy(DAG_FILE, tmp_path))
     shutil.copy(EXAMPLE, tmp_path / "statemaint_queries.yaml")
-    assert len(describe(tmp_path, queries=None, file=file)["dags"]) == 2
+    assert len(describe(pythons, tmp_path, queries=None, file=file)["dags"]) == 2
 
 
-def test_a_missing_file_is_one_dag_that_says_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_dag_that_says_so(pythons: Pythons, tmp_path: Path) -> None:
     file = Path(shutil.copy(DAG_FILE, tmp_path))
-    found = describe(tmp_path, queries=None, file=file)
+    found = describe(pythons, tmp_path, queries=None, file=file)
     assert found["errors"] == {}
     (dag,) = found["dags"].values()
     assert f"{tmp_path / 'statemaint_queries.yaml'}: cannot be read (No such file" in dag["doc"]
@@ -374,9 +391,9 @@ def _both(example: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_manual_work_has_a_dag_for_each_verb_with_the_queries_to_choose_from(
-    tmp_path: Path,
+    pythons: Pythons, tmp_path: Path
 ) -> None:
-    found = describe(tmp_path, queries=EXAMPLE, file=DAGS / "statemaint_manual_dags.py")
+    found = describe(pythons, tmp_path, queries=EXAMPLE, file=DAGS / "statemaint_manual_dags.py")
     assert (found["errors"], found["warnings"]) == ({}, {})
     dags = found["dags"]
     verbs = ("repair", "rollback", "undo", "verify")

@@ -3,13 +3,8 @@
 Its database is PostgreSQL where that is installed, and else SQLite.
 """
 
-import shutil
-import subprocess
-import sys
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import entry_points
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,66 +12,30 @@ from urllib.parse import quote
 import pytest
 
 from statemaint.audit import verify
-from statemaint.demo.airflow import Airflow, Setup, airflow
+from statemaint.demo.airflow import Airflow
 from statemaint.demo.airflow_client import Client
 from statemaint.maintain import maintain
 from statemaint.model.policy import Policy
 from statemaint.storage import LocalStorage
-from tests.support.paths import ROOT
 from tests.systems.airflow.conftest import Ended
-from tests.systems.airflow.support import FLOOR, PLUGINS, TARGET, damaged, neglected, snapshots
+from tests.systems.airflow.production import Production
+from tests.systems.airflow.support import FLOOR, TARGET, snapshots
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
-FILES = ("tests/systems/airflow/own/own_dags.py", "dags/statemaint_manual_dags.py",
-         "dags/statemaint_dags.py")  # fmt: skip
 DAGS = ("group", "damaged", "skipped", "gate", "mending_gate", "operators", "dag")
 BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
 PARTITIONS = dict.fromkeys((f"op 0 / part {number}" for number in range(4)), "success")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("own")
-    for name in ("single", "one", "two", "dagged", "awaited", "rolled", "undone"):
-        neglected(made / name)
-    for name in ("damaged", "torn"):
-        damaged(made / name)
-    for name in ("gate", "mending_gate", "repaired"):
-        neglected(made / name)
-        (made / f"{name}/state/0/1/{TARGET}.snapshot").write_bytes(b"torn")
-    return made
+def folder(production: Production) -> Path:
+    return production.own
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path, postgres: Mapping[str, str]) -> Iterator[Airflow]:
-    queries = folder / "queries.yaml"
-    names = ("repaired", "rolled", "undone")
-    entries = ", ".join(f"{name}: {{checkpoint: {folder}/{name}}}" for name in names)
-    followed = f"followed: {{checkpoint: {folder}/followed, after: hourly_clicks}}"
-    policy = "defaults: {min_batches_to_retain: 5, grace: 0s}"
-    queries.write_text(f"{policy}\nqueries: {{{entries}, {followed}}}")
-    dags = folder / "dags"
-    dags.mkdir()
-    for file in FILES:
-        shutil.copy(ROOT / file, dags)
-    setup = Setup(
-        home=folder / "home",
-        dags=dags,
-        plugins=PLUGINS,
-        queries=queries,
-        triggerer=True,
-        environ={
-            "PYTHONPATH": f"{installed(folder / 'wheel')}:{ROOT}",
-            "STATEMAINT_TEST_FOLDER": str(folder),
-            "STATEMAINT_TEST_NOTES": str(folder / "notified"),
-            "AIRFLOW_VAR_CHECKPOINTS": str(folder),
-            "AIRFLOW__STATEMAINT__DASHBOARD_URL": "http://grafana/d/state?var-query={query}",
-            **postgres,
-        },
-    )
-    with airflow(setup) as found:
-        yield found
+def running(production: Production) -> Airflow:
+    return production.airflow
 
 
 @pytest.fixture(scope="module")
@@ -93,22 +52,6 @@ def runs(admin: Client) -> Mapping[str, Ended]:
         admin.unpause(f"own_{name}")
         begun[name] = admin.trigger(f"own_{name}")
     return {name: ended(admin, name, run) for name, run in begun.items()}
-
-
-def installed(folder: Path) -> Path:
-    """Returns a folder with what an installed wheel of this project says of itself.
-
-    It is empty where what is installed says so already.
-    """
-    folder.mkdir()
-    if any(one.name == "statemaint" for one in entry_points(group="airflow.plugins")):
-        return folder
-    build = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
-    command = [sys.executable, "-c", build, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    with zipfile.ZipFile(folder / done.stdout.split()[-1]) as wheel:
-        wheel.extractall(folder, [one for one in wheel.namelist() if ".dist-info/" in one])
-    return folder
 
 
 def ended(admin: Client, name: str, run: str) -> Ended:
@@ -365,10 +308,10 @@ def manual(
         # The question is there before its task waits for the answer, and Airflow fails a task that
         # is answered before the scheduler has heard that its process has ended.
         asked, seen = Ended(admin, dag, run, "running"), 0
-        while seen < 5:
+        while seen < 6:
             assert time.monotonic() < deadline, asked.states
             seen += asked.states.get("approve") == "awaiting_input"
-            time.sleep(0.2)
+            time.sleep(0.5)
         assert shows in admin.get(path)["body"]
         meanwhile()
         admin.patch(path, {"chosen_options": [answer], "params_input": {}})

@@ -2,13 +2,14 @@
 
 import json
 import re
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
 from statemaint.demo.airflow_client import Client
+from tests.support.paths import ROOT
 from tests.systems.airflow.conftest import Scene
+from tests.systems.airflow.forking import Pythons
 from tests.systems.airflow.support import TARGET
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -24,15 +25,10 @@ print("\\n" + json.dumps([[route.path, sorted(route.methods)] for route in app()
 """
 
 
-def test_the_app_has_these_routes_and_no_other(tmp_path_factory: pytest.TempPathFactory) -> None:
-    home = tmp_path_factory.mktemp("home")
-    done = subprocess.run(
-        [sys.executable, "-c", _ROUTES],
-        env={"AIRFLOW_HOME": str(home), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def test_the_app_has_these_routes_and_no_other(pythons: Pythons, tmp_path: Path) -> None:
+    environ = {"AIRFLOW_HOME": str(tmp_path), "PATH": ""}
+    done = pythons.run(["-c", _ROUTES], cwd=ROOT, environ=environ)
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [
         ["/queries", ["GET"]],
         ["/static/{name}", ["GET"]],

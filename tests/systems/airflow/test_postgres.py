@@ -2,71 +2,35 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from statemaint.demo.airflow import Airflow, Setup, airflow
 from statemaint.demo.airflow_client import Client
-from tests.support.paths import ROOT
-from tests.systems.airflow.conftest import Ended, obstacle
-from tests.systems.airflow.support import (
-    DAGS,
-    FLOOR,
-    PLUGINS,
-    TARGET,
-    damaged,
-    neglected,
-    snapshots,
-    tree_hash,
-)
+from tests.systems.airflow.conftest import Ended
+from tests.systems.airflow.production import Production
+from tests.systems.airflow.support import FLOOR, TARGET, obstacle, snapshots, tree_hash
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
-QUERIES = """
-defaults: {{min_batches_to_retain: 5, grace: 0s}}
-queries:
-  good: {{checkpoint: {folder}/good, schedule: "* * * * *"}}
-  dry: {{checkpoint: {folder}/dry}}
-  damaged: {{checkpoint: {folder}/damaged}}
-  after: {{checkpoint: {folder}/after, after: "statemaint://good"}}
-  twice: {{checkpoint: {folder}/twice}}
-  cancelled: {{checkpoint: {folder}/cancelled, retry_delay: 1h}}
-  misspelt: {{checkpoint: {folder}/misspelt, cron: "@hourly"}}
-"""
 # In the order in which they are unpaused: `after` must not miss what `good` updates.
 QUERY_NAMES = ("after", "good", "dry", "damaged", "twice", "cancelled", "misspelt")
+# What manual work is for, in `test_own_dags.py`.
+OTHERS = ("repaired", "rolled", "undone", "followed")
 BOTH_IN_ALL = {partition: [FLOOR, TARGET] for partition in range(4)}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("postgres")
-    for name in ("good", "dry", "after", "twice", "cancelled"):
-        neglected(made / name)
-    obstacle(made / "cancelled").parent.mkdir(parents=True)
-    obstacle(made / "cancelled").touch()
-    damaged(made / "damaged")
-    (made / "queries.yaml").write_text(QUERIES.format(folder=made), encoding="utf-8")
-    return made
+def folder(production: Production) -> Path:
+    return production.listed
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path, postgres: Mapping[str, str]) -> Iterator[Airflow]:
-    if not postgres:
+def admin(production: Production) -> Client:
+    if not production.postgresql:
         pytest.skip("PostgreSQL or psycopg is not installed; `make test-parts` installs both")
-    environ = {"PYTHONPATH": str(ROOT), **postgres}
-    home, queries = folder / "home", folder / "queries.yaml"
-    setup = Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=queries, environ=environ)
-    with airflow(setup) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def admin(running: Airflow) -> Client:
-    client = running.client()
+    client = production.airflow.client()
     for name in QUERY_NAMES:
         client.wait_for_dag(f"statemaint__{name}")
         client.unpause(f"statemaint__{name}")
@@ -180,7 +144,8 @@ def test_a_cancelled_run_leaves_no_lease_behind_and_the_next_one_goes_on(
 def test_the_pages_read_that_database_too(admin: Client) -> None:
     assert first_run(admin, "good").state == "success"
     fleet = admin.page("/statemaint/queries").body
-    assert sorted(re.findall(r'<th scope="row" data-v="(\w+)"', fleet)) == sorted(QUERY_NAMES)
+    of_the_file = r'<th scope="row" data-v="(\w+)"><a href="[^"]*/statemaint__\1\?'
+    assert sorted(re.findall(of_the_file, fleet)) == sorted([*QUERY_NAMES, *OTHERS])
     good = admin.page("/statemaint/dags/statemaint__good").body
     assert "Every partition loads at version 25." in good
     assert good.count('class="cell"') == 4

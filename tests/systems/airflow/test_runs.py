@@ -12,11 +12,12 @@ from statemaint.demo.airflow_client import ApiError
 from statemaint.execute import Claim, Holder, newest
 from statemaint.execute.lease import acquire
 from statemaint.storage import LocalStorage
-from tests.systems.airflow.conftest import KILLED, Ended, Scene, obstacle
+from tests.systems.airflow.conftest import KILLED, Ended, Scene
 from tests.systems.airflow.support import (
     FLOOR,
     TARGET,
     kill_process_of,
+    obstacle,
     snapshots,
     tree_hash,
 )

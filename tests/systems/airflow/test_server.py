@@ -7,7 +7,7 @@ import pytest
 
 from statemaint.demo.airflow import AirflowNotReadyError, Setup, start, stop
 from statemaint.demo.processes import Process, alive, spawn
-from tests.systems.airflow.support import DAGS, PLUGINS
+from tests.systems.airflow.support import DAGS, PLUGINS, THRIFTY
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
@@ -15,7 +15,8 @@ QUERIES = DAGS / "statemaint_queries.example.yaml"
 
 
 def setup(home: Path, **environ: str) -> Setup:
-    return Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=QUERIES, environ=environ)
+    settings = {**THRIFTY, **environ}
+    return Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=QUERIES, environ=settings)
 
 
 def test_an_airflow_outlives_its_starter_until_it_is_stopped(tmp_path: Path) -> None:

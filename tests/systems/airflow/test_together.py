@@ -41,7 +41,7 @@ def cancelled(scene: Scene, many: Ended) -> Ended:
     deadline = time.monotonic() + 300
     while not programs(scene, "many_held"):
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.2)
     scene.admin.patch(f"/api/v2/dags/{TOGETHER}/dagRuns/{quote(run)}", {"state": "failed"})
     scene.admin.wait_for_run(TOGETHER, run)
     return ended
