@@ -39,9 +39,6 @@ def spark() -> Iterator[SparkSession]:
     conf = {
         "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
         "spark.executorEnv.PYTHONPATH": str(ROOT),  # for Python workers: this checkout's package
-        # A plan runs once and on few rows: compiling Java for it takes longer than running it.
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.codegen.wholeStage": "false",
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # It says goodbye when the process ends and the stream that it writes to is closed already.

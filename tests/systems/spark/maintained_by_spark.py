@@ -7,8 +7,6 @@ from statemaint.demo.pipeline import hourly_job
 from statemaint.demo.session import local_session
 
 CONF = {
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "4",
     "spark.sql.streaming.stateStore.maintenanceInterval": "50ms",
