@@ -126,6 +126,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_order)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Ends the first of two measurements of a process among several.
+
+    pytest-cov starts one as soon as it reads the command line, and below it that of the worker,
+    whose data alone are kept. What pauses the second wakes the first: `no_cover` would not save
+    any time.
+    """
+    plugin = session.config.pluginmanager.get_plugin("_cov")
+    if hasattr(session.config, "workerinput") and plugin and plugin.cov_controller:
+        plugin.cov_controller.cov.stop()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Has what needs no server go behind what does: the longest group decides when all is done."""
     if _patience and _group(item.path.relative_to(_HERE)) is None:
