@@ -70,6 +70,19 @@ def test_a_session_that_leaves_one_in_a_file_fails(tmp_path: Path, more: tuple[s
     assert ran.returncode == 1
 
 
+@PROCESSES
+def test_a_test_with_one_in_its_id_fails(tmp_path: Path, more: tuple[str, ...]) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from tests.support.planted import PASSWORD\n"
+        "def pytest_generate_tests(metafunc):\n"
+        "    metafunc.fixturenames.append('word')\n"
+        "    metafunc.parametrize('word', [PASSWORD])\n"
+    )
+    ran = played(tmp_path, "(tmp_path / 'a').touch()", *more)
+    assert "a planted secret was shown: the id of the test" in ran.stdout
+    assert ran.returncode == 1
+
+
 def test_links_that_lead_in_circles_are_no_files(tmp_path: Path) -> None:
     ran = played(tmp_path, "(tmp_path / 'a').symlink_to('a')")
     assert "1 passed" in ran.stdout

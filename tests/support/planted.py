@@ -184,9 +184,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Iterator[pytest.TestReport | None]:
-    """Fails a test that has shown a secret."""
+    """Fails a test that has shown a secret, or has one in its id.
+
+    pytest-xdist makes the id of the running test the title of its process, and servers log the
+    title of the process that stops them.
+    """
     report: pytest.TestReport = yield  # type: ignore[misc, assignment]
-    del item, call
+    del call
+    _watch.look(item.nodeid, "the id of the test")
     for name, said in report.sections:
         _watch.look(said, name)
     if (shown := _watch.taken()) and report.outcome == "passed":

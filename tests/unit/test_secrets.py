@@ -12,18 +12,18 @@ from statemaint.storage import has_secret, open_storage
 from tests.support.planted import plant, secret
 
 SECRET = secret("in-an-address")
-ADDRESSES = [
-    f"s3://AKIAKEY:{SECRET}@bucket/ck",
-    f"s3a://{SECRET}@bucket/ck",
-    f"hdfs://user:{SECRET}@namenode:8020/ck",
-    f"hadoop+ftp://user:{SECRET}@host/ck",
-    f"abfss://container@account.dfs.core.windows.net/ck?sv=1&sig={SECRET}",
-    f"wasbs://container:{SECRET}@account/ck",
-    f"webhdfs://host/ck?delegation={SECRET}",
-]
+ADDRESSES = {
+    "s3": f"s3://AKIAKEY:{SECRET}@bucket/ck",
+    "s3a": f"s3a://{SECRET}@bucket/ck",
+    "hdfs": f"hdfs://user:{SECRET}@namenode:8020/ck",
+    "hadoop+ftp": f"hadoop+ftp://user:{SECRET}@host/ck",
+    "abfss": f"abfss://container@account.dfs.core.windows.net/ck?sv=1&sig={SECRET}",
+    "wasbs": f"wasbs://container:{SECRET}@account/ck",
+    "webhdfs": f"webhdfs://host/ck?delegation={SECRET}",
+}
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
 def test_an_address_with_a_secret_is_refused_without_showing_it(address: str) -> None:
     with pytest.raises(ConfigError, match="has a secret in it, which would be shown; give it") as e:
         open_storage(address)
@@ -51,6 +51,7 @@ def test_an_address_without_one_is_not(address: str) -> None:
         f"pushgateway: http://user:{SECRET}@gateway:9091\nqueries: {{}}",
         f"queries: {{q: {{checkpoint: 's3://key:{SECRET}@bucket/ck'}}}}",
     ],
+    ids=["pushgateway", "checkpoint"],
 )
 def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
     tmp_path: Path, text: str
@@ -67,7 +68,11 @@ def test_a_queries_file_with_a_secret_is_refused_without_showing_it(
     assert SECRET not in ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("gateway", [f"user:{SECRET}@gateway:9091", f"http://gw?token={SECRET}"])
+@pytest.mark.parametrize(
+    "gateway",
+    [f"user:{SECRET}@gateway:9091", f"http://gw?token={SECRET}"],
+    ids=["password", "token"],
+)
 def test_nor_is_one_of_a_pushgateway_shown(gateway: str) -> None:
     with pytest.raises(ValueError, match="set STATEMAINT_PUSHGATEWAY_USER and") as error:
         must_be_open(gateway)
