@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -45,6 +46,17 @@ class Counts:
         self.schedules += other.schedules
         self.tally.update(other.tally)
         self.found += other.found
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the counts for a line of a file."""
+        found = [(one.seed, one.loss) for one in self.found]
+        return {"schedules": self.schedules, "tally": self.tally, "found": found}
+
+    @classmethod
+    def of_json(cls, line: dict[str, Any]) -> "Counts":
+        """Returns the counts that `to_json` encoded."""
+        found = [Outcome(seed, Counter(), loss) for seed, loss in line["found"]]
+        return cls(line["schedules"], Counter(line["tally"]), found)
 
     def lines(self) -> Iterator[tuple[str, int]]:
         """Yields what was counted, in words."""
@@ -133,18 +145,61 @@ def _switches(without: tuple[str, ...]) -> dict[str, Any]:
     return {"without": frozenset(without)}
 
 
-def play_all(first: int, schedules: int, processes: int, without: tuple[str, ...] = ()) -> Counts:
-    """Runs so many schedules in so many processes."""
-    counts, seeds = Counts(), range(first, first + schedules)
+def play_all(
+    first: int,
+    schedules: int,
+    processes: int,
+    without: tuple[str, ...] = (),
+    kept: Path | None = None,
+) -> Counts:
+    """Runs N schedules in some processes.
+
+    Args:
+        first: the number of the first schedule.
+        schedules: how many.
+        processes: how many run at a time.
+        without: kinds of steps that there are none of.
+        kept: a file for the counts of each hundred schedules; those that it has of this commit are
+            not played again.
+    """
+    seeds = range(first, first + schedules)
     chunks = [tuple(seeds[at : at + _CHUNK]) for at in range(0, schedules, _CHUNK)]
+    of = [commit(), *sorted(without)]
+    played = _played(kept, of) if kept else {}
+    counts = Counts()
+    for some in (played[chunk] for chunk in chunks if chunk in played):
+        _add(counts, some)
+    chunks = [chunk for chunk in chunks if chunk not in played]
     with ProcessPoolExecutor(processes) as pool:
-        for some in pool.map(partial(play, without=without), chunks):
-            counts.add(some)
-            for one in some.found[:_SHOWN]:
-                click.echo(f"\rpython -m tests.certify --seed {one.seed}    {one.loss}")
-            click.echo(f"\r{counts.schedules:,} schedules, {len(counts.found)} findings", nl=False)
+        results = pool.map(partial(play, without=without), chunks)
+        for chunk, some in zip(chunks, results, strict=True):
+            _add(counts, some)
+            if kept:
+                line = {"seeds": chunk, "of": of, **some.to_json()}
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
     click.echo()
     return counts
+
+
+def _add(counts: Counts, some: Counts) -> None:
+    counts.add(some)
+    for one in some.found[:_SHOWN]:
+        click.echo(f"\rpython -m tests.certify --seed {one.seed}    {one.loss}")
+    click.echo(f"\r{counts.schedules:,} schedules, {len(counts.found)} findings", nl=False)
+
+
+def _played(kept: Path, of: list[str]) -> dict[tuple[int, ...], Counts]:
+    """Returns the counts that a file has of this commit, by the numbers of their schedules.
+
+    A line that a killed run left unfinished is removed.
+    """
+    text = kept.read_text(encoding="utf-8") if kept.exists() else ""
+    if text and not text.endswith("\n"):
+        text = text[: text.rfind("\n") + 1]
+        kept.write_text(text, encoding="utf-8")
+    lines = map(json.loads, text.splitlines())
+    return {tuple(line["seeds"]): Counts.of_json(line) for line in lines if line["of"] == of}
 
 
 @click.command(help=__doc__)
@@ -152,9 +207,17 @@ def play_all(first: int, schedules: int, processes: int, without: tuple[str, ...
 @click.option("--seed", default=0, show_default=True, help="The number of the first.")
 @click.option("--processes", default=1, show_default=True, help="How many at once.")
 @click.option("--without", multiple=True, help="A kind of step that there is none of.")
+@click.option("--kept", type=click.Path(dir_okay=False, path_type=Path),
+              help="A file for the counts: a run that was stopped goes on by it.")  # fmt: skip
 @click.option("--mutants", is_flag=True, help="Break the code on purpose instead, and catch it.")
 def main(
-    schedules: int, seed: int, processes: int, without: tuple[str, ...], *, mutants: bool
+    schedules: int,
+    seed: int,
+    processes: int,
+    without: tuple[str, ...],
+    *,
+    kept: Path | None,
+    mutants: bool,
 ) -> None:
     """Ends with 3 when anything was found, or a mutant was not."""
     logging.getLogger("statemaint").setLevel(logging.ERROR)
@@ -162,7 +225,9 @@ def main(
         sys.exit(_hunt_all(processes))
     if schedules == 1:
         sys.exit(_tell(seed, without))
-    counts = play_all(seed, schedules, processes, without)
+    if kept and commit().endswith("-dirty"):
+        raise click.UsageError("--kept: commit your changes first, counts are kept of a commit")
+    counts = play_all(seed, schedules, processes, without, kept)
     for words, number in counts.lines():
         click.echo(f"{words:<64}{number:>16,}")
     if counts.schedules >= ENOUGH and not counts.found:

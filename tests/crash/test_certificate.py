@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,7 +23,7 @@ from statemaint.codec.rocksdb import changelog
 from statemaint.codec.rocksdb.changelog import DELETE, PUT, Header
 from statemaint.model.policy import Policy
 from tests.certify import rocks_files as rows_files
-from tests.certify.__main__ import CAUGHT, DOCUMENT, play
+from tests.certify.__main__ import CAUGHT, DOCUMENT, play, play_all
 from tests.certify.closing import settle
 from tests.certify.codecs import CODECS
 from tests.certify.files import UnreadableError, decode, encode, lineage_of
@@ -46,6 +47,17 @@ _CHUNK, _CHUNKS = 250, range(8)
 
 def test_the_first_schedules_lose_nothing() -> None:
     assert [(one.seed, one.loss) for one in play(range(40)).found] == []
+
+
+def test_a_run_that_was_stopped_goes_on_by_what_it_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "counts.jsonl"
+    counts = play_all(0, 2, 1, kept=kept)
+    whole = kept.read_text()
+    kept.write_text(whole + '{"seeds": [2, 3], "of": ["')
+    assert play_all(0, 2, 1, kept=kept) == counts
+    assert kept.read_text() == whole
+    play_all(0, 2, 1, ("rewind",), kept=kept)
+    assert len(kept.read_text().splitlines()) == 2
 
 
 @pytest.mark.long
