@@ -33,9 +33,9 @@ def digest(
     """
     chain = Chain(snapshot.version, snapshot, ())
     with folded(source, chain, workdir, limits=limits) as fold:
-        found = fold.found()
-    _must_count(snapshot.entry.path, fold.families, found)
-    return found.digest
+        totals = fold.found()
+    _must_count(snapshot.entry.path, fold.families, totals)
+    return totals.digest
 
 
 def state(
@@ -74,7 +74,7 @@ def check(source: Source, delta: Delta) -> None:
         deque(decoded(source, delta)[1], maxlen=0)
 
 
-def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:
+def _must_count(path: str, metadata: ZipMetadata, totals: Found) -> None:
     """Compares the number of keys with the zip's, where that can be trusted.
 
     It cannot be trusted in a store with column families: Spark 4.3 still counts the keys of a
@@ -83,6 +83,6 @@ def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:
     Raises:
         CodecError: when they differ.
     """
-    if not metadata.families and 0 <= metadata.keys != found.keys:
-        text = f"it holds {found.keys} keys and says {metadata.keys}"
+    if not metadata.families and 0 <= metadata.keys != totals.keys:
+        text = f"it holds {totals.keys} keys and records {metadata.keys}"
         raise CodecError(text, offset=0, path=path)

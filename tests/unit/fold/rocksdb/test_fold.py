@@ -338,7 +338,7 @@ def test_the_merge_operator_is_handed_down_from_zip_to_zip(delimiter: bytes) -> 
 def test_a_merge_that_nothing_explains_is_refused() -> None:
     key = key_of("list", b"a")
     world = tagged({key: b"1"}, [(MERGE, key, b"2")])
-    with workdir() as place, pytest.raises(CodecError, match="no snapshot says") as raised:
+    with workdir() as place, pytest.raises(CodecError, match="no snapshot names") as raised:
         state(world.source, world.chain(2, 0), workdir=place)
     assert raised.value.path == f"{STORE}/2.changelog"
 
@@ -463,7 +463,7 @@ def test_a_damaged_block_is_no_end_of_the_rows(built: World, limits: Limits, par
 
 def test_a_zip_that_counts_wrongly_is_named(built: World) -> None:
     rewrite(built, keys=1999)
-    with pytest.raises(CodecError, match="it holds 2000 keys and says 1999") as raised:
+    with pytest.raises(CodecError, match="it holds 2000 keys and records 1999") as raised:
         built.read_back(1)
     assert raised.value.path == f"{STORE}/1.zip"
 
