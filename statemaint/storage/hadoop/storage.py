@@ -77,7 +77,7 @@ class HadoopStorage:
         """Returns one file's entry."""
         status = self._files.status(path)
         if status.is_directory:
-            raise NotFoundError(path, "no such file, but a directory")
+            raise NotFoundError(path, "a directory, not a file")
         return Entry(path, status.size, file_time(status.modified))
 
     def read(self, path: str) -> bytes:
@@ -108,7 +108,7 @@ class HadoopStorage:
         return self.stat(path)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear, whatever had its name."""
+        """Makes one of our records appear, whatever had its name."""
         self._write(path, chunks, overwrite=True, like=None)
 
     def _write(
@@ -151,10 +151,10 @@ class HadoopStorage:
         return self._root_access
 
     def _no_root(self) -> NotFoundError:
-        return NotFoundError(self._root, "no such directory, and it is not made")
+        return NotFoundError(self._root, "no such directory, and it is not created")
 
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file; where Hadoop cannot now, the file is rewritten."""
+        """Appends whole lines to a file; if Hadoop cannot append now, the file is rewritten."""
         try:
             size = self.stat(path).size
         except NotFoundError:
@@ -164,7 +164,7 @@ class HadoopStorage:
             self._append(path, lines, size)
         except AppendRefusedError:
             # Not only where appending is unsupported: HDFS refuses appends for a minute or more
-            # after a writer was killed. Whatever that writer had closed can be read, and a rename
+            # after a writer was killed. The data that it had closed can be read, and a rename
             # takes the file from it. Only one maintainer appends to one file.
             before = self.read(path)
             self.write(path, [before, _missing_newline(before), lines], overwrite=True)
@@ -207,9 +207,9 @@ class HadoopStorage:
         must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
-        """Returns this machine's time, since Hadoop has no way to ask for the NameNode's.
+        """Returns this machine's time, since Hadoop cannot report the NameNode's.
 
-        Where the clocks differ, so do ages: the holder of a lease notices by the time of the
+        If the clocks differ, so do ages: the holder of a lease detects this by the time of the
         lease's file.
         """
         return time.time()  # noqa: TID251 -- the one clock of this storage
@@ -233,7 +233,7 @@ class HadoopStorage:
             step()
 
     def _make_directory(self, path: str, *, serve: bool) -> None:
-        """Creates a directory where there is none, for the users of its parent.
+        """Creates a directory if there is none, for the users of its parent.
 
         Args:
             path: the path of the directory.
