@@ -35,7 +35,7 @@ class Published:
     Attributes:
         entry: the file.
         written: its bytes; 0 when another writer's file was there first.
-        digest: of the state that it must hold.
+        digest: the digest of the state that it must hold.
         checksum: Spark's checksum file that was written with it.
         parts: the shared files that were written for it.
         refers: the paths of all shared files that it refers to, with their sizes.
@@ -56,7 +56,7 @@ def publish(
     *,
     before: Callable[[], object],
 ) -> Iterator[Published]:
-    """Yields each snapshot as soon as it is in place; the next is only written when asked for.
+    """Yields each snapshot as soon as it is in place; the next is written only on request.
 
     Args:
         storage: where the checkpoint lives.
@@ -72,7 +72,7 @@ def publish(
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(folding, first.version, spool)
         yield _published(storage, first, first.like, and_then(fold, before), fold)
-        for action in later:  # the newest change has the readers of both: one look at its settings
+        for action in later:  # the newest change has the readers of both: one read of its settings
             spool.seek(0)
             pieces = iter(lambda: spool.read(_PIECE), b"")
             yield _published(storage, action, first.like, and_then(pieces, before), fold)
@@ -141,7 +141,7 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
     except NotFoundError as error:
         if error.path != like:
             raise
-        raise Superseded(error.path, "was there when the run was planned and is gone") from error
+        raise Superseded(error.path, "existed when the run was planned and is missing") from error
 
 
 def write_checksum(storage: Storage, like: str, value: int, owner: Entry) -> Entry:
@@ -164,9 +164,9 @@ def read_back(
         StorageError: when the storage fails.
     """
     try:
-        found = engine.digest(source, path)
-        must_equal(path, found, digest)
+        actual = engine.digest(source, path)
+        must_equal(path, actual, digest)
     except CheckpointError:
         fence.must_hold()
         raise
-    return found
+    return actual

@@ -46,7 +46,7 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
                 reuse=actions[0].reuse,
             )
         except NotFoundError as error:
-            detail = "was there when the run was planned and is gone"
+            detail = "existed when the run was planned and is missing"
             raise Superseded(error.path, detail) from error
         yield tuple(reversed(made))
 

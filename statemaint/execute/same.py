@@ -28,7 +28,7 @@ def equal(storage: Storage, one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Compares today's files with those that a run saw.
+    """Compares current files with those that a run saw.
 
     Attributes:
         storage: where the checkpoint lives.
@@ -56,9 +56,9 @@ class Same:
         return unmoved or self._as_restored(seen, entry)
 
     def _as_restored(self, seen: Seen, entry: Entry) -> bool:
-        """Returns whether an undo brought the file back, with another time from its move."""
-        for one in self.deeds.restored.get(entry.path, ()):
-            was_seen = (one.size, one.modified) == (seen.entry.size, seen.entry.modified)
-            if was_seen and one.crc32c is not None:
-                return fingerprint(self.storage, entry.path) == one.crc32c
+        """Returns whether an undo restored the file, with another time from its move."""
+        for note in self.deeds.restored.get(entry.path, ()):
+            was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
+            if was_seen and note.crc32c is not None:
+                return fingerprint(self.storage, entry.path) == note.crc32c
         return False

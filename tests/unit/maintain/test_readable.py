@@ -135,7 +135,7 @@ def test_a_change_that_goes_meanwhile_supersedes_the_run() -> None:
     report = maintain(storage, TIGHT)
     (finding,) = report.findings
     assert (report.exit_code, finding.code) == (6, FindingCode.SUPERSEDED)
-    assert f"{DELTA}: was there when the run was planned and is gone" in finding.detail
+    assert f"{DELTA}: existed when the run was planned and is missing" in finding.detail
 
 
 # -- deleting
