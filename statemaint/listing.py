@@ -14,7 +14,7 @@ class Access:
         owner: the owner's name, or number if the storage uses numbers.
         group: the name or number of the owning group.
         mode: the permission bits; with ACL entries the group's bits are the mask of these.
-        group_bits: the bits of the owning group itself, where there are ACL entries.
+        group_bits: the bits of the owning group itself, if there are ACL entries.
         named: the ACL entries: `user` or `group`, its name, its bits.
     """
 

@@ -41,7 +41,7 @@ class UnitClaim:
     """The claim of one unit of one run.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run's id.
         unit: the unit's name, unique in the run.
         seconds: how long a claim lasts without being renewed.
@@ -141,7 +141,7 @@ def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) ->
     """Deletes the remaining files of the units of this run and earlier ones, at the end of a run.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         before: called before each request that deletes.
 
     Raises:

@@ -34,7 +34,7 @@ def as_planned(
 
     Args:
         folding: the fold of the chain.
-        storage: where the chain lives.
+        storage: the storage of the chain.
         chain: the chain that is folded.
         done: called with the chain's paths once the whole chain was folded.
 
@@ -61,7 +61,7 @@ def must_be_readable(storage: Storage, store: Store, known: Known, path: str) ->
     Snapshots of executors are the query's own. The check runs once: the proof records its success.
 
     Args:
-        storage: where the snapshot lives.
+        storage: the storage of the snapshot.
         store: its store as it was listed.
         known: the ledger's knowledge of that store; the proof is replaced once the snapshot is
             found readable.

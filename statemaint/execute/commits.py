@@ -26,7 +26,7 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
     so far that it removed the entry itself, the store's log decides.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         commit: the newest entry of the commit log at planning; `None` if there was none.
         store: the store that is worked on, as it was scanned for the plan.
 
@@ -55,7 +55,7 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
 def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None:
     """Makes sure that no file of a store's log up to a version was written since planning.
 
-    Where versions have unique ids, the ids that count now must be those that counted then. Only
+    If versions have unique ids, the ids that count now must be those that counted then. Only
     versions with both ids known are compared; without any, it is unknown which attempts are dead.
     """
     why = "was written after the run was planned: the query was rewound"

@@ -113,7 +113,7 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
     Safe to kill and to repeat. An unreadable ledger is left as it is.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         window: the runs that are remembered.
         before: called before each deletion; whatever it raises ends the work.
 

@@ -95,7 +95,7 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     """Returns the ledger's record of the files of a run.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run.
         units: the partitions whose ledgers are read.
 

@@ -39,7 +39,7 @@ def staying(storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> 
     """Returns the files that must stay in the trash, with the reason of each.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         trash: the contents of the run's trash.
         deeds: the ledger's record since.
         ended: whether the run completed; a killed run may have left a file under both names, and a

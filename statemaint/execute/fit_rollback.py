@@ -27,7 +27,7 @@ def must_fit(storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) ->
     """Makes sure that the files of a rollback can be restored; requires nothing of other runs.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         trash: the contents of the run's trash.
         deeds: the ledger's record since.
         ended: whether the run completed; a killed run may have left one file under both names.

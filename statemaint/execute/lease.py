@@ -56,7 +56,7 @@ def leased(
     """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         holder: the requesting holder; a lease that it already has is shared.
         seconds: how long the lease lasts without being renewed.
         keep: leave it to the tasks that share it when the block ends.
@@ -85,7 +85,7 @@ def _beat(lease: "Lease", done: Event) -> None:
         try:
             lease.renew()
         except StorageError as error:
-            # Every deletion calls `must_hold` first, which raises this again where it matters.
+            # Every deletion calls `must_hold` first, which raises this again if it matters.
             _log.warning("the lease is not renewed: %s", error)
         except LeaseLostError as error:
             _log.warning("the lease is not renewed: %s", error)

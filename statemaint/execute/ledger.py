@@ -51,7 +51,7 @@ class Ledger:
     """One run's view of a checkpoint's ledger.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run's id.
         fence: the lease that it works under.
         numbers: the numbers of its pages.

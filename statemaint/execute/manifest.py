@@ -5,7 +5,7 @@
     <op>-<partition>.page-<number>   maintenance: a page of deletions, written once
     repair, rollback                 all that the run moves
 
-    path, bytes, modified   the file as it was listed, with its crc32c where it was read
+    path, bytes, modified   the file as it was listed, with its crc32c if it was read
     until                   how long it is kept at least
     beside                  on a checksum whose file stays: that file
     stale                   a snapshot that did not hold the state of the log: never restored
@@ -62,7 +62,7 @@ class StoreWorld:
     Attributes:
         directory: the store's directory.
         target: the newest committed version; `None` if there was none.
-        files: its deltas or changelogs; its zips where it has nothing else.
+        files: its deltas or changelogs; its zips if it has nothing else.
     """
 
     directory: str
@@ -95,7 +95,7 @@ class Note:
         seen: the file to be moved; its time is `None` in old manifests.
         until: the time until which it is kept at least, by the storage's clock.
         since: when its manifest was last written to.
-        beside: the file that it is the checksum of, where that file stays.
+        beside: the file that it is the checksum of, if that file stays.
         world: the log of its store.
         stale: whether it is a snapshot that no longer held the state of the log, or beside one.
     """

@@ -25,7 +25,7 @@ def need_of(plan: StorePlan, source: Source, provider: Provider) -> int:
 
     Args:
         plan: the plan of the store.
-        source: its files; the beginning of one delta is read where there are many bytes of them.
+        source: its files; the beginning of one delta is read if there are many bytes of them.
         provider: its provider.
     """
     chains = chains_of(plan)

@@ -15,7 +15,7 @@ class Neighbours:
     """The newest of the query's own files in each folder; each folder is listed once.
 
     Attributes:
-        storage: where the folders are.
+        storage: the storage of the folders.
     """
 
     storage: Storage

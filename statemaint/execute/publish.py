@@ -59,7 +59,7 @@ def publish(
     """Yields each snapshot as soon as it is in place; the next is written only on request.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         actions: the snapshots.
         folding: the fold that gives their files.
         before: called before each appears; whatever it raises keeps the file from appearing.
@@ -125,7 +125,7 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         like: the path of that change.
         path: the file's path.
         chunks: its content.
@@ -160,7 +160,7 @@ def read_back(
 
     Raises:
         CheckpointError: when it holds another state, or cannot be read.
-        LeaseLostError: instead, where another run may have deleted its SST files as orphans.
+        LeaseLostError: instead, if another run may have deleted its SST files as orphans.
         StorageError: when the storage fails.
     """
     try:

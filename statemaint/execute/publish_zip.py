@@ -59,7 +59,7 @@ def publish_zip(
     A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         action: the snapshot to write.
         made: the database.
         before: called before each SST file and the zip appear; whatever it raises prevents that.

@@ -51,7 +51,7 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
 
     Args:
         plan: the plan to carry out.
-        storage: where its checkpoint lives.
+        storage: the storage of its checkpoint.
         checkpoint: the checkpoint as it will be without the removed files.
         run: the id under which the ledger notes the actions.
         fence: the lease that the run holds.

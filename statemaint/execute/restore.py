@@ -54,7 +54,7 @@ def plan_restore(storage: Storage, run: str, *, ended: bool = True) -> UndoPlan:
     """Returns the plan of `restore`; writes nothing.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run.
         ended: whether it completed, rather than being killed.
 
@@ -84,7 +84,7 @@ def restore(
     last case is detected only when the file is moved.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run.
         ended: whether it completed, rather than being killed.
         check: called with the plan before anything is written; whatever it raises ends the work.

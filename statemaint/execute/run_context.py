@@ -15,7 +15,7 @@ class RunContext:
     """A run, as each of its stores sees it.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         engine: folds chains.
         ledger: records every action.
         fence: the lease that the run holds.

@@ -31,7 +31,7 @@ class Same:
     """Compares current files with those that a run saw.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         found: the trash of the run.
         deeds: the ledger's record since.
     """
@@ -43,7 +43,7 @@ class Same:
     def __call__(self, seen: Seen, entry: Entry) -> bool:
         """Returns whether a listed file is the one that was seen.
 
-        Its bytes decide where they were noted: a copied checkpoint has other times, and a clock in
+        Its bytes decide if they were noted: a copied checkpoint has other times, and a clock in
         whole seconds may give two files the same time.
         """
         if entry.size != seen.entry.size:

@@ -71,10 +71,10 @@ def ledger_of(unit: UnitId) -> str:
 
 
 def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]) -> None:
-    """Adds lines to a ledger, durable on return; one request where the storage is S3.
+    """Adds lines to a ledger, durable on return; one request if the storage is S3.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         ledger: the ledger's name.
         page: the segment's name; the pages of a run sort in the order of their writing.
         lines: the lines to add, each with its line end.

@@ -41,7 +41,7 @@ class SnapshotWriter:
         """Folds a chain once, writes the snapshots, and proves each by reading it back.
 
         Args:
-            actions: one, or two where the second's chain is the beginning of the first's.
+            actions: one, or two if the second's chain is the beginning of the first's.
             verify: read them back.
 
         Raises:

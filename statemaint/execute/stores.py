@@ -53,7 +53,7 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
 
     Args:
         plan: the plan to carry out.
-        storage: where the plan's checkpoint lives.
+        storage: the storage of the plan's checkpoint.
         run: the id under which the ledger notes the actions.
         fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.

@@ -40,7 +40,7 @@ class Trash:
     """The trash of one run.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run's id.
         seconds: how long its files are kept.
         pages: the number of each partition's newest manifest page; `None` until one is written.

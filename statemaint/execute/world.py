@@ -40,7 +40,7 @@ def is_same(one: Entry, other: Entry) -> bool:
 
 
 def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
-    """Returns a store's log: its deltas or changelogs, or its zips where it has neither."""
+    """Returns a store's log: its deltas or changelogs, or its zips if it has neither."""
     kept = tuple(files)
     deltas = tuple(file for file in kept if isinstance(file, Delta))
     return deltas or tuple(
@@ -72,7 +72,7 @@ def maintained(storage: Storage, store: Store, target: int | None, removed: int)
     unchanged, nothing below it was written again.
 
     Args:
-        storage: where the store lives.
+        storage: the storage of the store.
         store: the store as it was listed.
         target: the run's target version.
         removed: the newest version of any removed file.
@@ -119,7 +119,7 @@ def recovery_notes(
     """Returns the notes of the files that a repair or a rollback moves away.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         plan: the plan that is carried out.
         checkpoint: the checkpoint as it will be without those files.
         until: the time until which they are kept at least.

@@ -85,7 +85,7 @@ class Source:
         checksums: the path of Spark's checksum file for each file that has one.
         families: the zip that records the RocksDB setup, for a chain that begins without a zip.
         sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
-        ahead: the number of files that are fetched at a time where several will be read.
+        ahead: the number of files that are fetched at a time if several will be read.
     """
 
     storage: Storage

@@ -90,7 +90,7 @@ class Versions:
         """Returns the chain below a version's own snapshot that trusts as little as possible.
 
         The log is the truth and a snapshot only claims to equal it (S1). The chain starts at the
-        newest proved snapshot, otherwise at the empty state, and only where deltas are missing at
+        newest proved snapshot, otherwise at the empty state, and only if deltas are missing at
         the oldest remaining snapshot. `None` when no chain below leads to the version.
         """
         starts = [start for start in (0, *sorted(self.snapshots)) if start < version]

@@ -29,7 +29,7 @@ class Rocks:
     Attributes:
         ids: the unique id that counts at each version, as far down as it is known.
         plain: the newest version below those that has no unique id, like every version below it; 0
-            where that is not known.
+            if that is not known.
         parts: the shared files that each zip refers to, by the zip's path, with their sizes.
         ours: the zips with our mark: an executor may write its own zip under the same name.
         unsound: the zips that cannot be loaded, by path, each with the reason.
@@ -154,7 +154,7 @@ class Store:
     def beside(self, version: int) -> Entry | None:
         """Returns the query's own file whose readers are those of its state at a version (S22).
 
-        It is the change of that version, or of the nearest one below or above; where there is no
+        It is the change of that version, or of the nearest one below or above; if there is no
         change, a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
@@ -240,7 +240,7 @@ class Checkpoint:
         directories: the directories inside a store's own that have the name of a state file.
         left_out: the number of further stores that were not requested.
         partitions: the number of partitions of each operator, by its number.
-        counts: the number of partitions of each batch, where a repartition has changed it.
+        counts: the number of partitions of each batch, if a repartition has changed it.
         pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
         commit_times: the storage's time of each entry of the commit log, by batch.
         commit: the newest entry of the commit log, as listed.
@@ -273,7 +273,7 @@ class Checkpoint:
         """Returns whether a load of a version needs a store's partition.
 
         Spark's repartition (4.3) leaves the files of partitions that only older batches have. The
-        offsets of a batch give its number of partitions; where these are missing, every partition
+        offsets of a batch give its number of partitions; if these are missing, every partition
         is needed.
         """
         if not self.counts or version is None:

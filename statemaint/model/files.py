@@ -35,7 +35,7 @@ from statemaint.listing import Entry
 class Delta:
     """The changes of one version: a delta, or a changelog of RocksDB.
 
-    `id` distinguishes attempts at one version, where the checkpoint's structure has unique ids.
+    `id` distinguishes attempts at one version, if the checkpoint's structure has unique ids.
     """
 
     version: int
@@ -47,7 +47,7 @@ class Delta:
 class Snapshot:
     """The whole state at one version: a snapshot, or a zip of RocksDB.
 
-    `id` distinguishes attempts at one version, where the checkpoint's structure has unique ids.
+    `id` distinguishes attempts at one version, if the checkpoint's structure has unique ids.
     """
 
     version: int

@@ -149,7 +149,7 @@ def leads_nowhere(
         lineage: the attempts before it, by its changelog.
         ids: the id that counts at each version.
         zips: the versions whose counting zip exists; `None` to ignore zips: from Spark 4.2 on other
-            changelogs are read where no zip of the lineage loads.
+            changelogs are read if no zip of the lineage loads.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):

@@ -83,7 +83,7 @@ class WriteSnapshot:
         chain: the chain that it is folded from.
         reason: why it is written.
         checksum: whether it gets a Spark checksum file, as the query's newest files do.
-        id: the unique id of the version, where versions have one.
+        id: the unique id of the version, if versions have one.
         families: the zip that names the column families of that version.
         reuse: whether the new zip may refer to shared files of the chain's base.
     """

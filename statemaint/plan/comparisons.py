@@ -44,7 +44,7 @@ def _unproved(facts: Facts) -> Iterator[Snapshot]:
 def _of_unproved(
     facts: Facts, snapshot: Snapshot, writes: Collection[WriteSnapshot]
 ) -> Iterator[Attest]:
-    """Yields the comparison of one of our unproved snapshots where it is due.
+    """Yields the comparison of one of our unproved snapshots if it is due.
 
     A snapshot with nothing left to compare it with is read only if a fold leads past it.
     """

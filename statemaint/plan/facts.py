@@ -112,7 +112,7 @@ def _candidates(versions: Versions, floor: int, doubted: frozenset[int]) -> tupl
 def _loaded_from(store: Store, window: Window) -> int | None:
     """Returns the oldest version whose zip an executor may have begun with.
 
-    Where every batch uploads a zip, an executor needs only the newest.
+    If every batch uploads a zip, an executor needs only the newest.
     """
     if store.rocks is None or store.snapshot_per_batch(window.required, window.target):
         return None

@@ -43,7 +43,7 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
 
     A proof names the files that a snapshot was folded from, but no change below the snapshot that
     the fold began with. The query may write the named files again with the bytes that they had
-    before. This matters only where the proof does not reach the beginning of the log, directly or
+    before. This matters only if the proof does not reach the beginning of the log, directly or
     through the proof of the snapshot that it began with, and the snapshot is not younger than
     everything below it.
     """
@@ -78,7 +78,7 @@ def _is_grounded(
 def _as_proved(proof: Attestation, rewritten: tuple[Delta, ...]) -> Attestation:
     """Returns the proof without the times of the inputs that were written after its snapshot.
 
-    Where such an input has its former bytes, the proof names it as it is listed now.
+    If such an input has its former bytes, the proof names it as it is listed now.
     """
     again = {one.entry.path for one in rewritten}
     inputs = (one._replace(modified=None) if one.path in again else one for one in proof.inputs)

@@ -84,7 +84,7 @@ def _is_condemned(facts: Facts, version: int) -> bool:
 
 
 def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
-    """Returns the checksum files of a version's snapshot where the snapshot is missing."""
+    """Returns the checksum files of a version's snapshot if the snapshot is missing."""
     path = facts.store.snapshot_path(version)
     return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
 

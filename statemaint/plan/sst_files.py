@@ -112,7 +112,7 @@ class _Zips:
     def kept(self) -> int:
         """Returns the version of a zip that Spark does not delete as long as we write nothing.
 
-        It is the oldest zip that a clean-up would keep now, or, where that is newer, the one that
+        It is the oldest zip that a clean-up would keep now, or, if that is newer, the one that
         the executors' newest zip was made from.
         """
         oldest = _oldest_kept(self.all, max(self.all), self.retained)
@@ -140,7 +140,7 @@ def overtakes(
 
     The executor that uploaded 57.zip continues from it: its next zip names SST files of 57.zip, and
     before the fix of SPARK-55892 nothing checks that these still exist. Before that zip is
-    uploaded, another executor of the partition may upload 64.zip. Where many versions are retained,
+    uploaded, another executor of the partition may upload 64.zip. If many versions are retained,
     the late zip is uploaded long before that matters.
 
     Args:

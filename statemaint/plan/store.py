@@ -96,7 +96,7 @@ def _in_order(
     1. A comparison that fails stops the store before anything is changed.
     2. Files that would spoil a new snapshot are deleted before it is written.
     3. Snapshots are written, and each is read back and proved.
-    4. The base is proved where that has not happened yet.
+    4. The base is proved if that has not happened yet.
     5. Files that the base replaces, and files that nothing needs, are deleted.
     """
     return (*compared, *cleared, *writes, *proof, *deletes)

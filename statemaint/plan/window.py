@@ -15,7 +15,7 @@ class Window:
         floor: the oldest version that stays loadable.
         required: the oldest version that the commit log still requires.
         target: the newest version that the plan considers.
-        newest: the newest committed version; above the target where the query has continued since
+        newest: the newest committed version; above the target if the query has continued since
             the target was fixed.
         now: seconds since the epoch by the storage's clock.
         policy: when to snapshot and what to keep.

@@ -36,7 +36,7 @@ class Handover:
         stores: the stores that have files.
         noted: the stores in the ledger.
         pinned: the shuffle partitions of the newest committed batch.
-        counts: the shuffle partitions of each batch, where a repartition has changed them.
+        counts: the shuffle partitions of each batch, if a repartition has changed them.
         commit: the newest entry of the commit log.
     """
 

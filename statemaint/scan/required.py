@@ -30,8 +30,8 @@ class Evidence:
     Attributes:
         listed: the stores that have files.
         operators: the operators' declared metadata, by operator.
-        pinned: the shuffle partitions of the newest committed batch, where its offsets pin them.
-        counts: the shuffle partitions of each batch, where a repartition has changed them.
+        pinned: the shuffle partitions of the newest committed batch, if its offsets pin them.
+        counts: the shuffle partitions of each batch, if a repartition has changed them.
         named: the number of stores in each partition of an operator, by the newest commit's ids.
         keyed: the operators whose state has a key, as far as a schema shows.
         copied: the folders whose metadata belong to another operator.

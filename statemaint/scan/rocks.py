@@ -90,7 +90,7 @@ class _Reading:
         return unsound
 
     def _swept(self, path: str) -> str:
-        """Returns the likely cause where Spark's own clean-up deletes a zip; empty otherwise.
+        """Returns the likely cause if Spark's own clean-up deletes a zip; empty otherwise.
 
         `RocksDBFileManager.deleteOldVersions` deletes the SST files before the zips that name them,
         and keeps one version less than the commit log has batches. An executor that is killed in

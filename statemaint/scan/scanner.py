@@ -162,7 +162,7 @@ def _check_offsets(
 ) -> None:
     """Notes a missing offset log although batches have run.
 
-    A restart then begins with batch 0. Spark 4.3 refuses to do so where state or commits of another
+    A restart then begins with batch 0. Spark 4.3 refuses to do so if state or commits of another
     query exist; older versions mix the two.
     """
     if offsets or not (commits or layout.stores):
@@ -251,7 +251,7 @@ class _Named:
 
 
 def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
-    """Returns a store's id in a commit: `None` without ids, "unknown" where ids are incomplete."""
+    """Returns a store's id in a commit: `None` without ids, "unknown" if ids are incomplete."""
     if not ids:
         return None
     partitions = ids.get(store.operator, ())

@@ -27,7 +27,7 @@ class Ahead(ReadOnly):
         """Begins to fetch.
 
         Args:
-            storage: where the files are.
+            storage: the storage of the files.
             files: the paths of the files in order, each with its size as it was listed; one that is
                 larger is not fetched ahead.
             threads: the number of files that are fetched at a time.

@@ -134,7 +134,7 @@ class Storage(Protocol):
             overwrite: whether the file may already exist.
             like: an existing file: every reader of it can read the new file, which gets its owner,
                 group, mode and ACL, or its encryption, tags and grants, as far as the storage has
-                any (S22). Without it the file is a record of maintainers: where there are modes, it
+                any (S22). Without it the file is a record of maintainers: if there are modes, it
                 is readable by those who may use the root.
 
         Raises:
@@ -180,7 +180,7 @@ class Storage(Protocol):
         """Renames a file, which appears complete and durable under its new name in one step.
 
         A crash may leave the file under both names, never under neither. It keeps its owner, group,
-        mode and ACL; where a move is a copy, its encryption, tags and metadata.
+        mode and ACL; if a move is a copy, its encryption, tags and metadata.
 
         Args:
             path: the path of the file.
@@ -218,7 +218,7 @@ class Storage(Protocol):
     def exclusive(self) -> bool:
         """Returns whether `write` without `overwrite` is atomic among writers.
 
-        Where it is not, two writers of one new file at the same moment may both conclude that they
+        If it is not, two writers of one new file at the same moment may both conclude that they
         created it; code that needs a single winner refuses to work there.
 
         Raises:

@@ -75,7 +75,7 @@ class Database:
         self._db.close()
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns a key's value, merged where necessary."""
+        """Returns a key's value, merged if necessary."""
         with _translated(self._path):
             value: bytes | None = self._db.get(key)
             return value
@@ -97,7 +97,7 @@ class Database:
                 self._twin.delete_range(first, end)
 
     def _needed(self, changes: Iterable[Change]) -> Iterable[Change]:
-        """Returns the changes without removals where there is nothing to remove."""
+        """Returns the changes without removals if there is nothing to remove."""
         return (one for one in changes if one[1] is not None) if self.empty else changes
 
     def _commit(self, changes: list[Change]) -> None:

@@ -85,7 +85,7 @@ def fetch(source: Source, archive: Zip, target: Path) -> None:
 
 @contextmanager
 def blaming(archive: Zip | None) -> Iterator[None]:
-    """Adds the SST file that RocksDB reports to errors, where it belongs to the zip."""
+    """Adds the SST file that RocksDB reports to errors, if it belongs to the zip."""
     try:
         yield
     except CodecError as error:

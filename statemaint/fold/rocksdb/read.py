@@ -52,7 +52,7 @@ def state(
         source: the files of the chain's store.
         chain: the chain to fold.
         workdir: an empty directory.
-        families_from: a snapshot whose merge operator applies, where the chain has no base.
+        families_from: a snapshot whose merge operator applies, if the chain has no base.
         limits: the thresholds between ways of working.
 
     Raises:
@@ -75,7 +75,7 @@ def check(source: Source, delta: Delta) -> None:
 
 
 def _must_count(path: str, metadata: ZipMetadata, totals: Found) -> None:
-    """Compares the number of keys with the zip's, where that can be trusted.
+    """Compares the number of keys with the zip's, if that can be trusted.
 
     It cannot be trusted in a store with column families: Spark 4.3 still counts the keys of a
     deleted range, and 4.0 counts the keys of internal families among the others on replay.

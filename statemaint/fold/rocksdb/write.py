@@ -70,7 +70,7 @@ class Folded:
         pending: the receiver of the changes before they are written to the database.
         path: the file that errors in its rows name.
         stored: the stored bytes of the chain, and of the SST files that it began with.
-        known: the digest and counts of its rows, where they are known from the fold.
+        known: the digest and counts of its rows, if they are known from the fold.
         limits: the thresholds between ways of working.
     """
 
@@ -145,8 +145,8 @@ def build(
         workdir: an empty directory, in which the new files stay until the caller has stored them.
         families_from: the snapshot whose column families and merge operator apply to all of them;
             `None`: the base's.
-        reuse: let the longest chain's snapshot name files of the base again where they have not
-            changed. Set it only where nothing deletes them before the new zip is seen.
+        reuse: let the longest chain's snapshot name files of the base again if they have not
+            changed. Set it only if nothing deletes them before the new zip is seen.
         limits: the thresholds between ways of working.
 
     Raises:

@@ -86,7 +86,7 @@ def _were(batches: range) -> str:
 
 
 def _gaps(present: Iterable[int], first: int, last: int) -> Iterator[range]:
-    """Yields the gaps of a closed range, ascending: one by one, or whole where they are wide."""
+    """Yields the gaps of a closed range, ascending: one by one, or whole if they are wide."""
     there = (batch for batch in present if first <= batch <= last)
     for below, above in pairwise((first - 1, *there, last + 1)):
         gap = range(below + 1, above)

@@ -39,7 +39,7 @@ def unloadable(store: Store, name: str) -> bool:
     """Returns whether Spark fails to load a store because of a name in its directory.
 
     Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
-    name with a snapshot's suffix as a number. Where versions have unique ids it requests known
+    name with a snapshot's suffix as a number. If versions have unique ids it requests known
     names. A store in which nothing counts may be such a store with its commits missing.
     """
     if store.rocks and (store.rocks.ids or not store.versions.all):

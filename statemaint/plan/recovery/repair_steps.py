@@ -43,7 +43,7 @@ def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[R
 def _order(step: RepairStep) -> tuple[int, StoreId, int]:
     # A bad snapshot is removed with its checksum, which then needs no separate step. A shared
     # file is removed once none of its snapshots is left. A snapshot is removed because of its
-    # checksum where removing the checksum alone does not help.
+    # checksum if removing the checksum alone does not help.
     store = step.removes[-1].store or StoreId(0, 0)
     last = of_checksum(step.finding)
     alone = step.reason is RemoveReason.STALE_CHECKSUM
@@ -118,7 +118,7 @@ def _sides_of(store: Store, path: str) -> Iterator[ChecksumFile]:
 def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
     """Returns the snapshot to write in place of a bad one; `None` if the log alone suffices.
 
-    It is written where a retained version would be loaded from it. The fold relies as little as
+    It is written if a retained version would be loaded from it. The fold relies as little as
     possible on snapshots that were not compared with the log.
 
     Args:

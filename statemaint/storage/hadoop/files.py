@@ -351,7 +351,7 @@ class ContextNames:
         self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file, in one step where the file system can."""
+        """Renames a file, in one step if the file system can."""
         self._context.rename(path, to, self._replace if overwrite else self._keep)
 
 
@@ -376,7 +376,7 @@ class PlainNames:
         self._files.setPermission(path, self._permission(f"{mode:04o}"))
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file; an existing target is deleted first, where `overwrite` allows it."""
+        """Renames a file; an existing target is deleted first, if `overwrite` allows it."""
         self._files.getFileStatus(path)
         self._files.getFileStatus(to.getParent())
         if self._files.exists(to):

@@ -18,7 +18,7 @@ from statemaint.errors import ConfigError
 _NEEDED = "Hadoop file systems are reached through PySpark and Java 17 or later"
 _END_SECONDS = 5.0
 
-# Set where the user's own configuration has no value. Hadoop's defaults wait a quarter of an hour
+# Set if the user's own configuration has no value. Hadoop's defaults wait a quarter of an hour
 # for a NameNode that does not answer, and 0.4 s before they check a second time whether the last
 # block of a file is in place; ours wait as long for the block, but check in finer steps.
 _DEFAULTS = {

@@ -20,7 +20,7 @@ from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
 
-# Sends a scheme through Hadoop even where we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
+# Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
 # Each takes a thread of the JVM.
 _REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.
@@ -163,7 +163,7 @@ class HadoopStorage:
         try:
             self._append(path, lines, size)
         except AppendRefusedError:
-            # Not only where appending is unsupported: HDFS refuses appends for a minute or more
+            # Not only if appending is unsupported: HDFS refuses appends for a minute or more
             # after a writer was killed. The data that it had closed can be read, and a rename
             # takes the file from it. Only one maintainer appends to one file.
             before = self.read(path)
@@ -223,7 +223,7 @@ class HadoopStorage:
             return self._connected
 
     def _in_its_directory(self, path: str, step: Callable[[], None], *, serve: bool) -> None:
-        """Takes a step that creates a file, after creating its directory where it is missing."""
+        """Takes a step that creates a file, after creating its directory if it is missing."""
         try:
             step()
         except NotFoundError:

@@ -319,7 +319,7 @@ def _publish(temp: str, final: str, *, overwrite: bool) -> None:
 
 
 def _rename_if_absent(temp: str, final: str) -> None:
-    # Where the file system has no links, a file that appears between the two lines is replaced:
+    # If the file system has no links, a file that appears between the two lines is replaced:
     # the same as when Spark writes one name twice, and the read-back checks the resulting file.
     if os.path.lexists(final):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

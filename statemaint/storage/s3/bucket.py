@@ -154,7 +154,7 @@ class Bucket:
 class ServerClock:
     """The server's clock, as its `Date` headers report it, in whole seconds.
 
-    An answer dated D was made between D and D + 1. The estimate is kept where the answers allow it,
+    An answer dated D was made between D and D + 1. The estimate is kept if the answers allow it,
     so that it neither jumps with every answer nor stays wrong.
     """
 

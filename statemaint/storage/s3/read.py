@@ -106,7 +106,7 @@ def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
 
 
 def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
-    """Returns an object's first part, where it can be read without boto3's layers."""
+    """Returns an object's first part, if it can be read without boto3's layers."""
     most = bucket.options.part_size
     answer = bucket.quick.get(path, bucket.key(path), most)
     if answer is None or "etag" not in answer.headers:

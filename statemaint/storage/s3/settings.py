@@ -41,7 +41,7 @@ class ObjectSettings:
 
     Attributes:
         sse: how the server encrypts it; empty if the server does not report it.
-        key: the key, where one is named.
+        key: the key, if one is named.
         bucket_key: whether the bucket's own key is used instead of a request for each object.
         owner: the account that owns it; empty if there are no ACLs.
         grants: pairs of a permission and its grantee; `None` if there are no ACLs.
@@ -141,7 +141,7 @@ def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
 
 
 def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
-    """Gives an object its tags where it has lost them: Ceph drops those of uploads in parts.
+    """Gives an object its tags if it has lost them: Ceph drops those of uploads in parts.
 
     Raises:
         S3Error: when the tags cannot be read or set.
