@@ -22,7 +22,7 @@ class ConfigError(StatemaintError):
 
 
 class NotInstalledError(ConfigError):
-    """A package is missing that comes with an extra of this one."""
+    """A package that comes with an extra of this one is missing."""
 
     def __init__(self, package: str, *, extra: str) -> None:
         super().__init__(package, extra)
@@ -33,7 +33,7 @@ class NotInstalledError(ConfigError):
 
 
 class NotACheckpointError(ConfigError):
-    """The given address holds nothing that a streaming query has written."""
+    """The given address holds no files of a streaming query."""
 
     code = "NOT_A_CHECKPOINT"
 
@@ -76,9 +76,9 @@ class CheckpointError(StatemaintError):
 
 
 class DamagedError(CheckpointError):
-    """A finding makes the answer impossible; `code` is the finding's.
+    """A finding makes the answer impossible; `code` is the finding's code.
 
-    `version` is a version that lacks only a snapshot, where there is one.
+    `version` is a version that lacks only a snapshot, if there is one.
     """
 
     def __init__(self, path: str, detail: str, *, code: str, version: int | None = None) -> None:

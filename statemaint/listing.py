@@ -8,13 +8,13 @@ LATEST = 253_402_300_799.0
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may use a file, on a storage with modes: the POSIX model with ACLs.
+    """The rights to a file, on a storage with modes: the POSIX model with ACLs.
 
     Attributes:
-        owner: the owner's name, or number where the storage uses numbers.
+        owner: the owner's name, or number if the storage uses numbers.
         group: the name or number of the owning group.
         mode: the permission bits; with ACL entries the group's bits are the mask of these.
-        group_bits: the bits of the owning group itself, where there are ACL entries.
+        group_bits: the bits of the owning group itself, if there are ACL entries.
         named: the ACL entries: `user` or `group`, its name, its bits.
     """
 
@@ -32,10 +32,10 @@ class Entry:
     Attributes:
         path: relative to the checkpoint's root, with `/` between its parts.
         size: in bytes.
-        modified: seconds since the epoch by the storage's own clock; `None` where it has none.
-        tag: the storage's own mark of the content, such as an ETag; `None` where it has none.
-        access: who may use it, without ACL entries, where the listing includes that at no cost; it
-            does not count when entries are compared.
+        modified: seconds since the epoch by the storage's own clock; `None` if it has none.
+        tag: the storage's own mark of the content, such as an ETag; `None` if it has none.
+        access: the rights to it, without ACL entries, if the listing includes them at no cost; they
+            do not count when entries are compared.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""The machine that this process runs on: the memory that is free, and what the process has."""
+"""The machine that this process runs on: its free memory, and the memory of the process."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _KEPT, _OF_THE_SYSTEM = 16 * 1024 * 1024, 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of a control group that tell of its memory.
+    """The files of a control group that report its memory.
 
     Attributes:
         folder: where the groups are mounted.
@@ -41,8 +41,8 @@ _V2 = _Files("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
 def available_memory(root: Path = _ROOT) -> int:
     """Returns the bytes that this process may still take.
 
-    That is the least of what the machine has left (`MemAvailable`; all of it where the system does
-    not tell) and what each control group above the process has left, of either version of them.
+    That is the least of the machine's available memory (`MemAvailable`; all memory if the system
+    does not report it) and that of each control group above the process, of either version.
 
     Args:
         root: the directory that `/proc` and `/sys` are in.
@@ -51,7 +51,7 @@ def available_memory(root: Path = _ROOT) -> int:
 
 
 def resident_memory() -> int:
-    """Returns the bytes that this process has resident; at most so far where it is not told."""
+    """Returns the resident bytes of this process; the peak so far if only that is known."""
     statm = _text(_ROOT / "proc/self/statm").split()
     if len(statm) > 1:
         return int(statm[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -61,10 +61,10 @@ def resident_memory() -> int:
 def keep_freed_memory() -> None:
     """Has the C library keep up to 16 MiB that a thread has freed for its next allocation.
 
-    Every fold needs a few buffers of up to a megabyte. Given back and taken again for each file,
+    Every fold needs a few buffers of up to a megabyte. Returned and allocated again for each file,
     they cost a seventh of the processor's time, in the system, where threads wait for each other.
-    Allocations of 4 MiB and more are given back at once. It is a setting of the whole process, and
-    does nothing where the C library is not glibc.
+    Allocations of 4 MiB and more are returned immediately. The setting applies to the whole
+    process, and does nothing if the C library is not glibc.
     """
     import ctypes  # noqa: PLC0415 -- only verbs that fold pay for it
 
@@ -75,9 +75,9 @@ def keep_freed_memory() -> None:
 
 
 def _of_machine(root: Path) -> int:
-    found = re.search(r"^MemAvailable: *(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
-    if found:
-        return int(found[1]) * 1024
+    match = re.search(r"^MemAvailable: *(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
+    if match:
+        return int(match[1]) * 1024
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -85,13 +85,13 @@ def _of_groups(root: Path) -> Iterator[int]:
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if "memory" in controllers.split(","):
-            yield from _left(root, _V1, path)
+            yield from _available(root, _V1, path)
         elif not controllers:
-            yield from _left(root, _V2, path)
+            yield from _available(root, _V2, path)
 
 
-def _left(root: Path, files: _Files, path: str) -> Iterator[int]:
-    """Yields what a group has left, and each group above it; in a container some are not seen."""
+def _available(root: Path, files: _Files, path: str) -> Iterator[int]:
+    """Yields the free bytes of a group and of each group above; a container hides some groups."""
     parts = [part for part in path.split("/") if part]
     for depth in range(len(parts), -1, -1):
         folder = root.joinpath(files.folder, *parts[:depth])
@@ -101,12 +101,12 @@ def _left(root: Path, files: _Files, path: str) -> Iterator[int]:
 
 
 def _cache(folder: Path, files: _Files) -> int:
-    found = re.search(rf"^{files.cache} (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(rf"^{files.cache} (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
 def _number(file: Path) -> int | None:
-    """Returns the number in a file; `None` where there is none, such as for no limit (`max`)."""
+    """Returns the number in a file; `None` if there is none, such as for no limit (`max`)."""
     text = _text(file).strip()
     return int(text) if text.isdecimal() else None
 

@@ -26,13 +26,13 @@ def scan_checkpoint(
 ) -> Checkpoint:
     """Returns a checkpoint whose findings a second scan has confirmed (S3).
 
-    The query continues during a scan: it purges its log and cleans up below it, so that one listing
-    may be older than another. Real damage is still there in the next scan.
+    The query continues during a scan: it purges its log and cleans up below it, so one listing may
+    be older than another. Real damage appears again in the next scan.
 
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
-        part: the partitions to list, and what an earlier scan found of the rest.
+        part: the partitions to list, and an earlier scan's result for the rest.
 
     Raises:
         NotACheckpointError: when there is no checkpoint.
@@ -67,7 +67,7 @@ def plan_checkpoint(
     """Returns a checkpoint and its plan; writes nothing (S13).
 
     A snapshot that is trusted because no file below it was listed must be the lowest in a second
-    scan, too: a listing made while another writer snapshots and deletes is partly old.
+    scan, too: a listing made while another writer snapshots and deletes is partly outdated.
 
     Args:
         storage: the storage of the checkpoint.
@@ -75,7 +75,7 @@ def plan_checkpoint(
         request: the scope to restrict the plan to.
         as_of: the time of the first plan, for a plan that is made again; now by default.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock.
-        handover: what an earlier scan found beside the partitions that the request names.
+        handover: an earlier scan's result for all but the partitions that the request names.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist; otherwise as
@@ -90,15 +90,15 @@ def plan_checkpoint(
         ages = now if as_of is None else as_of
         return checkpoint, plan(checkpoint, policy, ages, request=request, skew=skew, seen=now)
 
-    found = look()
+    decision = look()
     for _ in range(_MOST_SCANS):
-        before = _believed(found[1])
+        before = _trusted(decision[1])
         if not before:
             break
-        found = look()
-        if _believed(found[1]) <= before:
+        decision = look()
+        if _trusted(decision[1]) <= before:
             break
-    return found
+    return decision
 
 
 def _part(request: Request | None, handover: Handover | None) -> ScanPart | None:
@@ -108,14 +108,14 @@ def _part(request: Request | None, handover: Handover | None) -> ScanPart | None
     return ScanPart(handover, frozenset(UnitId(*one) for one in pairs))
 
 
-def _believed(decided: Plan) -> frozenset[str]:
+def _trusted(decided: Plan) -> frozenset[str]:
     """Returns the unproved snapshots that the plan starts from."""
-    found = set()
+    paths = set()
     for store in decided.stores:
         bases = [base for action in store.actions if (base := _begins_at(action))]
         proofs = store.attestations
-        found |= {one.path for one in bases if not any(proof.covers(one) for proof in proofs)}
-    return frozenset(found)
+        paths |= {one.path for one in bases if not any(proof.covers(one) for proof in proofs)}
+    return frozenset(paths)
 
 
 def _begins_at(action: Action) -> Entry | None:

@@ -1,4 +1,4 @@
-"""Numbers with their nouns, as every face of this package says them. Pure."""
+"""Numbers with their nouns, as every interface of this package writes them. Pure."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

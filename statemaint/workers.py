@@ -1,4 +1,4 @@
-"""Threads that work side by side, within a budget of memory."""
+"""Threads that work in parallel, within a budget of memory."""
 
 import os
 import re
@@ -18,12 +18,12 @@ from statemaint.machine import available_memory, resident_memory
 
 _T = TypeVar("_T")
 _WORTH_A_CORE = 32 * 1024 * 1024
-# While one store waits for the disk to have its files, another one computes.
+# While one store waits for the disk, another one computes.
 _PER_CORE = 2
 VARIABLE = "STATEMAINT_MEMORY"
 """The variable with the memory of tasks, and of verbs without `--memory`."""
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B", re.ASCII)
-# What stores may take where the process alone takes most of its memory: one of them has to run.
+# The memory for stores if the process itself takes most of its memory: one of them has to run.
 _LEAST_SHARE = 4
 
 
@@ -31,18 +31,18 @@ def memory_size(text: str) -> int:
     """Returns the bytes of a size such as `512MB`, `1.5GB` or `1GiB`.
 
     Raises:
-        ConfigError: when it is not one, or is nothing.
+        ConfigError: when it is not a size, or is zero.
     """
-    found = _SIZE.fullmatch(text.strip())
-    unit = (1024 if found[3] else 1000) ** " KMGT".index(found[2] or " ") if found else 0
-    size = int(float(found[1]) * unit) if found else 0
+    match = _SIZE.fullmatch(text.strip())
+    unit = (1024 if match[3] else 1000) ** " KMGT".index(match[2] or " ") if match else 0
+    size = int(float(match[1]) * unit) if match else 0
     if not size:
         raise ConfigError(f"{text!r} is not a size of memory; write it like 512MB, 1GB or 1GiB")
     return size
 
 
 def memory_from(environment: Mapping[str, str]) -> int | None:
-    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` where it is not set.
+    """Returns the memory that `STATEMAINT_MEMORY` sets; `None` if it is not set.
 
     Raises:
         ConfigError: when its value is not a size.
@@ -56,21 +56,21 @@ def memory_from(environment: Mapping[str, str]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """How many stores are worked on at a time, and in how much memory.
+    """The number of stores that are worked on at a time, and their memory.
 
     Attributes:
-        number: the stores at a time; `None` for what suits the storage and the bytes to read.
-        memory: the bytes that the process should keep within; `None` for half of what is available
-            to it. It is kept by working on fewer stores at a time: one store always runs.
+        number: the stores at a time; `None` for a number that suits the storage and the bytes.
+        memory: the bytes that the process should not exceed; `None` for half of the available
+            memory. The limit is kept by working on fewer stores at a time: one store always runs.
     """
 
     number: int | None = None
     memory: int | None = None
 
     @classmethod
-    def of(cls, asked: "Workers | int | None") -> "Workers":
-        """Returns the workers that a caller asked for, who may give their number alone."""
-        return asked if isinstance(asked, Workers) else cls(asked)
+    def of(cls, requested: "Workers | int | None") -> "Workers":
+        """Returns the workers that a caller requested, possibly by their number alone."""
+        return requested if isinstance(requested, Workers) else cls(requested)
 
     def threads(self, parallel: int, size: int) -> int:
         """Returns the number of threads for some work; the arguments are those of `suited`."""
@@ -87,7 +87,7 @@ class Workers:
         return max(1, parallel // max(1, min(self.threads(parallel, size), jobs)))
 
     def budget(self, loading: int = 0) -> "Budget":
-        """Returns the memory that stores may share: without what the process itself takes.
+        """Returns the memory that stores may share, without that of the process itself.
 
         Args:
             loading: the bytes that the process still grows by, whatever the stores are.
@@ -145,7 +145,7 @@ class Budget:
     """
 
     def __init__(self, total: int | Callable[[], int]) -> None:
-        """Makes a budget of some bytes, or of what measures them."""
+        """Makes a budget of some bytes, or of a function that measures them."""
         self._total = total
         self._held = 0
         self._freed = Condition()
@@ -187,7 +187,7 @@ class Job(Generic[_T]):
 
     Attributes:
         start: makes the iterator, in that thread.
-        need: the memory that it takes, in bytes; or what finds that out, in that thread.
+        need: the memory that it takes, in bytes; or a function that estimates it in that thread.
         size: the bytes that it reads; the largest job starts first.
     """
 
@@ -197,14 +197,14 @@ class Job(Generic[_T]):
 
 
 class Observer(Protocol):
-    """Someone who is told how far some work is; threads may call it side by side."""
+    """A receiver of the progress of some work; threads may call it concurrently."""
 
     def begin(self, jobs: int, size: int) -> None:
-        """Is told that some work begins: the number of its jobs, and the bytes that they read."""
+        """Receives the start of some work: the number of its jobs, and the bytes that they read."""
         ...
 
     def done(self, size: int) -> None:
-        """Is told that a job has ended: the bytes that it has read."""
+        """Receives the end of a job: the bytes that it has read."""
         ...
 
 
@@ -221,32 +221,32 @@ def watched(by: Observer | None) -> Iterator[None]:
         _OBSERVER.reset(before)
 
 
-def _told_of(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
-    """Returns jobs that tell the observer, if there is one, when they end."""
+def _notifying(jobs: Sequence[Job[_T]]) -> Sequence[Job[_T]]:
+    """Returns jobs that notify the observer, if there is one, when they end."""
     observer = _OBSERVER.get()
     if observer is None:
         return jobs
     observer.begin(len(jobs), sum(job.size for job in jobs))
-    return [replace(job, start=partial(_telling, job, observer)) for job in jobs]
+    return [replace(job, start=partial(_notified, job, observer)) for job in jobs]
 
 
-def _telling(job: Job[_T], observer: Observer) -> Iterator[_T]:
+def _notified(job: Job[_T], observer: Observer) -> Iterator[_T]:
     yield from job.start()
     observer.done(job.size)
 
 
-def watched_results(found: Generator[_T], jobs: int) -> Generator[_T]:
+def watched_results(results: Generator[_T], jobs: int) -> Generator[_T]:
     """Yields the result of each of some jobs; each is reported as done when the next is requested.
 
     Args:
-        found: one result of each job; closed in the end.
+        results: one result of each job; closed at the end.
         jobs: their number.
     """
     observer = _OBSERVER.get()
     if observer is not None:
         observer.begin(jobs, 0)
-    with closing(found):
-        for result in found:
+    with closing(results):
+        for result in results:
             yield result
             if observer is not None:
                 observer.done(0)
@@ -265,9 +265,9 @@ def as_they_come(
 ) -> Generator[_T]:
     """Yields the items of all jobs, each as soon as a thread has it; those of one job in order.
 
-    With one thread the jobs run one after another in the caller's own, and an item is made only
-    when it is asked for. With more the threads run ahead of the caller. When a job raises, or the
-    caller stops, each running job ends after its current item; no other one starts.
+    With one thread the jobs run one after another in the caller's own, and an item is made only on
+    request. With more the threads run ahead of the caller. When a job raises, or the caller stops,
+    each running job ends after its current item; no other one starts.
 
     Args:
         jobs: with one thread run in this order, with more the largest first.
@@ -275,7 +275,7 @@ def as_they_come(
         budget: the memory that the running jobs share; unlimited by default.
         stop: called before running jobs are waited for; it may end them within an item.
     """
-    jobs = _told_of(jobs)
+    jobs = _notifying(jobs)
     if threads == 1 or len(jobs) < 2:  # noqa: PLR2004
         for job in jobs:
             yield from job.start()
@@ -303,8 +303,8 @@ def in_turn(
     numbered = [
         Job(partial(_numbered, number, job), job.need, job.size) for number, job in enumerate(jobs)
     ]
-    found = dict(as_they_come(numbered, threads=threads, budget=budget, stop=stop))
-    return [found[number] for number in range(len(jobs))]
+    results = dict(as_they_come(numbered, threads=threads, budget=budget, stop=stop))
+    return [results[number] for number in range(len(jobs))]
 
 
 def _numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
@@ -312,7 +312,7 @@ def _numbered(number: int, job: Job[_T]) -> Iterator[tuple[int, _T]]:
 
 
 class _Race(Generic[_T]):
-    """Jobs in threads, and the queue of what they yield."""
+    """Jobs in threads, and the queue of their items."""
 
     def __init__(
         self,
@@ -325,24 +325,24 @@ class _Race(Generic[_T]):
         self._limited, self._stop = budget is not None, stop
         self._stopped = Event()
         self._items: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
-        self._left = len(jobs)
+        self._running = len(jobs)
         self._pool = ThreadPoolExecutor(threads)
         for job in jobs:
             self._pool.submit(self._run, job)
 
     def items(self) -> Iterator[_T]:
-        while self._left:
-            found = self._items.get()
-            if isinstance(found, BaseException):
-                raise found
-            if found is None:
-                self._left -= 1
+        while self._running:
+            item = self._items.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                self._running -= 1
             else:
-                yield found[0]
+                yield item[0]
 
     def close(self) -> None:
         self._stopped.set()
-        if self._left:
+        if self._running:
             self._stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 

@@ -1,13 +1,13 @@
 """One attempt at a time works on a unit, and every attempt has its outcome (S8, S15).
 
-    _statemaint/units/<run>/<unit>/_statemaint/lease/<number>.json   who works on the unit
+    _statemaint/units/<run>/<unit>/_statemaint/lease/<number>.json   the holder of the unit
     _statemaint/units/<run>/<unit>/outcome.json                      the outcome, once there is one
 
 Spark runs a task again when its executor is lost, and twice at the same time when it seems slow.
 All attempts share the run's lease, so the fencing number does not tell them apart. Each unit
-therefore has a lease of its own, by the same code as the checkpoint's, with a holder for every
+therefore has its own lease, by the same code as the checkpoint's, with a holder for every
 attempt. An attempt that finds the unit held waits: Spark takes the first attempt that ends, and
-kills the others, so none may end before there is an outcome. It then returns that outcome.
+kills the others, so no attempt may end before there is an outcome. It then returns that outcome.
 """
 
 import json
@@ -25,7 +25,7 @@ from statemaint.storage import ReadOnly, Storage
 from statemaint.storage.base import nothing
 
 FOLDER = "_statemaint/units"
-# How long a lost executor keeps the next attempt out. A live attempt renews three times as often.
+# How long a lost executor blocks the next attempt. A live attempt renews three times as often.
 SECONDS = 30.0
 _LOOK_AGAIN = 1.0
 
@@ -41,12 +41,12 @@ class UnitClaim:
     """The claim of one unit of one run.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run's id.
         unit: the unit's name, unique in the run.
         seconds: how long a claim lasts without being renewed.
-        pause: waits for a number of seconds, between two looks at a unit that another attempt has.
-        counts: whether rows are an outcome that is stored; else the next attempt works again.
+        pause: waits for a number of seconds between two checks of a unit that another attempt has.
+        counts: whether rows are an outcome to store; otherwise the next attempt works again.
     """
 
     storage: Storage
@@ -88,15 +88,15 @@ class UnitClaim:
             LeaseLostError: when the run has lost its own lease.
             StorageError: when the storage fails.
         """
-        found = self.outcome()
-        while found is None:
-            found = self._claimed(work) or self.outcome()
-            if found is None:
+        outcome = self.outcome()
+        while outcome is None:
+            outcome = self._claimed(work) or self.outcome()
+            if outcome is None:
                 again()
-        return found
+        return outcome
 
     def _claimed(self, work: Callable[[Storage], Rows]) -> Rows | None:
-        """Returns the outcome of the work; `None` where another attempt has the unit."""
+        """Returns the outcome of the work; `None` if another attempt has the unit."""
         try:
             return self._alone(work)
         except LeaseHeldError:
@@ -108,8 +108,8 @@ class UnitClaim:
     def _alone(self, work: Callable[[Storage], Rows]) -> Rows:
         place, holder = Below(self.storage, self.folder), Holder(self.unit)
         with leased(place, holder, seconds=self.seconds) as lease:
-            if (found := self.outcome()) is not None:  # the attempt before has ended meanwhile
-                return found
+            if (outcome := self.outcome()) is not None:  # the attempt before has ended meanwhile
+                return outcome
             try:
                 rows = work(Guarded(self.storage, lease))
                 return self._done(rows, lease) if self.counts(rows) else rows
@@ -138,10 +138,10 @@ def _holds(lease: Lease) -> bool:
 
 
 def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) -> None:
-    """Deletes what the units of this run, and of earlier ones, left; for the end of a run.
+    """Deletes the remaining files of the units of this run and earlier ones, at the end of a run.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         before: called before each request that deletes.
 
     Raises:
@@ -153,7 +153,7 @@ def forget_units(storage: Storage, *, before: Callable[[], object] = nothing) ->
 
 
 class Below(ReadOnly):
-    """A folder of a storage as a storage of its own; of what writes, only what a lease needs."""
+    """A folder of a storage as a storage; of the writing methods, only those that a lease needs."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         super().__init__(storage)
@@ -166,7 +166,7 @@ class Below(ReadOnly):
 
     @property
     def exclusive(self) -> bool:
-        """Returns that of the wrapped storage."""
+        """Returns whether the wrapped storage is exclusive."""
         return self._storage.exclusive
 
     def list(self, prefix: str) -> Iterator[Entry]:
@@ -215,7 +215,7 @@ class Guarded(ReadOnly):
 
     @property
     def exclusive(self) -> bool:
-        """Returns that of the wrapped storage."""
+        """Returns whether the wrapped storage is exclusive."""
         return self._storage.exclusive
 
     def write(
@@ -230,7 +230,7 @@ class Guarded(ReadOnly):
         return self._storage.write(path, self._checked(chunks), overwrite=overwrite, like=like)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear, unless the unit is lost by then."""
+        """Makes one of our records appear, unless the unit is lost by then."""
         self._storage.replace(path, self._checked(chunks))
 
     def append(self, path: str, lines: bytes) -> None:

@@ -20,10 +20,10 @@ def must_be_unchanged(storage: Storage, entry: Entry) -> None:
         StorageError: when the storage fails.
     """
     try:
-        found = storage.stat(entry.path)
+        current = storage.stat(entry.path)
     except NotFoundError as error:
-        raise Superseded(entry.path, "the snapshot is gone") from error
-    if found != entry:
+        raise Superseded(entry.path, "the snapshot is missing") from error
+    if current != entry:
         raise Superseded(entry.path, "the snapshot was replaced after the run was planned")
 
 
@@ -34,7 +34,7 @@ def as_planned(
 
     Args:
         folding: the fold of the chain.
-        storage: where the chain lives.
+        storage: the storage of the chain.
         chain: the chain that is folded.
         done: called with the chain's paths once the whole chain was folded.
 
@@ -46,8 +46,8 @@ def as_planned(
     try:
         yield from folding
     except NotFoundError as error:
-        gone = "was there when the run was planned and is gone"
-        raise Superseded(error.path, gone) from error
+        why = "existed when the run was planned and is missing"
+        raise Superseded(error.path, why) from error
     if chain.base:  # its proof is of the listed file
         must_be_unchanged(storage, chain.base.entry)
     done(frozenset(chain.paths))
@@ -55,13 +55,13 @@ def as_planned(
 
 
 def must_be_readable(storage: Storage, store: Store, known: Known, path: str) -> bool:
-    """Makes sure that readers of the log beside a proved snapshot of ours can read it, too (S22).
+    """Makes sure that readers of the log beside a proved snapshot of ours can also read it (S22).
 
     Earlier builds wrote snapshots with the permissions of the maintainer's umask or of the bucket.
     Snapshots of executors are the query's own. The check runs once: the proof records its success.
 
     Args:
-        storage: where the snapshot lives.
+        storage: the storage of the snapshot.
         store: its store as it was listed.
         known: the ledger's knowledge of that store; the proof is replaced once the snapshot is
             found readable.
@@ -83,6 +83,6 @@ def must_be_readable(storage: Storage, store: Store, known: Known, path: str) ->
     try:
         storage.check_readable(path, like=beside.path)
     except NotFoundError as error:
-        raise Superseded(error.path, "was there when the run was planned and is gone") from error
+        raise Superseded(error.path, "existed when the run was planned and is missing") from error
     known.proofs[path] = replace(proof, readable=True)
     return True

@@ -19,7 +19,7 @@ from statemaint.errors import CodecError, NotFoundError, StorageError
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/lease"
-# How long a dead maintainer keeps others out. A live one renews its lease three times as often.
+# How long a dead maintainer blocks others. A live one renews its lease three times as often.
 SECONDS = 60.0
 # An attempt is lost only to another run, or to a file that is not a lease.
 MOST_ATTEMPTS = 20
@@ -111,7 +111,7 @@ def newest(storage: Storage) -> Claim | None:
     """Returns the claim of the highest number, whether or not it has ended.
 
     Raises:
-        StorageError: when the storage fails, or lists a file that it does not have.
+        StorageError: when the storage fails, or lists a file that does not exist.
     """
     number = 0
     for _ in range(MOST_ATTEMPTS):
@@ -125,7 +125,7 @@ def newest(storage: Storage) -> Claim | None:
 
 
 def newest_number(storage: Storage) -> int:
-    """Returns the highest number that any claim has had; 0 where there was none.
+    """Returns the highest number that any claim has had; 0 if there was none.
 
     Raises:
         StorageError: when the storage fails.
@@ -164,17 +164,17 @@ def claim_of(storage: Storage, number: int) -> Claim:
     return replace(claim, deadline=min(claim.deadline, _since(storage, path) + _LONGEST))
 
 
-def _parsed(number: int, found: dict[str, Any]) -> Claim:
+def _parsed(number: int, fields: dict[str, Any]) -> Claim:
     # Earlier builds wrote neither attempt nor nonce; their leases are never shared.
-    run, owner, deadline = str(found["run"]), str(found["owner"]), _time(found["deadline"])
-    holder = Holder(run, int(found.get("attempt", 0)), str(found.get("nonce", "")))
-    return Claim(number, holder, owner, deadline, found.get("ended") is True)
+    run, owner, deadline = str(fields["run"]), str(fields["owner"]), _time(fields["deadline"])
+    holder = Holder(run, int(fields.get("attempt", 0)), str(fields.get("nonce", "")))
+    return Claim(number, holder, owner, deadline, fields.get("ended") is True)
 
 
 def _numbers(storage: Storage) -> Iterator[int]:
     for entry in storage.list(FOLDER):
-        if found := _NAME.fullmatch(entry.path):
-            yield int(found[1])
+        if match := _NAME.fullmatch(entry.path):
+            yield int(match[1])
 
 
 def _since(storage: Storage, path: str) -> float:
@@ -183,8 +183,8 @@ def _since(storage: Storage, path: str) -> float:
     return storage.now() if modified is None else modified
 
 
-def _time(found: Any) -> float:
-    time = float(found)
+def _time(value: Any) -> float:
+    time = float(value)
     if not 0 <= time < _END_OF_TIME:
-        raise ValueError(found)
+        raise ValueError(value)
     return time

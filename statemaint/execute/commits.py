@@ -10,24 +10,24 @@ from statemaint.storage import Storage
 
 
 def newest_commit(storage: Storage) -> Entry | None:
-    """Returns the newest entry of the commit log; `None` where there is none.
+    """Returns the newest entry of the commit log; `None` if there is none.
 
     Raises:
         StorageError: when the storage fails.
     """
-    found = {int(one.name): one for one in storage.list("commits") if one.name.isdecimal()}
-    return found[max(found)] if found else None
+    commits = {int(one.name): one for one in storage.list("commits") if one.name.isdecimal()}
+    return commits[max(commits)] if commits else None
 
 
 def must_stand(storage: Storage, commit: Entry | None, store: Store | None = None) -> None:
     """Makes sure that the query was not rewound since a run was planned; one request.
 
-    A rewound query writes files again under names that the plan deletes. Where the query has
-    advanced so far that it removed the entry itself, the store's log decides.
+    A rewound query writes files again under names that the plan deletes. If the query has advanced
+    so far that it removed the entry itself, the store's log decides.
 
     Args:
-        storage: where the checkpoint lives.
-        commit: the newest entry of the commit log at planning; `None` where there was none.
+        storage: the storage of the checkpoint.
+        commit: the newest entry of the commit log at planning; `None` if there was none.
         store: the store that is worked on, as it was scanned for the plan.
 
     Raises:
@@ -38,7 +38,7 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
     if commit is None:
         return
     try:
-        found = storage.stat(commit.path)
+        current = storage.stat(commit.path)
     except NotFoundError as error:
         if not _purged(storage, int(commit.name)):
             why = "was removed after the run was planned: the query was rewound"
@@ -46,7 +46,7 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
         if store is not None:
             _must_be_the_same_log(storage, store, version_of(int(commit.name)))
         return
-    if found != commit:
+    if current != commit:
         raise Superseded(
             commit.path, "was written again after the run was planned: the query was rewound"
         )
@@ -55,21 +55,21 @@ def must_stand(storage: Storage, commit: Entry | None, store: Store | None = Non
 def _must_be_the_same_log(storage: Storage, planned: Store, target: int) -> None:
     """Makes sure that no file of a store's log up to a version was written since planning.
 
-    Where versions have unique ids, the ids that count now must be those that counted then. Only
+    If versions have unique ids, the ids that count now must be those that counted then. Only
     versions with both ids known are compared; without any, it is unknown which attempts are dead.
     """
     why = "was written after the run was planned: the query was rewound"
-    known = {file.entry.path: file.entry for file in planned.files}
+    entries = {file.entry.path: file.entry for file in planned.files}
     stores = scan(storage, lambda one: one == planned.id).stores
     if not any(store.files for store in stores):
-        raise Superseded(planned.id.directory, "is not there any more")
+        raise Superseded(planned.id.directory, "no longer exists")
     for store in stores:
         for file in store.files:
             path = file.entry.path
-            logged = isinstance(file, Delta) or path in known
+            logged = isinstance(file, Delta) or path in entries
             if not isinstance(file, Delta | Snapshot) or file.version > target or not logged:
                 continue
-            if known.get(path) != file.entry:
+            if entries.get(path) != file.entry:
                 raise Superseded(path, why)
         _must_count(planned, store, target)
 
@@ -81,11 +81,11 @@ def _must_count(planned: Store, store: Store, target: int) -> None:
     both = then.keys() & store.rocks.ids.keys()
     for version in sorted(both):
         if then[version] != store.rocks.ids[version]:
-            why = "counted when the run was planned, and does not now: the query was rewound"
+            why = "counted when the run was planned and no longer does: the query was rewound"
             raise Superseded(f"{planned.id.directory}/{version}_{then[version]}", why)
     dead = (one for one in planned.files if isinstance(one, Delta | Snapshot))
     if not both and any(one.version <= target and not planned.rocks.counts(one) for one in dead):
-        raise Superseded(planned.id.directory, "no commit says any more which attempts count")
+        raise Superseded(planned.id.directory, "no commit records any longer which attempts count")
 
 
 def _purged(storage: Storage, batch: int) -> bool:

@@ -3,8 +3,8 @@
 A line stays as long as anything relies on it:
 
 * `statemaint runs` lists its run, or would if it had not been killed
-* its run's trash is kept, or it is younger than such a run: an undo checks what happened since
-* an undo brought its file back, and the line of that undo stays
+* its run's trash is kept, or it is younger than such a run: an undo checks later events
+* an undo restored its file, and the line of that undo stays
 * it is about a snapshot that is proved or ours, or about a file that a proof names
 
 The old segments are deleted once the merged one is durable, so a crash at any step leaves each
@@ -45,9 +45,9 @@ class RememberedRuns:
 
     Attributes:
         runs: the folders of the listed runs.
-        since: the time from which on everything is of a listed run, or of one killed among them;
+        since: the time from which every line is of a listed run, or of one killed among them;
             minus infinity as long as no run has left the window.
-        trashed: the runs whose trash is kept, each with the time since when it is there.
+        trashed: the runs whose trash is kept, each with the time of its first file there.
     """
 
     runs: AbstractSet[str] = frozenset()
@@ -56,7 +56,7 @@ class RememberedRuns:
 
     @property
     def begins(self) -> float:
-        """Returns the time from which on everything is remembered."""
+        """Returns the time from which everything is remembered."""
         return min((self.since, *self.trashed.values()))
 
     def remembers(self, run: str) -> bool:
@@ -66,14 +66,14 @@ class RememberedRuns:
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """The reasons for which lines are kept.
+    """The reasons to keep lines.
 
     Attributes:
         window: the runs that are remembered.
-        since: the time from which on all lines stay.
-        fence: the fencing number from which on all lines stay.
+        since: the time from which all lines stay.
+        fence: the fencing number from which all lines stay.
         paths: the files whose lines all stay.
-        restored: the files that undos brought back: the run that had moved each away, and its path.
+        restored: the files that undos restored: the run that had moved each away, and its path.
     """
 
     window: RememberedRuns
@@ -113,7 +113,7 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
     Safe to kill and to repeat. An unreadable ledger is left as it is.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         window: the runs that are remembered.
         before: called before each deletion; whatever it raises ends the work.
 
@@ -122,13 +122,13 @@ def compact(storage: Storage, window: RememberedRuns, *, before: Callable[[], ob
         NotFoundError: when another run compacts the same ledger.
         StorageError: when the storage fails.
     """
-    found = ledgers(storage)
+    by_ledger = ledgers(storage)
     needs = _Needs(window, window.begins)
     for verb in RecoveryVerb:  # which move files of any partition
-        needs = _for_trash(needs, _lines(storage, found.get(verb, ())))
-    undone = filter(needs.keep, _lines(storage, found.get(UNDO, ())))
+        needs = _for_trash(needs, _lines(storage, by_ledger.get(verb, ())))
+    undone = filter(needs.keep, _lines(storage, by_ledger.get(UNDO, ())))
     needs = replace(needs, restored=frozenset((restored_of(line), line.path) for line in undone))
-    for ledger, segments in found.items():
+    for ledger, segments in by_ledger.items():
         if _is_due(segments):
             try:
                 mine = replace(needs, paths=_proved(storage, ledger))
@@ -166,9 +166,9 @@ def _proved(storage: Storage, ledger: str) -> frozenset[str]:
 
 
 def _named(attestations: bytes) -> Iterator[str]:
-    known = parse_attestations(attestations)
-    yield from known.written
-    for proof in known.proofs:
+    notes = parse_attestations(attestations)
+    yield from notes.written
+    for proof in notes.proofs:
         yield proof.path
         yield from (one.path for one in (*proof.inputs, *proof.parts))
 

@@ -14,13 +14,13 @@ GONE = ("delete", "remove")
 
 @dataclass(frozen=True, slots=True)
 class RestoreNote:
-    """A file that an undo was about to bring back.
+    """A file that an undo was about to restore.
 
     Attributes:
         run: the run that had moved it away.
-        size: in bytes; -1 where it was not noted.
+        size: in bytes; -1 if it was not noted.
         modified: the file's time before it was moved away.
-        crc32c: of its bytes; `None` where they were not read, since the move keeps the time there.
+        crc32c: of its bytes; `None` if they were not read, because the move keeps the time.
         time: when it was noted.
         fence: the fence that the undo held; 0 without one.
     """
@@ -39,7 +39,7 @@ class Deeds:
 
     Attributes:
         run: the folder of the run.
-        restored: the notes of undos that brought a file back, by path.
+        restored: the notes of undos that restored a file, by path.
         removed: the runs that removed a file, by path, with the fence that each held.
         written: the paths of the snapshots that runs wrote.
     """
@@ -50,19 +50,19 @@ class Deeds:
     written: frozenset[str] = frozenset()
 
     def restoring(self, path: str) -> RestoreNote | None:
-        """Returns the first note that an undo of this run was about to bring a file back."""
-        found = [one for one in self.restored.get(path, ()) if one.run == self.run]
-        return found[0] if found else None
+        """Returns the first note that an undo of this run was about to restore a file."""
+        notes = [one for one in self.restored.get(path, ()) if one.run == self.run]
+        return notes[0] if notes else None
 
     def restored_since(self, path: str) -> tuple[RestoreNote, ...]:
         """Returns the notes of a file that are younger than this run's last removal of any file.
 
-        A file that an undo brought back earlier is the one that this run found; its note does not
-        describe today's file.
+        A file that an undo restored earlier is the one that this run found; its note does not
+        describe the current file.
         """
         mine = self._fence
-        found = self.restored.get(path, ())
-        return tuple(one for one in found if mine is None or one.fence > mine)
+        notes = self.restored.get(path, ())
+        return tuple(one for one in notes if mine is None or one.fence > mine)
 
     def removed_again(self, path: str) -> bool:
         """Returns whether a later run removed a file that this run had moved away."""
@@ -95,7 +95,7 @@ def read_deeds(storage: Storage, run: str, units: Iterable[UnitId] = ()) -> Deed
     """Returns the ledger's record of the files of a run.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run.
         units: the partitions whose ledgers are read.
 
@@ -135,5 +135,5 @@ def _restored(line: Line) -> RestoreNote:
 
 
 def restored_of(line: Line) -> str:
-    """Returns the folder of the run whose file an undo was about to bring back."""
+    """Returns the folder of the run whose file an undo was about to restore."""
     return run_folder(str(line.fields.get("of")))

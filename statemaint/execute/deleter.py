@@ -16,7 +16,7 @@ from statemaint.report import Deleted
 # One check of the base and one append to the ledger cover this many deletions.
 _PAGE = 200
 _LOOKS = 5  # at base and lease in turn, before a deletion: a slow listing makes any look outdated
-# Moved to the trash under every policy: these files were taken for the truth once.
+# Moved to the trash under every policy: these files were once trusted.
 _ASIDE = (DeleteReason.STALE_SNAPSHOT, DeleteReason.STALE_SIDE)
 Page = tuple[Delete, ...]
 
@@ -47,10 +47,10 @@ class Deleter:
             StorageError: when the storage fails.
         """
         stale = tuple(one for one in deletes if one.reason in _ASIDE)
-        for one in stale:
-            if one.instead:
-                must_be_unchanged(self.context.storage, one.entry)
-                self.writer.folds.must_give(one.instead)
+        for stale_delete in stale:
+            if stale_delete.instead:
+                must_be_unchanged(self.context.storage, stale_delete.entry)
+                self.writer.folds.must_give(stale_delete.instead)
         yield from self._pages(stale, self.context.trash or self.context.aside)
         if _relies_on_base(deletes):
             self.writer.must_be_readable(self.base)
@@ -66,10 +66,10 @@ class Deleter:
             self._tables_must_stand(page)
             context.ledger.deleting(page, trash=trash is not None)
             if trash:
-                gone = max(one.version for one in deletes)
-                trash.note(page, None if start else store, target=context.target, gone=gone)
+                newest = max(one.version for one in deletes)
+                trash.note(page, None if start else store, target=context.target, gone=newest)
             context.fence.must_hold()
-            must_stand(context.storage, context.commit, store)  # as late as once a page allows
+            must_stand(context.storage, context.commit, store)  # as late as possible, once a page
             self._remove(page, trash)
             yield from (Deleted(one) for one in page)
 
@@ -108,7 +108,7 @@ class Deleter:
         must_be_unchanged(self.context.storage, proof.entry)
 
     def _tables_must_stand(self, page: Page) -> None:
-        """Checks once a page that every SST file that the base's zip names is still there.
+        """Checks once a page that every SST file that the base's zip names still exists.
 
         Raises:
             Superseded: when one is missing, or is not the file that was listed.

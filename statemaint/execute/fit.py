@@ -1,11 +1,11 @@
-"""Decides which files of a run's trash fit into today's world, and why the others do not (S17).
+"""Decides which files of a run's trash fit the current checkpoint, and why others do not (S17).
 
-A file of a version comes back only if its store's log was not written again below it. Every log
+A file of a version is restored only if its store's log was not written again below it. Every log
 file at or below its version must be the very file that the run saw, or be missing; none may be new.
 The same holds for the next log file above, since the files below it may have been written again
 before they were deleted; with none left above, nothing shows that. A file that was judged against
-another log would be trusted again for what it is not. Nor does a file come back below a gap in the
-versions that the commit log requires.
+another log would be trusted wrongly. Nor is a file restored below a gap in the versions that the
+commit log requires.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -25,22 +25,22 @@ from statemaint.scan import shared_paths
 from statemaint.storage import Storage
 
 _STALE = (
-    "it did not hold the state of the log when it went, which a restart would not see; leave it in "
-    "the trash, the log has the state"
+    "it did not hold the state of the log when it was removed, which a restart would not notice; "
+    "leave it in the trash, the log has the state"
 )
 _GONE = (
     "nothing is left of the log above it, and nothing shows whether it was written again; undo "
-    "later runs first where they have it, else leave it in the trash"
+    "later runs first if they have it, otherwise leave it in the trash"
 )
-_LEAVE = "leave it in the trash, `statemaint doctor` says what the checkpoint needs"
+_LEAVE = "leave it in the trash, `statemaint doctor` reports what the checkpoint needs"
 
 
-def staying(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> dict[str, str]:
+def staying(storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> dict[str, str]:
     """Returns the files that must stay in the trash, with the reason of each.
 
     Args:
-        storage: where the checkpoint lives.
-        found: the contents of the run's trash.
+        storage: the storage of the checkpoint.
+        trash: the contents of the run's trash.
         deeds: the ledger's record since.
         ended: whether the run completed; a killed run may have left a file under both names, and a
             deletion that the next run noted again.
@@ -48,7 +48,7 @@ def staying(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> 
     Raises:
         StorageError: when the storage fails.
     """
-    return dict(_Fit(storage, found, deeds, ended=ended).reasons())
+    return dict(_Fit(storage, trash, deeds, ended=ended).reasons())
 
 
 def units_of(paths: Iterable[str]) -> frozenset[UnitId]:
@@ -75,12 +75,12 @@ def committed(storage: Storage) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One store's log today, compared with the log that a run saw.
+    """One store's current log, compared with the log that a run saw.
 
     Attributes:
         changed: the files that changed, ascending by version.
         sound: the versions with an unchanged file.
-        newest: the newest version that the run saw; 0 where it noted none.
+        newest: the newest version that the run saw; 0 if it noted none.
         new: the words that describe a changed file.
         noted: whether the run noted its log at all; early builds did not.
         cut: whether files above `newest` that the run saw, or a later one removed, are missing.
@@ -98,14 +98,14 @@ class _Log:
 
         Args:
             version: the file's version.
-            target: today's newest committed version.
+            target: the newest committed version now.
         """
         if self.changed and self.changed[0][0] <= version:
             return f"{self.changed[0][1]} {self.new}; {_LEAVE}"
         above = {number: path for number, path in self.changed if version < number <= self.newest}
         nearest = min((one for one in {*above, *self.sound} if one >= version), default=None)
         if nearest in above:
-            return f"{above[nearest]} {self.new}, and what lay below it is gone; {_LEAVE}"
+            return f"{above[nearest]} {self.new}, and the log below it is missing; {_LEAVE}"
         if nearest is None and self.noted and not self._stands_below(version, target):
             return _GONE
         return None
@@ -117,16 +117,16 @@ class _Log:
 
 
 class _Fit:
-    def __init__(self, storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> None:
-        self._storage, self._found, self._deeds, self._ended = storage, found, deeds, ended
-        self._same = Same(storage, found, deeds)
+    def __init__(self, storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> None:
+        self._storage, self._trash, self._deeds, self._ended = storage, trash, deeds, ended
+        self._same = Same(storage, trash, deeds)
         self._required, self._target = committed(storage)
         self._files: Mapping[str, StateFile] = {
             path: classify_any(Entry(path, entry.size, entry.modified))
-            for path, entry in found.files.items()
+            for path, entry in trash.files.items()
         }
         self._of_repair = any(
-            one.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for one in found.manifests
+            one.name == f"{RecoveryVerb.REPAIR.value}.jsonl" for one in trash.manifests
         )
 
     def reasons(self) -> Iterator[tuple[str, str]]:
@@ -138,11 +138,11 @@ class _Fit:
         yield from stay.items()
 
     def _by_directory(self) -> dict[str, list[Versioned]]:
-        found: dict[str, list[Versioned]] = {}
+        directories: dict[str, list[Versioned]] = {}
         for path, file in self._files.items():
             if isinstance(file, Delta | Snapshot):
-                found.setdefault(path.rpartition("/")[0], []).append(file)
-        return found
+                directories.setdefault(path.rpartition("/")[0], []).append(file)
+        return directories
 
     # -- the log of a store
 
@@ -156,7 +156,7 @@ class _Fit:
         highest, logs = max(file.version for file in files), dict[int, _Log]()
         back = {file.version for file in there}
         for file in sorted(files, key=lambda one: one.version, reverse=True):
-            note = self._found.notes.get(file.entry.path)
+            note = self._trash.notes.get(file.entry.path)
             world = note.world if note else None
             if id(world) not in logs:
                 logs[id(world)] = self._log(directory, world, note, there, highest)
@@ -177,7 +177,7 @@ class _Fit:
         above = min((one for one in back if one >= version), default=version)
         lacking = range(max(version + 1, self._required), min(above - 1, self._target) + 1)
         if lacking:
-            return f"version {lacking[-1]}, which the commit log asks for, is gone since; {_LEAVE}"
+            return f"version {lacking[-1]}, which the commit log requires, is missing; {_LEAVE}"
         return None
 
     def _above(self, file: Versioned, world: StoreWorld | None) -> str | None:
@@ -196,8 +196,8 @@ class _Fit:
             return None
         if not (world.target or 0) < file.version <= self._target:
             return None
-        run = f"run {self._found.run}"
-        return f"version {file.version} was committed after {run} took it away; {_LEAVE}"
+        run = f"run {self._trash.run}"
+        return f"version {file.version} was committed after {run} removed it; {_LEAVE}"
 
     def _log(
         self,
@@ -210,34 +210,34 @@ class _Fit:
         if world is None:
             since = note.since if note else None
             return self._old_log(there, since)
-        known = {seen.path: seen for seen in world.files}
-        mine = [one.seen for path, one in self._found.notes.items() if _in(path, directory)]
+        noted = {seen.path: seen for seen in world.files}
+        mine = [one.seen for path, one in self._trash.notes.items() if _in(path, directory)]
         # Above the target, files are written again by repeated tasks, not by a rewind.
-        versions = (_version(path) for path in known)
+        versions = (_version(path) for path in noted)
         newest = max((one for one in versions if one <= (world.target or 0)), default=0)
-        zips = any(path.endswith(".zip") for path in known)
+        zips = any(path.endswith(".zip") for path in noted)
         changed, sound = self._written_again(directory, zips=zips), set()
-        for file in self._evidence(there, known, zips=zips):
+        for file in self._evidence(there, noted, zips=zips):
             path, entry = file.entry.path, file.entry
-            seen = [known[path]] if path in known else [one for one in mine if one.path == path]
+            seen = [noted[path]] if path in noted else [one for one in mine if one.path == path]
             if any(self._same(one, entry) for one in seen):
                 sound.add(file.version)
             elif file.version <= max(newest, highest):
                 changed.append((file.version, path))
         dirty = {version for version, _ in changed}
-        once = {path for path in (*known, *self._deeds.removed_since()) if _in(path, directory)}
-        gone = once - {file.entry.path for file in there}
-        cut = any(_version(path, zips=zips) > newest for path in gone)
-        how = f"was written after run {self._found.run}"
+        once = {path for path in (*noted, *self._deeds.removed_since()) if _in(path, directory)}
+        missing = once - {file.entry.path for file in there}
+        cut = any(_version(path, zips=zips) > newest for path in missing)
+        how = f"was written after run {self._trash.run}"
         return _Log(tuple(sorted(changed)), frozenset(sound - dirty), newest, how, cut=cut)
 
     def _evidence(
-        self, there: list[Versioned], known: Collection[str], *, zips: bool
+        self, there: list[Versioned], noted: Collection[str], *, zips: bool
     ) -> Iterator[Versioned]:
-        """Yields today's log files; zips only where a batch wrote nothing else."""
+        """Yields the current log files; zips only if a batch wrote nothing else."""
         for file in there:
             if isinstance(file, Delta) or zips:
-                if file.entry.path in self._deeds.written and file.entry.path not in known:
+                if file.entry.path in self._deeds.written and file.entry.path not in noted:
                     continue  # written by maintenance, not by a batch
                 yield file
 
@@ -248,12 +248,12 @@ class _Fit:
             for file in log_of(there)
             if not self._is_older(file.entry, since)
         ]
-        how = f"is newer than the manifest of run {self._found.run}, which says nothing of the log"
+        how = f"is newer than the manifest of run {self._trash.run}, which does not record the log"
         return _Log(tuple(sorted(changed)), frozenset(), 0, how, noted=False)
 
     def _is_older(self, entry: Entry, since: float | None) -> bool:
-        known = entry.modified is not None and since is not None
-        return (known and (entry.modified or 0.0) <= (since or 0.0)) or entry.path in self._restored
+        dated = entry.modified is not None and since is not None
+        return (dated and (entry.modified or 0.0) <= (since or 0.0)) or entry.path in self._restored
 
     @property
     def _restored(self) -> frozenset[str]:
@@ -282,14 +282,14 @@ class _Fit:
         if self._of_repair:
             return
         for path in sorted(self._files.keys() - stay.keys()):
-            if why := lacking_part(self._storage, self._found, path):
+            if why := lacking_part(self._storage, self._trash, path):
                 yield path, why
 
     def _parts_of(self, stay: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yields the shared files to which only staying zips refer: they would be orphans."""
+        """Yields the shared files that only zips in the trash refer to: they would be orphans."""
         users: dict[str, list[str]] = {}
         for path in self._files:
-            for part in parts_of(self._storage, self._found.files[path].path, path):
+            for part in parts_of(self._storage, self._trash.files[path].path, path):
                 users.setdefault(part, []).append(path)
         for path, file in self._files.items():
             mine = users.get(path)
@@ -297,19 +297,19 @@ class _Fit:
                 yield path, f"only {mine[0]} refers to it, which stays"
 
 
-def lacking_part(storage: Storage, found: Contents, path: str) -> str | None:
-    """Returns which file a zip in the trash would lack once it is back; `None` if none.
+def lacking_part(storage: Storage, trash: Contents, path: str) -> str | None:
+    """Returns the file that a zip in the trash would lack once it is back; `None` if none.
 
     Raises:
         StorageError: when the storage fails.
     """
-    for part, size in parts_of(storage, found.files[path].path, path).items():
-        trashed = found.files.get(part)
+    for part, size in parts_of(storage, trash.files[path].path, path).items():
+        trashed = trash.files.get(part)
         if trashed is not None and trashed.size == size:
             continue
         if _size(storage, part) != size:
-            other = trash_of_others(storage, found.run).get(part)
-            where = f"went in run {other}; undo that one first" if other else "is gone since"
+            other = trash_of_others(storage, trash.run).get(part)
+            where = f"was removed by run {other}; undo that run first" if other else "is missing"
             return f"{part}, which {path} refers to, {where}"
     return None
 
@@ -330,10 +330,10 @@ def parts_of(storage: Storage, stored: str, path: str) -> dict[str, int]:
     if not path.endswith(".zip"):
         return {}
     try:
-        found = snapshot_zip.parse_metadata(storage.read(stored))
+        metadata = snapshot_zip.parse_metadata(storage.read(stored))
     except CodecError:
         return {}
-    return shared_paths(path.rpartition("/")[0], found)
+    return shared_paths(path.rpartition("/")[0], metadata)
 
 
 def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
@@ -342,12 +342,12 @@ def trash_of_others(storage: Storage, run: str) -> dict[str, str]:
     Raises:
         StorageError: when the storage fails.
     """
-    found = {}
+    runs = {}
     for entry in storage.list(FOLDER):
         other, _, path = entry.path.removeprefix(f"{FOLDER}/").partition("/")
         if other != run_folder(run):
-            found[path] = other
-    return found
+            runs[path] = other
+    return runs
 
 
 def _in(path: str, directory: str) -> bool:
@@ -355,6 +355,6 @@ def _in(path: str, directory: str) -> bool:
 
 
 def _version(path: str, *, zips: bool = True) -> int:
-    found = classify_any(Entry(path, 0, None))
+    file = classify_any(Entry(path, 0, None))
     kinds = Delta | Snapshot if zips else Delta
-    return found.version if isinstance(found, kinds) else 0
+    return file.version if isinstance(file, kinds) else 0

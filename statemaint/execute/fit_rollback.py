@@ -1,11 +1,11 @@
 """Decides from the logs and the ledger whether the query continued after a rollback (S17).
 
-State and logs of different times are worse than either alone, so a rollback comes back as a whole
-or not at all. The logs must be as it left them: each entry that it left is there unchanged, and the
-only other entries are those that it never moved or that an earlier undo brought back. Where the
-rollback ended before it moved any entry, the query may have continued from the old ones. Then the
-state that the query lacks may come back, but none above its newest batch, and no snapshot that is
-older than a change it would hide.
+State and logs of different times are worse than either alone, so a rollback is undone as a whole or
+not at all. The logs must be as it left them: each entry that it left exists unchanged, and the only
+other entries are those that it never moved or that an earlier undo restored. If the rollback ended
+before it moved any entry, the query may have continued from the old ones. Then the state that the
+query lacks may be restored, but none above its newest batch, and no snapshot that is older than a
+change it would hide.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,12 +23,12 @@ from statemaint.model.ids import batch_of, version_of
 from statemaint.storage import Storage
 
 
-def must_fit(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> None:
-    """Makes sure that the files of a rollback can come back; requires nothing of other runs.
+def must_fit(storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> None:
+    """Makes sure that the files of a rollback can be restored; requires nothing of other runs.
 
     Args:
-        storage: where the checkpoint lives.
-        found: the contents of the run's trash.
+        storage: the storage of the checkpoint.
+        trash: the contents of the run's trash.
         deeds: the ledger's record since.
         ended: whether the run completed; a killed run may have left one file under both names.
 
@@ -36,42 +36,42 @@ def must_fit(storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) ->
         ConfigError: when the query has continued since, or another run must be undone first.
         StorageError: when the storage fails.
     """
-    if found.of_rollback:
-        _Rollback.of(storage, found, deeds, ended=ended).check()
+    if trash.of_rollback:
+        _Rollback.of(storage, trash, deeds, ended=ended).check()
 
 
 @dataclass(frozen=True, slots=True)
 class _Rollback:
-    """One rollback, and today's checkpoint."""
+    """One rollback, and the current checkpoint."""
 
     storage: Storage
-    found: Contents
+    trash: Contents
     deeds: Deeds
     ended: bool
     same: Same
     there: Mapping[str, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, storage: Storage, found: Contents, deeds: Deeds, *, ended: bool) -> "_Rollback":
+    def of(cls, storage: Storage, trash: Contents, deeds: Deeds, *, ended: bool) -> "_Rollback":
         state = {entry.path: entry for entry in storage.list("state")}
         # The entries of the operators' metadata are among those of `state/`.
         logs = {entry.path: entry for entry in log_entries(storage, ())}
-        same = Same(storage, found, deeds)
-        return cls(storage, found, deeds, ended, same, state | logs)
+        same = Same(storage, trash, deeds)
+        return cls(storage, trash, deeds, ended, same, state | logs)
 
     def check(self) -> None:
-        """Raises the first reason why nothing comes back, if there is one."""
+        """Raises the first reason why nothing is restored, if there is one."""
         self._must_have_its_commits()
-        logs = self.found.logs
+        logs = self.trash.logs
         for why in self._against(logs) if logs else self._against_old():
             raise ConfigError(
-                f"{self.storage.root}: {why}: the query has gone on since run {self.found.run}, "
-                "and what was moved away does not fit any more; it stays in the trash, from where "
-                "it can be copied to another place"
+                f"{self.storage.root}: {why}: the query has continued since run {self.trash.run}, "
+                "and the files that were moved away no longer fit; they stay in the trash, from "
+                "which they can be copied to another place"
             )
         for why in self._lost():
             raise ConfigError(
-                f"{self.storage.root}: {why}; nothing of run {self.found.run} comes back"
+                f"{self.storage.root}: {why}; no file of run {self.trash.run} is restored"
             )
 
     # -- another run first
@@ -81,20 +81,21 @@ class _Rollback:
 
         Its snapshots would be above the log, and Spark would load them for batches that run again.
         """
-        logs = self.found.logs
+        logs = self.trash.logs
         noted = [seen.path for seen in (*logs.removed, *logs.left)] if logs else []
-        versions = sorted({snapshot_version(path) or 0 for path in self.found.files})
+        versions = sorted({snapshot_version(path) or 0 for path in self.trash.files})
         commits = [f"commits/{batch_of(one)}" for one in versions if one]
         missing = [
             path
             for path in (*noted, *commits)
-            if path not in self.there and path not in self.found.files
+            if path not in self.there and path not in self.trash.files
         ]
-        others = trash_of_others(self.storage, self.found.run) if missing else {}
+        others = trash_of_others(self.storage, self.trash.run) if missing else {}
         for path in missing:
             if path in others:
                 raise ConfigError(
-                    f"{self.storage.root}: {path} went in run {others[path]}; undo that one first"
+                    f"{self.storage.root}: {path} was removed by run {others[path]}; "
+                    "undo that run first"
                 )
 
     # -- what the rollback noted
@@ -103,7 +104,7 @@ class _Rollback:
         """Yields the changes of the query since, and the lost files."""
         removed = {seen.path: seen for seen in logs.removed}
         whole = bool(removed) and all(
-            path not in self.found.files and self._is_mine(seen) for path, seen in removed.items()
+            path not in self.trash.files and self._is_mine(seen) for path, seen in removed.items()
         )
         yield from self._against_left(logs, whole=whole)
         yield from self._against_removed(removed)
@@ -118,13 +119,13 @@ class _Rollback:
         for seen in logs.left:
             entry = self.there.get(seen.path)
             if entry is None and not whole:
-                yield f"{seen.path}, which the rollback had left, is gone"
+                yield f"{seen.path}, which the rollback had left, is missing"
             elif entry and not self.same(seen, entry):
                 yield f"{seen.path}, which the rollback had left, was written again"
 
     def _against_removed(self, removed: Mapping[str, Seen]) -> Iterator[str]:
         for path, seen in removed.items():
-            if path in self.found.files:
+            if path in self.trash.files:
                 yield from self._against_place(path)
             elif path not in self.there:
                 yield f"{path} is neither in its place nor in the trash"
@@ -132,32 +133,32 @@ class _Rollback:
                 yield f"{path} was written again"
 
     def _against_place(self, path: str) -> Iterator[str]:
-        """Yields why the old place of a file is taken, unless a move left the file half-way."""
+        """Yields why the old place of a file is taken, unless a move of the file was cut short."""
         entry = self.there.get(path)
         if entry is None or self._is_half_way(entry):
             if self.deeds.removed_again(path) and self.ended:
                 yield f"{path} was written again, and removed by another run"
-        elif equal(self.storage, self.found.files[path].path, path):
+        elif equal(self.storage, self.trash.files[path].path, path):
             yield f"{path} was written again"
         else:
             yield f"{path} is another file by now"
 
-    def _against_others(self, known: frozenset[str] | set[str]) -> Iterator[str]:
-        """Yields the entries that neither the rollback left nor an undo brought back."""
+    def _against_others(self, noted: frozenset[str] | set[str]) -> Iterator[str]:
+        """Yields the entries that neither the rollback left nor an undo restored."""
         for path in sorted(self.there, key=_by_batch):
-            if is_log_entry(path) and path not in known and not self._is_of_earlier(path):
+            if is_log_entry(path) and path not in noted and not self._is_of_earlier(path):
                 yield f"{path} was written after it"
         for path in sorted(self.deeds.removed_since(), key=_by_batch):
-            if is_log_entry(path) and path not in known:
+            if is_log_entry(path) and path not in noted:
                 yield f"{path} was written after it, and removed by another run"
 
-    def _against_gone_on(self, known: frozenset[str] | set[str]) -> Iterator[str]:
+    def _against_gone_on(self, noted: frozenset[str] | set[str]) -> Iterator[str]:
         """Yields the wrong snapshots that a query that has continued would load.
 
         They are above its log, or older than the log that it wrote again.
         """
-        now, then = _committed(self.there), _committed(known)
-        for path in self.found.files if now > then else ():
+        now, then = _committed(self.there), _committed(noted)
+        for path in self.trash.files if now > then else ():
             version = snapshot_version(path) or 0
             if version > version_of(now):
                 yield f"{path} is above commits/{now}, which is newer than the rollback"
@@ -166,7 +167,7 @@ class _Rollback:
 
     def _hidden(self, snapshot: str, version: int) -> str | None:
         """Returns a change at or below a snapshot that may have been written after it."""
-        note = self.found.notes.get(snapshot)
+        note = self.trash.notes.get(snapshot)
         made, folder = note.seen.entry.modified if note else None, snapshot.rpartition("/")[0]
         for path, entry in sorted(self.there.items()):
             if path.rpartition("/")[0] != folder or not 0 < _version(path) <= version:
@@ -181,18 +182,18 @@ class _Rollback:
             entry = self.there.get(seen.path)
             if entry and not self.same(seen, entry):
                 yield f"{seen.path}, which the rollback had left, was written again"
-        for path in self.found.files:
+        for path in self.trash.files:
             if not is_log_entry(path):
                 yield from self._against_place(path)
         yield from self._against_new_state(logs, whole=whole)
 
     def _against_new_state(self, logs: LogWorld, *, whole: bool) -> Iterator[str]:
         """Yields the state above the rollback's version that only a batch can have written."""
-        notes, newest = self.found.notes, {seen.path for seen in logs.newest}
+        notes, newest = self.trash.notes, {seen.path for seen in logs.newest}
         versions = [_version(path) for path in notes]
         for path, entry in sorted(self.there.items()):
             file = classify_any(entry)
-            if not isinstance(file, Delta | Snapshot) or path in self.found.files:
+            if not isinstance(file, Delta | Snapshot) or path in self.trash.files:
                 continue
             above = file.version > logs.version - isinstance(file, Delta)
             if path in notes:
@@ -205,7 +206,7 @@ class _Rollback:
                 yield f"{path} was written after it"
 
     def _is_mine(self, seen: Seen) -> bool:
-        """Returns whether an entry is there unchanged: never moved, or brought back by an undo."""
+        """Returns whether an entry exists unchanged: never moved, or restored by an undo."""
         entry = self.there.get(seen.path)
         if entry is None or not self.same(seen, entry):
             return False
@@ -217,7 +218,7 @@ class _Rollback:
 
         Otherwise the query wrote it again, whatever its bytes.
         """
-        trashed = self.found.files[entry.path]
+        trashed = self.trash.files[entry.path]
         if not equal(self.storage, trashed.path, entry.path):
             return False
         return self._is_cut_short(entry) or self._is_of_another_undo(entry)
@@ -228,20 +229,20 @@ class _Rollback:
         That is the move of the file that was moved last, or is moved next.
         """
         begun = self.deeds.restoring(entry.path)
-        first = self.found.newest_first()[0]
-        if (self.ended and begun is None) or self.found.path_of(first) != entry.path:
+        first = self.trash.newest_first()[0]
+        if (self.ended and begun is None) or self.trash.path_of(first) != entry.path:
             return False
-        note = self.found.notes.get(entry.path)
+        note = self.trash.notes.get(entry.path)
         times = {first.modified, note.seen.entry.modified if note else None} - {None}
         moved = begun is not None and (entry.modified or 0.0) >= begun.time
         return moved or entry.modified in times
 
     def _is_of_earlier(self, path: str) -> bool:
-        """Returns whether an earlier run had removed a file, and its undo brought it back."""
+        """Returns whether an earlier run had removed a file, and its undo restored it."""
         return self.deeds.removed_before(path) and self._is_of_another_undo(self.there[path])
 
     def _is_of_another_undo(self, entry: Entry) -> bool:
-        """Returns whether the undo of another run, which had found the file again, brought it back.
+        """Returns whether the undo of another run, which had found the file again, restored it.
 
         A rollback killed in the middle of a move leaves that file to the next rollback.
         """
@@ -255,40 +256,40 @@ class _Rollback:
 
     def _lost(self) -> Iterator[str]:
         """Yields the files that would be missing: deleted from the trash, or from beside a zip."""
-        until = max((note.until for note in self.found.notes.values()), default=0.0)
+        until = max((note.until for note in self.trash.notes.values()), default=0.0)
         if self.storage.now() >= until:  # another run may have begun to empty this trash
-            lost = (path for path in self.found.notes if not self._is_somewhere(path))
+            lost = (path for path in self.trash.notes if not self._is_somewhere(path))
             yield from (f"{path} has been deleted from the trash, which is due" for path in lost)
-        for path in sorted(self.found.files):
-            if why := lacking_part(self.storage, self.found, path):
+        for path in sorted(self.trash.files):
+            if why := lacking_part(self.storage, self.trash, path):
                 yield why
 
     def _is_somewhere(self, path: str) -> bool:
-        return path in self.there or path in self.found.files or path.endswith(".crc")
+        return path in self.there or path in self.trash.files or path.endswith(".crc")
 
     # -- what earlier builds noted
 
     def _against_old(self) -> Iterator[str]:
-        """Yields the reasons against the undo where the logs were not noted: every newer file."""
-        for path in sorted(self.found.files):
+        """Yields the reasons against the undo if the logs were not noted: every newer file."""
+        for path in sorted(self.trash.files):
             if path in self.there:
                 yield from self._against_place(path)
-        times = [one.modified for one in self.found.manifests]
+        times = [one.modified for one in self.trash.manifests]
         since = max((one for one in times if one is not None), default=None)
         for path, entry in sorted(self.there.items()):
             file = classify_any(entry)
-            if path in self.found.files or path in self.deeds.restored:
+            if path in self.trash.files or path in self.deeds.restored:
                 continue
             if not is_log_entry(path) and not isinstance(file, Delta):
                 continue
             if since is None or entry.modified is None or entry.modified > since:
-                yield f"{path} is newer than its manifest, which says nothing of the logs"
+                yield f"{path} is newer than its manifest, which does not record the logs"
 
 
 def _committed(paths: Iterable[str]) -> int:
-    """Returns the newest committed batch; -1 where there is none."""
-    found = (path.removeprefix("commits/") for path in paths if path.startswith("commits/"))
-    return max((int(one) for one in found if one.isdecimal()), default=-1)
+    """Returns the newest committed batch; -1 if there is none."""
+    names = (path.removeprefix("commits/") for path in paths if path.startswith("commits/"))
+    return max((int(one) for one in names if one.isdecimal()), default=-1)
 
 
 def _by_batch(path: str) -> tuple[int, str]:
@@ -297,5 +298,5 @@ def _by_batch(path: str) -> tuple[int, str]:
 
 
 def _version(path: str) -> int:
-    found = classify_any(Entry(path, 0, None))
-    return found.version if isinstance(found, Delta | Snapshot) else 0
+    file = classify_any(Entry(path, 0, None))
+    return file.version if isinstance(file, Delta | Snapshot) else 0

@@ -33,7 +33,7 @@ def stored_lines(stream: BinaryIO, path: str) -> Iterator[tuple[bytes, dict[str,
     """
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         if len(line) == _LONGEST_LINE:
-            detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, as no file of ours has"
+            detail = f"a line has more than {_LONGEST_LINE >> 20} MiB, more than any of our lines"
             raise CodecError(detail, offset=0, path=path)
         fields = _fields(line)
         if fields is not None:

@@ -40,7 +40,7 @@ from statemaint.execute.claims import (
 from statemaint.storage import Storage
 
 _RENEWALS = 3
-# For how many seconds a holder trusts the storage's last answer that the lease is its own.
+# The seconds for which a holder trusts the storage's last answer that it holds the lease.
 TRUSTED = 2.0
 # How long a lease stays closed after it was ended under tasks that may be at work. Longer than
 # `TRUSTED` by the possible difference of two clocks in whole seconds, and by a request's duration.
@@ -56,13 +56,13 @@ def leased(
     """Holds a checkpoint's lease while the block runs, renewing it from another thread.
 
     Args:
-        storage: where the checkpoint lives.
-        holder: the holder that asks; a lease that it already has is shared.
+        storage: the storage of the checkpoint.
+        holder: the requesting holder; a lease that it already has is shared.
         seconds: how long the lease lasts without being renewed.
         keep: leave it to the tasks that share it when the block ends.
 
     Raises:
-        LeaseHeldError: when another holder has it, or had it a moment ago.
+        LeaseHeldError: when another holder has it, or had it until moments ago.
         LeaseLostError: when a later attempt at the holder's run has begun.
         UnsupportedError: when the storage cannot let exactly one of several writers create a file.
         StorageError: when the storage fails.
@@ -85,7 +85,7 @@ def _beat(lease: "Lease", done: Event) -> None:
         try:
             lease.renew()
         except StorageError as error:
-            # Every deletion calls `must_hold` first, which raises this again where it matters.
+            # Every deletion calls `must_hold` first, which raises this again if it matters.
             _log.warning("the lease is not renewed: %s", error)
         except LeaseLostError as error:
             _log.warning("the lease is not renewed: %s", error)
@@ -102,15 +102,15 @@ def acquire(storage: Storage, holder: Holder, *, seconds: float = SECONDS) -> "L
             "maintainers could run at the same time",
         )
     for _ in range(MOST_ATTEMPTS):
-        found = _acquired(storage, holder, seconds)
-        if isinstance(found, Lease):
-            return found
-        lost = found
+        result = _acquired(storage, holder, seconds)
+        if isinstance(result, Lease):
+            return result
+        lost = result
     raise _no_lease(lost)
 
 
 def _no_lease(why: Exception) -> StorageError:
-    detail = f"no lease can be taken, something that is no lease may have its name: {why}"
+    detail = f"no lease can be taken, something that is not a lease may have its name: {why}"
     return StorageError(FOLDER, detail)
 
 
@@ -149,8 +149,8 @@ def _next(storage: Storage, current: Claim | None, holder: Holder, deadline: flo
 def end_earlier(storage: Storage, holder: Holder) -> None:
     """Ends a lease left by an earlier attempt at the holder's run, whether or not it is alive.
 
-    What remains of that attempt stops before its next page of deletions, and gets no lease as long
-    as no other run has had one since. The lease of any other run is left alone.
+    A task of that attempt stops before its next page of deletions, and gets no lease as long as no
+    other run has had one since. The lease of any other run is not ended.
 
     Raises:
         StorageError: when the storage fails.
@@ -202,7 +202,7 @@ class Fence:
         return True
 
     def check(self) -> None:
-        """Makes sure that the lease is held; asks the storage unless the last answer is fresh.
+        """Makes sure that the lease is held; queries the storage unless the last answer is fresh.
 
         Raises:
             LeaseLostError, StorageError: as `must_hold` does.
@@ -228,8 +228,8 @@ class Lease(Fence):
         self._storage, self._claim, self.seconds = storage, claim, seconds
         self.skew = 0.0
         self._lock, self._over = Lock(), False
-        self._asked = float("-inf")
-        self._looks = self._found = 0  # the last look that began, and the last that found it held
+        self._confirmed_at = float("-inf")
+        self._looks = self._confirmed = 0  # the last look that began, the last that confirmed it
 
     @property
     def number(self) -> int:
@@ -300,17 +300,17 @@ class Lease(Fence):
         if latest != claim.number:
             forget_before(self._storage, latest)
             raise self._lost()
-        self._asked = now
+        self._confirmed_at = now
 
     def must_hold(self) -> None:
         """Makes sure, by asking the storage, that the lease is still held (S8).
 
-        Threads that wait for each other share a look that began after they came: it is as good as
-        one of their own.
+        Threads that wait for each other share a request that began after they came: it is as good
+        as their own.
         """
         looks = self._looks
         with self._lock:
-            if self._found <= looks or not self.is_fresh:
+            if self._confirmed <= looks or not self.is_fresh:
                 self._must_still_hold()
 
     def check(self) -> None:
@@ -328,7 +328,7 @@ class Lease(Fence):
     @property
     def is_fresh(self) -> bool:
         """Returns whether an answer of the last `TRUSTED` seconds confirms the lease."""
-        return not self._overdue and self._storage.now() - self._asked < TRUSTED
+        return not self._overdue and self._storage.now() - self._confirmed_at < TRUSTED
 
     @property
     def _overdue(self) -> bool:
@@ -347,7 +347,7 @@ class Lease(Fence):
             self._storage.stat(self._claim.path)
         except NotFoundError:
             raise self._lost() from None
-        self._asked, self._found = now, self._looks
+        self._confirmed_at, self._confirmed = now, self._looks
 
     def _following(self) -> Claim | None:
         try:

@@ -4,7 +4,7 @@
     _statemaint/attestations/<op>/<partition>/<store>.json       replaced as a whole
 
 A deletion's line is durable before the file is deleted: after a crash the ledger may name a file
-that still exists, which the next run deletes and names again, but it never lacks a deleted one.
+that still exists, which the next run deletes and names again, but no deleted file is missing.
 """
 
 import json
@@ -33,7 +33,7 @@ class Known:
 
     Attributes:
         proofs: the attestation of each proved snapshot, by path.
-        former: the attestations of replaced files, which still record what the log was.
+        former: the attestations of replaced files, which still record the former log.
         written: the paths of our snapshots.
         since: the target version when a run wrote the first, or first noted executors' own.
         uploads: the observed snapshots of executors.
@@ -51,7 +51,7 @@ class Ledger:
     """One run's view of a checkpoint's ledger.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run's id.
         fence: the lease that it works under.
         numbers: the numbers of its pages.
@@ -71,12 +71,12 @@ class Ledger:
         self._add(ledger_of(deletes[0].store.unit), lines)
 
     def restoring(self, run: str, files: Sequence[Mapping[str, Any]]) -> None:
-        """Notes files that are about to be brought back from a run's trash."""
+        """Notes files that are about to be restored from a run's trash."""
         lines = [self._line({"action": "restore", **one, "of": run}) for one in files]
         self._add(UNDO, lines)
 
     def removing(self, verb: str, removes: Sequence[Remove]) -> None:
-        """Notes files that are about to be moved to the trash because the operator asked for it."""
+        """Notes files that are about to be moved to the trash at the operator's request."""
         lines = [
             self._line(
                 {"action": "remove", "path": one.path, "reason": one.reason.value,

@@ -1,16 +1,16 @@
-"""The manifest of a run's trash: the files that were moved there, and the world at that time.
+"""The manifest of a run's trash: the files that were moved there, and their surroundings then.
 
     _statemaint/trash/<run>/manifest/<name>.jsonl    a line for each file, before it is moved
 
     <op>-<partition>.page-<number>   maintenance: a page of deletions, written once
     repair, rollback                 all that the run moves
 
-    path, bytes, modified   the file as it was listed, with its crc32c where it was read
+    path, bytes, modified   the file as it was listed, with its crc32c if it was read
     until                   how long it is kept at least
     beside                  on a checksum whose file stays: that file
-    stale                   a snapshot that did not hold the state of the log: never put back
+    stale                   a snapshot that did not hold the state of the log: never restored
     world                   on the first line of each store: its log, as the run saw it; for all
-                            lines of that store that follow, on further pages as well
+                            lines of that store that follow, also on further pages
     logs                    on the first line of a rollback: the query's logs, as they were
 
 Earlier builds appended all pages to `<op>-<partition>`, and the first of them noted only `path`,
@@ -43,7 +43,7 @@ class Seen:
 
     Attributes:
         entry: as it was listed.
-        crc32c: of its stored bytes; `None` where they were not read.
+        crc32c: of its stored bytes; `None` if they were not read.
     """
 
     entry: Entry
@@ -61,8 +61,8 @@ class StoreWorld:
 
     Attributes:
         directory: the store's directory.
-        target: the newest committed version; `None` where there was none.
-        files: its deltas or changelogs; its zips where it has nothing else.
+        target: the newest committed version; `None` if there was none.
+        files: its deltas or changelogs; its zips if it has nothing else.
     """
 
     directory: str
@@ -92,10 +92,10 @@ class Note:
     """One line of a manifest.
 
     Attributes:
-        seen: the file that was to be moved; its time is `None` in old manifests.
+        seen: the file to be moved; its time is `None` in old manifests.
         until: the time until which it is kept at least, by the storage's clock.
         since: when its manifest was last written to.
-        beside: the file that it is the checksum of, where that file stays.
+        beside: the file that it is the checksum of, if that file stays.
         world: the log of its store.
         stale: whether it is a snapshot that no longer held the state of the log, or beside one.
     """
@@ -118,7 +118,7 @@ class Contents:
         files: the files in the trash, by their old paths.
         notes: the note of each path, in the order in which the files were moved.
         of_rollback: whether the run was a rollback.
-        logs: the query's logs then; `None` where they were not noted.
+        logs: the query's logs then; `None` if they were not noted.
     """
 
     run: str
@@ -173,7 +173,7 @@ def newest_pages(storage: Storage, run: str) -> Counter[UnitId]:
 
 def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
     """Returns the lines of a manifest; each world is on the first line of its store."""
-    known: StoreWorld | None = None
+    previous: StoreWorld | None = None
     lines = []
     for number, note in enumerate(notes):
         fields: dict[str, Any] = {
@@ -188,8 +188,8 @@ def render(notes: Sequence[Note], logs: LogWorld | None = None) -> bytes:
             fields["stale"] = True
         if note.beside:
             fields["beside"] = _pack(note.beside)
-        if note.world and note.world is not known:
-            known = note.world
+        if note.world and note.world is not previous:
+            previous = note.world
             fields["world"] = _world(note.world)
         if logs and number == 0:
             fields["logs"] = _logs(logs)
@@ -211,8 +211,8 @@ def _logs(logs: LogWorld) -> dict[str, Any]:
 
 def _pack(seen: Seen, *, below: str = "") -> list[Any]:
     name = seen.path.removeprefix(f"{below}/") if below else seen.path
-    found: list[Any] = [name, seen.entry.size, seen.entry.modified]
-    return found if seen.crc32c is None else [*found, seen.crc32c]
+    fields: list[Any] = [name, seen.entry.size, seen.entry.modified]
+    return fields if seen.crc32c is None else [*fields, seen.crc32c]
 
 
 # -- reading
@@ -232,16 +232,16 @@ def contents(storage: Storage, run: str) -> Contents:
             manifests.append(entry)
         else:
             files[path] = entry
-    found = Contents(run, tuple(sorted(manifests)), files)
+    listed = Contents(run, tuple(sorted(manifests)), files)
     notes: dict[str, Note] = {}
     worlds: dict[str, StoreWorld] = {}
     logs = None
-    for manifest in found.manifests:
+    for manifest in listed.manifests:
         lines = read_lines(storage, manifest.path)
         _read_notes(lines, manifest.modified, notes, worlds)
         logs = logs or next((one for line in lines if (one := _parsed_logs(line))), None)
-    of_rollback = any(one.name == _OF_ROLLBACK for one in found.manifests)
-    return replace(found, notes=notes, of_rollback=of_rollback, logs=logs)
+    of_rollback = any(one.name == _OF_ROLLBACK for one in listed.manifests)
+    return replace(listed, notes=notes, of_rollback=of_rollback, logs=logs)
 
 
 def _read_notes(
@@ -255,8 +255,8 @@ def _read_notes(
         path = line.get("path")
         if not isinstance(path, str):
             continue
-        if found := _parsed_world(line):
-            worlds[found.directory] = found
+        if world := _parsed_world(line):
+            worlds[world.directory] = world
         summed = [line["crc32c"]] if "crc32c" in line else []
         seen = _seen([path, line.get("bytes"), line.get("modified"), *summed])
         until = line.get("until")
@@ -272,34 +272,34 @@ def _read_notes(
 
 
 def _parsed_world(line: Mapping[str, Any]) -> StoreWorld | None:
-    found = line.get("world")
-    if not isinstance(found, dict) or not isinstance(directory := found.get("directory"), str):
+    fields = line.get("world")
+    if not isinstance(fields, dict) or not isinstance(directory := fields.get("directory"), str):
         return None
-    target, files = found.get("target"), _all_seen(found.get("files"), below=directory)
+    target, files = fields.get("target"), _all_seen(fields.get("files"), below=directory)
     if files is None or not isinstance(target, int | None):
         return None
     return StoreWorld(directory, target, files)
 
 
 def _parsed_logs(line: Mapping[str, Any]) -> LogWorld | None:
-    found = line.get("logs")
-    if not isinstance(found, dict) or not isinstance(version := found.get("version"), int):
+    fields = line.get("logs")
+    if not isinstance(fields, dict) or not isinstance(version := fields.get("version"), int):
         return None
-    left, removed, newest = (_all_seen(found.get(name)) for name in ("left", "removed", "newest"))
+    left, removed, newest = (_all_seen(fields.get(name)) for name in ("left", "removed", "newest"))
     if left is None or removed is None or newest is None:
         return None
     return LogWorld(version, left, removed, newest)
 
 
-def _all_seen(found: object, *, below: str = "") -> tuple[Seen, ...] | None:
-    if not isinstance(found, list):
+def _all_seen(rows: object, *, below: str = "") -> tuple[Seen, ...] | None:
+    if not isinstance(rows, list):
         return None
-    parsed = [_seen(one, below=below) for one in found]
+    parsed = [_seen(one, below=below) for one in rows]
     return tuple(one for one in parsed if one) if all(parsed) else None
 
 
-def _seen(found: object, *, below: str = "") -> Seen | None:
-    match found:
+def _seen(row: object, *, below: str = "") -> Seen | None:
+    match row:
         case [str(name), int(size), float() | int() | None as modified]:
             crc32c = None
         case [str(name), int(size), float() | int() | None as modified, int(crc32c)]:

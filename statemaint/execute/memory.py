@@ -21,22 +21,22 @@ def bytes_read(plan: StorePlan) -> int:
 
 
 def need_of(plan: StorePlan, source: Source, provider: Provider) -> int:
-    """Returns an upper estimate of the memory that a store's plan takes, in bytes.
+    """Returns an upper estimate of the memory that a store's plan needs, in bytes.
 
     Args:
         plan: the plan of the store.
-        source: its files; the beginning of one delta is read where there are many bytes of them.
+        source: its files; the beginning of one delta is read if there are many bytes of them.
         provider: its provider.
     """
     chains = chains_of(plan)
     if not chains:
         return max((read_need(path, far=source.far) for path in _compared(plan)), default=0)
     writes = sum(isinstance(one, WriteSnapshot) for one in plan.actions)
-    found = density(source, max(chains, key=lambda one: one.size).deltas, provider)
+    content = density(source, max(chains, key=lambda one: one.size).deltas, provider)
     parts = plan.store.rocks.parts if plan.store.rocks else {}
     tables = [sum(parts.get(one.base.entry.path, {}).values()) if one.base else 0 for one in chains]
     return max(
-        fold_need(chain, provider, found, writes=writes, tables=size, far=source.far)
+        fold_need(chain, provider, content, writes=writes, tables=size, far=source.far)
         for chain, size in zip(chains, tables, strict=True)
     )
 

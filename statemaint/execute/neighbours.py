@@ -1,4 +1,4 @@
-"""Finds the query's own file beside which a file is put, so that the same readers see it (S22)."""
+"""Finds the query's own file beside a new file, so that both have the same readers (S22)."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Neighbours:
     """The newest of the query's own files in each folder; each folder is listed once.
 
     Attributes:
-        storage: where the folders are.
+        storage: the storage of the folders.
     """
 
     storage: Storage
@@ -24,7 +24,7 @@ class Neighbours:
     def of(self, path: str) -> str | None:
         """Returns the newest change or log entry beside a path, or else the newest commit.
 
-        In a store without changes it is the newest snapshot. `None` where there is no such file.
+        In a store without changes it is the newest snapshot. `None` if there is no such file.
 
         Raises:
             StorageError: when the storage fails.

@@ -35,7 +35,7 @@ class Published:
     Attributes:
         entry: the file.
         written: its bytes; 0 when another writer's file was there first.
-        digest: of the state that it must hold.
+        digest: the digest of the state that it must hold.
         checksum: Spark's checksum file that was written with it.
         parts: the shared files that were written for it.
         refers: the paths of all shared files that it refers to, with their sizes.
@@ -56,10 +56,10 @@ def publish(
     *,
     before: Callable[[], object],
 ) -> Iterator[Published]:
-    """Yields each snapshot as soon as it is in place; the next is only written when asked for.
+    """Yields each snapshot as soon as it is in place; the next is written only on request.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         actions: the snapshots.
         folding: the fold that gives their files.
         before: called before each appears; whatever it raises keeps the file from appearing.
@@ -72,7 +72,7 @@ def publish(
     with SpooledTemporaryFile(_IN_MEMORY) as spool:
         fold = _Split(folding, first.version, spool)
         yield _published(storage, first, first.like, and_then(fold, before), fold)
-        for action in later:  # the newest change has the readers of both: one look at its settings
+        for action in later:  # the newest change has the readers of both: one read of its settings
             spool.seek(0)
             pieces = iter(lambda: spool.read(_PIECE), b"")
             yield _published(storage, action, first.like, and_then(pieces, before), fold)
@@ -125,7 +125,7 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
     """Writes a snapshot's file for all readers of the newest change that it is made from (S22).
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         like: the path of that change.
         path: the file's path.
         chunks: its content.
@@ -141,7 +141,7 @@ def write_like(storage: Storage, like: str, path: str, chunks: Iterable[bytes]) 
     except NotFoundError as error:
         if error.path != like:
             raise
-        raise Superseded(error.path, "was there when the run was planned and is gone") from error
+        raise Superseded(error.path, "existed when the run was planned and is missing") from error
 
 
 def write_checksum(storage: Storage, like: str, value: int, owner: Entry) -> Entry:
@@ -160,13 +160,13 @@ def read_back(
 
     Raises:
         CheckpointError: when it holds another state, or cannot be read.
-        LeaseLostError: instead, where another run may have deleted its SST files as orphans.
+        LeaseLostError: instead, if another run may have deleted its SST files as orphans.
         StorageError: when the storage fails.
     """
     try:
-        found = engine.digest(source, path)
-        must_equal(path, found, digest)
+        actual = engine.digest(source, path)
+        must_equal(path, actual, digest)
     except CheckpointError:
         fence.must_hold()
         raise
-    return found
+    return actual

@@ -46,7 +46,7 @@ def built(source: Source, actions: Sequence[WriteSnapshot]) -> "Iterator[tuple[B
                 reuse=actions[0].reuse,
             )
         except NotFoundError as error:
-            detail = "was there when the run was planned and is gone"
+            detail = "existed when the run was planned and is missing"
             raise Superseded(error.path, detail) from error
         yield tuple(reversed(made))
 
@@ -59,7 +59,7 @@ def publish_zip(
     A crash in between leaves SST files that no zip refers to: orphans, which a later run deletes.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         action: the snapshot to write.
         made: the database.
         before: called before each SST file and the zip appear; whatever it raises prevents that.

@@ -1,8 +1,8 @@
 """Carries out a repair or a rollback: moves files to the trash, and writes replacements.
 
 Actions on stores come before those on the logs. One worker takes them in the plan's order. Several
-work on a store each, whose actions keep their order: of each store a prefix of its actions is done,
-whatever ends the work, and Spark refuses a store that lacks files or loads it with the right rows.
+work on a store each, whose actions keep their order: whatever ends the work, a prefix of each
+store's actions is done, and Spark either refuses a store that lacks files or loads the right rows.
 """
 
 from collections import defaultdict, deque
@@ -51,7 +51,7 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
 
     Args:
         plan: the plan to carry out.
-        storage: where its checkpoint lives.
+        storage: the storage of its checkpoint.
         checkpoint: the checkpoint as it will be without the removed files.
         run: the id under which the ledger notes the actions.
         fence: the lease that the run holds.
@@ -59,7 +59,7 @@ def recover(  # noqa: PLR0913 -- each is a fact of its own
         before: called before the first move, and before the first move of a log entry; whatever it
             raises ends the work.
         workers: the number of stores that are worked on at a time, each in a thread; by default
-            what suits the storage and the bytes to read.
+            a number that suits the storage and the bytes to read.
         on_done: called with each action once it is done, in the thread that did it.
 
     Raises:
@@ -124,10 +124,10 @@ class _Recovery:
     def _removed(self, step: Remove) -> Remove:
         self.fence.check()
         try:
-            found = self.storage.stat(step.path)
+            entry = self.storage.stat(step.path)
         except NotFoundError as error:
-            raise Superseded(step.path, "was there when this was planned and is gone") from error
-        if not is_same(found, step.entry):
+            raise Superseded(step.path, "existed when this was planned and is missing") from error
+        if not is_same(entry, step.entry):
             raise Superseded(step.path, "was replaced since this was planned")
         self.trash.put(step.entry)
         return step
@@ -149,7 +149,7 @@ class _Recovery:
 
     def _alone(self, step: WriteSnapshot) -> StorePlan:
         if step.store not in self.stores:
-            raise Superseded(step.path, "its store was listed when this was planned and is gone")
+            raise Superseded(step.path, "its store was listed when this was planned and is missing")
         return StorePlan(self.stores[step.store], None, (step,), (), ())
 
 
@@ -158,7 +158,7 @@ def _bytes_read(steps: Iterable[_Step]) -> int:
 
 
 def _by_store(steps: Iterable[_Step]) -> Iterable[Sequence[_Step]]:
-    found: dict[StoreId | None, list[_Step]] = defaultdict(list)
+    by_store: dict[StoreId | None, list[_Step]] = defaultdict(list)
     for step in steps:
-        found[step.store].append(step)
-    return found.values()
+        by_store[step.store].append(step)
+    return by_store.values()

@@ -1,4 +1,4 @@
-"""The way of files back from a run's trash (S17): planned, and carried out by the same code.
+"""The restoring of files from a run's trash (S17): planned and carried out by the same code.
 
 `plan_restore` decides about every file before any of them moves, and only reads. `restore` makes
 that plan and carries it out.
@@ -37,7 +37,7 @@ class Restored:
     Attributes:
         path: its old path.
         bytes: its size.
-        reason: why it stays in the trash; empty where it is in its place now.
+        reason: why it stays in the trash; empty if it is in its place now.
     """
 
     path: str
@@ -51,10 +51,10 @@ class Restored:
 
 
 def plan_restore(storage: Storage, run: str, *, ended: bool = True) -> UndoPlan:
-    """Returns what `restore` would do; writes nothing.
+    """Returns the plan of `restore`; writes nothing.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run.
         ended: whether it completed, rather than being killed.
 
@@ -75,26 +75,26 @@ def restore(
     note: Callable[[Sequence[Mapping[str, Any]]], None] = lambda _: None,
     before: Callable[[], object] = lambda: None,
 ) -> Iterator[Restored]:
-    """Puts back the files of a run that still fit, the newest first; yields each when it is done.
+    """Restores the files of a run that still fit, the newest first; yields each when it is done.
 
-    Safe to kill and to repeat. Files that no longer fit stay in the trash. Of a rollback these are
-    all files once the query has continued. Of any other run they are: a file whose store's log was
+    Safe to kill and to repeat. Files that no longer fit stay in the trash. For a rollback these are
+    all files once the query has continued. For any other run they are: a file whose store's log was
     written again, a file whose place is taken by another one, a checksum without the file that it
     was made for, and a file that the readers of the files beside it might be unable to read. The
-    last one shows only when it is moved.
+    last case is detected only when the file is moved.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run.
         ended: whether it completed, rather than being killed.
         check: called with the plan before anything is written; whatever it raises ends the work.
-        note: called with the files that come back before the first is moved.
+        note: called with the files to restore before the first is moved.
         before: called before each move; whatever it raises ends the work.
 
     Raises:
         ConfigError: when there is no trash of that run, or it was a rollback and the query has
             continued since.
-        Superseded: when the file beside which one is put is missing.
+        Superseded: when the file beside a restored one is missing.
         UnreadableError: when the query might be unable to read a file that a rollback moved away.
         StorageError: when the storage fails.
     """
@@ -103,14 +103,14 @@ def restore(
     undo = _Undo(storage, decided, before)
     if coming := undo.coming():
         note(coming)
-    for one in decided.plan.files:
-        yield undo.put_back(one)
+    for planned in decided.plan.files:
+        yield undo.put_back(planned)
     if not undo.left:
-        storage.delete_all([one.path for one in decided.found.manifests], before=before)
+        storage.delete_all([one.path for one in decided.trash.manifests], before=before)
 
 
 def must_be_in_trash(storage: Storage, run: str) -> None:
-    """Makes sure that the trash holds something of a run.
+    """Makes sure that the trash holds files of a run.
 
     Raises:
         ConfigError: when it does not.
@@ -125,56 +125,56 @@ def must_be_in_trash(storage: Storage, run: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """The plan of an undo, and what it was made from."""
+    """The plan of an undo, and its input."""
 
     plan: UndoPlan
-    found: Contents
+    trash: Contents
     checksums: "_Checksums"
 
 
 def _decided(storage: Storage, run: str, *, ended: bool) -> _Decided:
     must_be_in_trash(storage, run)
-    found = contents(storage, run)
-    deeds = read_deeds(storage, run, units_of(found.files))
-    must_fit(storage, found, deeds, ended=ended)
-    reasons = {} if found.of_rollback else staying(storage, found, deeds, ended=ended)
-    checksums = _Checksums(storage, found, Same(storage, found, deeds), reasons)
-    files = tuple(_decide(storage, found, reasons, checksums))
-    return _Decided(UndoPlan(storage.root, run, found.of_rollback, files), found, checksums)
+    trash = contents(storage, run)
+    deeds = read_deeds(storage, run, units_of(trash.files))
+    must_fit(storage, trash, deeds, ended=ended)
+    reasons = {} if trash.of_rollback else staying(storage, trash, deeds, ended=ended)
+    checksums = _Checksums(storage, trash, Same(storage, trash, deeds), reasons)
+    files = tuple(_decide(storage, trash, reasons, checksums))
+    return _Decided(UndoPlan(storage.root, run, trash.of_rollback, files), trash, checksums)
 
 
 def _decide(
-    storage: Storage, found: Contents, reasons: Mapping[str, str], checksums: "_Checksums"
+    storage: Storage, trash: Contents, reasons: Mapping[str, str], checksums: "_Checksums"
 ) -> Iterator[PutBack]:
     """Yields the decision about each file, a file before its checksum."""
-    there, left = _places(storage, found.files), set[str]()
-    for entry in found.newest_first():
-        path = found.path_of(entry)
-        why = reasons.get(path) or checksums.against(entry, path, left)
+    there, staying_paths = _places(storage, trash.files), set[str]()
+    for entry in trash.newest_first():
+        path = trash.path_of(entry)
+        why = reasons.get(path) or checksums.against(entry, path, staying_paths)
         if not why and path in there and not equal(storage, entry.path, path):
             why = _OCCUPIED
         if why:
-            left.add(path)
+            staying_paths.add(path)
         yield PutBack(path, entry, why or "")
 
 
 def _places(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
     """Returns the paths of all files in the folders of some; each folder is listed once."""
-    found, listed = set[str](), ""
+    present, listed = set[str](), ""
     for folder in sorted({path.rpartition("/")[0] for path in paths}):
         if listed and folder.startswith(f"{listed}/"):
-            continue  # a listing has what lies below as well
-        found.update(entry.path for entry in storage.list(folder))
+            continue  # a listing includes the folders below
+        present.update(entry.path for entry in storage.list(folder))
         listed = folder
-    return frozenset(found)
+    return frozenset(present)
 
 
 @dataclass(frozen=True, slots=True)
 class _Checksums:
-    """The checksum files of a run's trash, beside the files that are there today."""
+    """The checksum files of a run's trash, beside the files that exist now."""
 
     storage: Storage
-    found: Contents
+    trash: Contents
     same: Same
     reasons: Mapping[str, str]
 
@@ -191,40 +191,40 @@ class _Checksums:
         file = checksum_file_of(Entry(path, entry.size, entry.modified))
         if file is None:
             return None
-        if file.owner in self.found.notes or file.owner in self.found.files:
+        if file.owner in self.trash.notes or file.owner in self.trash.files:
             stays = file.owner in left or file.owner in self.reasons
             return f"{file.owner} stays in the trash" if stays else None
         # A checksum that was alone already would end up beside a file that it was not made for.
-        note = self.found.notes.get(path)
+        note = self.trash.notes.get(path)
         if note is None or note.beside is None:
             return f"it was not made for the {file.owner} of today"
         try:
             beside = self.storage.stat(file.owner)
         except NotFoundError:
-            return f"{file.owner}, which it was made for, is gone"
+            return f"{file.owner}, which it was made for, is missing"
         same = self.same(note.beside, beside)
         return None if same else f"{file.owner}, which it was beside, was written again"
 
 
 class _Undo:
-    """One run's trash while it is put back; `left` are the old paths of the files that stay."""
+    """One run's trash while it is restored; `left` are the old paths of the files that stay."""
 
     def __init__(self, storage: Storage, decided: _Decided, before: Callable[[], object]) -> None:
-        self._storage, self._found, self._plan = storage, decided.found, decided.plan
+        self._storage, self._trash, self._plan = storage, decided.trash, decided.plan
         self._checksums, self._before = decided.checksums, before
         self._beside = Neighbours(storage)
         self.left = set[str]()
 
     def coming(self) -> list[dict[str, Any]]:
-        """Returns the ledger's notes of the files that come back.
+        """Returns the ledger's notes of the files to restore.
 
-        Where a move gives a file another time, the checksum of a change's bytes is noted as well,
-        so that another undo recognizes it.
+        If a move gives a file another time, the checksum of a change's bytes is also noted, so that
+        another undo recognizes it.
         """
         return [self._noted(one.path, one.entry) for one in sorted(self._plan.coming, key=_path)]
 
     def _noted(self, path: str, entry: Entry) -> dict[str, Any]:
-        note = self._found.notes.get(path)
+        note = self._trash.notes.get(path)
         before = note.seen.entry.modified if note else None
         fields = {"path": path, "bytes": entry.size, "modified": before}
         change = isinstance(classify_any(Entry(path, entry.size, None)), Delta)
@@ -235,8 +235,7 @@ class _Undo:
     def put_back(self, planned: PutBack) -> Restored:
         """Moves one file to its old place, unless it no longer fits there."""
         path, entry = planned.path, planned.entry
-        # A file that was to come back may have turned out not to be readable: then its checksum
-        # stays as well.
+        # A file to restore may have turned out not to be readable: then its checksum stays too.
         reason = planned.reason or self._checksums.against(entry, path, self.left)
         if reason := reason or self._move_back(entry, path):
             self.left.add(path)
@@ -254,13 +253,13 @@ class _Undo:
             self._before()
             self._storage.delete(entry.path)  # cut short between the two steps of a move
         except UnreadableError as error:
-            if self._found.of_rollback:  # as a whole or not at all
+            if self._trash.of_rollback:  # as a whole or not at all
                 raise
             return error.detail
         except NotFoundError as error:
             if error.path == like:
                 raise Superseded(
-                    error.path, "was there when this undo began and is gone"
+                    error.path, "existed when this undo began and is missing"
                 ) from error
         return None  # or another undo moved it first
 

@@ -15,12 +15,12 @@ class RunContext:
     """A run, as each of its stores sees it.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         engine: folds chains.
         ledger: records every action.
         fence: the lease that the run holds.
-        trash: receives deleted files; `None` where they are deleted immediately.
-        aside: receives stale snapshots under every policy; `None` where there are none.
+        trash: receives deleted files; `None` if they are deleted immediately.
+        aside: receives stale snapshots under every policy; `None` if there are none.
         target: the run's target version.
         commit: the newest entry of the commit log when the run was planned.
         ahead: the number of files of a store that are fetched at a time.

@@ -28,10 +28,10 @@ def equal(storage: Storage, one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Compares today's files with those that a run saw.
+    """Compares current files with those that a run saw.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         found: the trash of the run.
         deeds: the ledger's record since.
     """
@@ -43,7 +43,7 @@ class Same:
     def __call__(self, seen: Seen, entry: Entry) -> bool:
         """Returns whether a listed file is the one that was seen.
 
-        Its bytes decide where they were noted: a copied checkpoint has other times, and a clock in
+        Its bytes decide if they were noted: a copied checkpoint has other times, and a clock in
         whole seconds may give two files the same time.
         """
         if entry.size != seen.entry.size:
@@ -56,9 +56,9 @@ class Same:
         return unmoved or self._as_restored(seen, entry)
 
     def _as_restored(self, seen: Seen, entry: Entry) -> bool:
-        """Returns whether an undo brought the file back, with another time from its move."""
-        for one in self.deeds.restored.get(entry.path, ()):
-            was_seen = (one.size, one.modified) == (seen.entry.size, seen.entry.modified)
-            if was_seen and one.crc32c is not None:
-                return fingerprint(self.storage, entry.path) == one.crc32c
+        """Returns whether an undo restored the file, with another time from its move."""
+        for note in self.deeds.restored.get(entry.path, ()):
+            was_seen = (note.size, note.modified) == (seen.entry.size, seen.entry.modified)
+            if was_seen and note.crc32c is not None:
+                return fingerprint(self.storage, entry.path) == note.crc32c
         return False

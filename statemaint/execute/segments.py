@@ -55,7 +55,7 @@ class Line:
 
     @property
     def time(self) -> float | None:
-        """Returns when it was noted, by the storage's clock; `None` where that is not recorded."""
+        """Returns when it was noted, by the storage's clock; `None` if that is not recorded."""
         time = self.fields.get("time")
         return time if isinstance(time, int | float) and math.isfinite(time) else None
 
@@ -71,10 +71,10 @@ def ledger_of(unit: UnitId) -> str:
 
 
 def add_segment(storage: Storage, ledger: str, page: str, lines: Sequence[bytes]) -> None:
-    """Adds lines to a ledger, durable on return; one request where the storage is S3.
+    """Adds lines to a ledger, durable on return; one request if the storage is S3.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         ledger: the ledger's name.
         page: the segment's name; the pages of a run sort in the order of their writing.
         lines: the lines to add, each with its line end.
@@ -113,38 +113,38 @@ def ledgers(storage: Storage) -> dict[str, list[Entry]]:
     Raises:
         StorageError: when the storage fails.
     """
-    found: dict[str, list[Entry]] = {}
+    by_ledger: dict[str, list[Entry]] = {}
     for entry in storage.list(FOLDER):
         if named := _PATH.fullmatch(entry.path):
-            found.setdefault(named["ledger"], []).append(entry)
-    return found
+            by_ledger.setdefault(named["ledger"], []).append(entry)
+    return by_ledger
 
 
 def read_ledger(storage: Storage, ledger: str) -> list[Line]:
     """Returns the lines of a ledger in the order of their times, each once.
 
     Raises:
-        CodecError: when a segment is not a file of ours.
+        CodecError: when a segment is not one of our files.
         StorageError: when the storage fails.
     """
     for _ in range(_MOST_LOOKS):
         listed = sorted(entry.path for entry in storage.list(f"{FOLDER}/{ledger}"))
         segments = [path for path in listed if _PATH.fullmatch(path)]
         try:
-            found = [line for path in segments for line in read_segment(storage, path)]
+            lines = [line for path in segments for line in read_segment(storage, path)]
         except NotFoundError:  # merged since it was listed: its lines are in another one now
             continue
         with suppress(NotFoundError):
-            found += read_segment(storage, f"{FOLDER}/{ledger}.jsonl")
-        return in_order(found)
-    raise StorageError(f"{FOLDER}/{ledger}", "its segments are being merged again and again")
+            lines += read_segment(storage, f"{FOLDER}/{ledger}.jsonl")
+        return in_order(lines)
+    raise StorageError(f"{FOLDER}/{ledger}", "its segments are being merged repeatedly")
 
 
 def read_segment(storage: Storage, path: str) -> Iterator[Line]:
     """Yields the lines of a segment, without one that a crash cut short.
 
     Raises:
-        CodecError: when it is not a file of ours.
+        CodecError: when it is not one of our files.
         NotFoundError: when it no longer exists.
         StorageError: when the storage fails.
     """

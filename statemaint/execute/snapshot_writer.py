@@ -41,7 +41,7 @@ class SnapshotWriter:
         """Folds a chain once, writes the snapshots, and proves each by reading it back.
 
         Args:
-            actions: one, or two where the second's chain is the beginning of the first's.
+            actions: one, or two if the second's chain is the beginning of the first's.
             verify: read them back.
 
         Raises:
@@ -58,7 +58,7 @@ class SnapshotWriter:
             for action, published in zip(actions, self._published(actions), strict=True):
                 written.append(self._written(action, published, verify=verify))
                 yield written[-1]
-        finally:  # what failed after the first snapshot does not take its proof
+        finally:  # a failure after the first snapshot does not remove its proof
             if written:
                 self.context.fence.check()
                 self.context.ledger.wrote(written, self.record.known)
@@ -108,9 +108,9 @@ class SnapshotWriter:
             # Spark's checksum file, if Spark wrote the snapshot first, is compared like ours.
             source = self._source.beside(action.path) if action.checksum else self._source
             fence, engine = self.context.fence, self.context.engine
-            found = read_back(engine, source, action.path, published.digest, fence)
+            digest = read_back(engine, source, action.path, published.digest, fence)
             ours = published.written > 0
-            proof = self._proof(action, entry, found, action.chain, ours=ours)
+            proof = self._proof(action, entry, digest, action.chain, ours=ours)
         record.placed.append(entry)
         beside, parts = published.checksum, published.parts
         return SnapshotWritten(
@@ -129,14 +129,14 @@ class SnapshotWriter:
         """
         entry, record, rocks = action.snapshot.entry, self.record, self._store.rocks
         must_be_unchanged(self.context.storage, entry)
-        found = self.context.engine.digest(self._source, entry.path)
+        digest = self.context.engine.digest(self._source, entry.path)
         if action.against:
-            self._compare(action, found, self.folds.state(action.against, action.snapshot))
+            self._compare(action, digest, self.folds.state(action.against, action.snapshot))
         proved = record.known.proofs.get(entry.path)
         ours = entry.path in rocks.ours if rocks else proved is not None and proved.ours
         record.tables[entry.path] = record.tables_of(entry.path)
         before = proved or record.known.former.get(entry.path)
-        proof = self._proof(action, entry, found, action.against, ours=ours)
+        proof = self._proof(action, entry, digest, action.against, ours=ours)
         if before and (action.doubts or before.doubted):
             proof = proof.doubting(before, self._doubted(action.doubts))
             record.known.proofs[entry.path] = proof
@@ -144,9 +144,9 @@ class SnapshotWriter:
         self.context.ledger.attested(action, entry, proof, record.known)
         return Attested(action, proof)
 
-    def _compare(self, action: Attest, found: StateDigest, expected: StateDigest) -> None:
+    def _compare(self, action: Attest, digest: StateDigest, expected: StateDigest) -> None:
         try:
-            must_equal(action.path, found, expected)
+            must_equal(action.path, digest, expected)
         except SnapshotMismatchError as error:
             raise error.because(action.why) from error
 
@@ -154,7 +154,7 @@ class SnapshotWriter:
         self,
         action: WriteSnapshot | Attest,
         entry: Entry,
-        found: StateDigest,
+        digest: StateDigest,
         chain: Chain | None,
         *,
         ours: bool,
@@ -164,9 +164,9 @@ class SnapshotWriter:
             version=action.version,
             size=entry.size,
             modified=entry.modified,
-            digest=found.digest,
-            rows=found.rows,
-            bytes=found.bytes,
+            digest=digest.digest,
+            rows=digest.rows,
+            bytes=digest.bytes,
             files=len(chain.paths) if chain else 0,
             start=chain.start if chain else 0,
             target=self.context.target,
@@ -191,8 +191,8 @@ class SnapshotWriter:
     def _doubted(self, entries: tuple[Entry, ...]) -> tuple[FileRecord, ...]:
         sums = self._source.sums if self._source.sums is not None else {}
         for entry in entries:  # the fold need not have read them
-            if entry.path not in sums and (found := fingerprint(self.context.storage, entry.path)):
-                sums[entry.path] = found[1]
+            if entry.path not in sums and (read := fingerprint(self.context.storage, entry.path)):
+                sums[entry.path] = read[1]
         return self._records(entries)
 
     def _records(self, entries: Iterable[Entry]) -> tuple[FileRecord, ...]:

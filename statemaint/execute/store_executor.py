@@ -20,7 +20,7 @@ class StoreExecutor:
 
     Attributes:
         plan: the plan to carry out.
-        record: what is known of its snapshots so far.
+        record: the knowledge of its snapshots so far.
         writer: writes snapshots and proves them.
         deleter: deletes files.
     """
@@ -68,11 +68,11 @@ class StoreExecutor:
 
 def _folds(writes: Iterable[WriteSnapshot]) -> Iterator[tuple[WriteSnapshot, ...]]:
     """Yields the snapshots that each fold gives; a store has at most two, target and floor."""
-    found = tuple(writes)
-    if len(found) == 2 and _share_a_fold(*found):  # noqa: PLR2004
-        yield found
+    snapshots = tuple(writes)
+    if len(snapshots) == 2 and _share_a_fold(*snapshots):  # noqa: PLR2004
+        yield snapshots
     else:
-        yield from ((write,) for write in found)
+        yield from ((write,) for write in snapshots)
 
 
 def _share_a_fold(target: WriteSnapshot, floor: WriteSnapshot) -> bool:

@@ -1,4 +1,4 @@
-"""The folds of one store, each from the very files that the run was planned with."""
+"""The folds of one store, each from exactly the files that the run was planned with."""
 
 from dataclasses import dataclass, field, replace
 
@@ -39,7 +39,7 @@ class StoreFolds:
 
         Raises:
             CodecError: when a file of the chain is damaged.
-            StaleChecksumError: when a checksum file is not of the file beside it.
+            StaleChecksumError: when a checksum file does not belong to the file beside it.
             Superseded: when a file of the chain is missing, or its base was replaced.
             StorageError: when the storage fails.
         """

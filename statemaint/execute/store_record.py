@@ -1,4 +1,4 @@
-"""A run's knowledge of one store, and the part of it that the ledger has."""
+"""A run's knowledge of one store, and the part of it that is in the ledger."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class StoreRecord:
             LeaseLostError: when the lease is lost.
             StorageError: when the storage fails.
         """
-        if self.known.since is None:  # from here on the uploads of executors are known
+        if self.known.since is None:  # from now on the uploads of executors are known
             self.known.since = self.context.target
         self.context.ledger.knows(self.store.id, self.known)
         self.noted = self.known.uploads
@@ -82,10 +82,10 @@ class StoreRecord:
             Superseded: when one has.
             StorageError: when the storage fails.
         """
-        known = {file.entry for file in self.store.files} | {*self.placed}
+        expected = {file.entry for file in self.store.files} | {*self.placed}
         for entry in self.context.storage.list(self.store.id.directory):
-            if snapshot_version(entry.path) is not None and entry not in known:
-                raise Superseded(entry.path, "the snapshot came after the run was planned")
+            if snapshot_version(entry.path) is not None and entry not in expected:
+                raise Superseded(entry.path, "the snapshot appeared after the run was planned")
 
     def tables_of(self, path: str) -> tuple[Entry, ...]:
         """Returns the SST files that a zip refers to; none for a snapshot without any."""

@@ -31,7 +31,7 @@ from statemaint.report import Halted, Outcome, Skipped
 from statemaint.storage import Storage
 from statemaint.workers import Job, Workers, as_they_come
 
-# How long a stale snapshot stays in the trash where other files are deleted immediately.
+# How long a stale snapshot stays in the trash if other files are deleted immediately.
 STALE_FOR = 7 * 86400.0
 
 
@@ -48,18 +48,18 @@ def execute(  # noqa: PLR0913 -- each is a choice of its own
     """Yields the outcomes of a plan as it is carried out.
 
     Damage or a failing storage ends the work on its own store only (S16). One worker does an action
-    when its outcome is asked for. Several work on a store each, the largest first, and run ahead of
+    when its outcome is requested. Several work on a store each, the largest first, and run ahead of
     the caller; when it stops, or the lease is lost, each ends after its current action.
 
     Args:
         plan: the plan to carry out.
-        storage: where the plan's checkpoint lives.
+        storage: the storage of the plan's checkpoint.
         run: the id under which the ledger notes the actions.
         fence: the lease that the run holds; none by default.
         elapsed: seconds since the run began; no store is begun after `max_seconds_per_run`.
         engine: the engine to fold with; by default the one that suits the amount of work.
         workers: the number of stores that are worked on at a time, each in a thread, and their
-            memory; by default what suits the storage, the bytes to read and the machine.
+            memory; by default, values that suit the storage, the bytes to read and the machine.
 
     Raises:
         LeaseLostError: when another run has taken the lease; nothing more happens.

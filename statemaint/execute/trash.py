@@ -1,9 +1,9 @@
-"""The trash: deleted files, kept for a while in a folder per run (S17). `restore` brings them back.
+"""The trash: deleted files, kept for some time in a folder per run (S17). `restore` restores them.
 
     _statemaint/trash/<run>/manifest/...             a line for each file, before it is moved
     _statemaint/trash/<run>/<path>                   the file, under its old path
 
-A line records until when the file is kept at least, and the world that it was in. Emptying the
+A line records until when the file is kept at least, and its surroundings at that time. Emptying the
 trash follows these lines and not the current policy, and so does an undo.
 """
 
@@ -40,7 +40,7 @@ class Trash:
     """The trash of one run.
 
     Attributes:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         run: the run's id.
         seconds: how long its files are kept.
         pages: the number of each partition's newest manifest page; `None` until one is written.
@@ -67,9 +67,9 @@ class Trash:
         Raises:
             StorageError: when the storage fails.
         """
-        for one in deletes:
+        for delete in deletes:
             before()
-            self._move(one.entry)
+            self._move(delete.entry)
 
     def note(
         self,
@@ -83,7 +83,7 @@ class Trash:
 
         Args:
             deletes: the files, in the order of their moves.
-            store: the store as it was listed; `None` where an earlier line has its world.
+            store: the store as it was listed; `None` if an earlier line has its world.
             target: the run's target version.
             gone: the newest version of any file that this run removes.
 
@@ -169,15 +169,15 @@ def expired(storage: Storage, now: float) -> tuple[str, ...]:
     by_run: dict[str, list[Entry]] = defaultdict(list)
     for entry in storage.list(FOLDER):
         by_run[entry.path.split("/")[2]].append(entry)
-    found: list[str] = []
+    paths: list[str] = []
     for run, entries in sorted(by_run.items()):
-        folder = f"{FOLDER}/{run}/{MANIFEST}/"  # where a crash may leave a temp file as well
+        folder = f"{FOLDER}/{run}/{MANIFEST}/"  # a crash may also leave a temp file there
         there = [one for one in entries if one.path.startswith(folder)]
         manifests = [one.path for one in there if not one.name.startswith(".")]
         if manifests and all(_expired(storage, path, now) for path in manifests):
-            found += [one.path for one in entries if one.path not in manifests]
-            found += manifests
-    return tuple(found)
+            paths += [one.path for one in entries if one.path not in manifests]
+            paths += manifests
+    return tuple(paths)
 
 
 def empty(storage: Storage, paths: Sequence[str], *, before: Callable[[], object]) -> None:

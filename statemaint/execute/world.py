@@ -1,4 +1,4 @@
-"""Notes the world that a run takes files from, so that an undo recognizes it."""
+"""Notes the surroundings that a run takes files from, so that an undo recognizes them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ def is_same(one: Entry, other: Entry) -> bool:
 
 
 def log_of(files: Iterable[StateFile]) -> tuple[Versioned, ...]:
-    """Returns a store's log: its deltas or changelogs, or its zips where it has neither."""
+    """Returns a store's log: its deltas or changelogs, or its zips if it has neither."""
     kept = tuple(files)
     deltas = tuple(file for file in kept if isinstance(file, Delta))
     return deltas or tuple(
@@ -65,23 +65,23 @@ def is_log_entry(path: str) -> bool:
 # -- maintenance
 
 
-def maintained(storage: Storage, store: Store, target: int | None, gone: int) -> StoreWorld:
+def maintained(storage: Storage, store: Store, target: int | None, removed: int) -> StoreWorld:
     """Returns the log of a store under maintenance.
 
-    The checksum of the first version above the removed ones is noted as well: as long as that file
-    is unchanged, nothing below it was written again.
+    The checksum of the first version above the removed ones is also noted: as long as that file is
+    unchanged, nothing below it was written again.
 
     Args:
-        storage: where the store lives.
+        storage: the storage of the store.
         store: the store as it was listed.
         target: the run's target version.
-        gone: the newest version of any removed file.
+        removed: the newest version of any removed file.
 
     Raises:
         StorageError: when the storage fails.
     """
     log = log_of(store.files)
-    first = min((file.version for file in log if file.version > gone), default=None)
+    first = min((file.version for file in log if file.version > removed), default=None)
     files = (_seen_if_there(storage, file, read=file.version == first) for file in log)
     return StoreWorld(store.id.directory, target, tuple(files))
 
@@ -101,13 +101,13 @@ def sealed(storage: Storage, entry: Entry) -> Seen:
         StorageError: when the storage fails.
     """
     try:
-        found = Seen(entry, fingerprint(storage, entry.path))
+        seen = Seen(entry, fingerprint(storage, entry.path))
         same = is_same(storage.stat(entry.path), entry)
     except NotFoundError as error:
-        raise Superseded(entry.path, "was there when this was planned and is gone") from error
+        raise Superseded(entry.path, "existed when this was planned and is missing") from error
     if not same:
         raise Superseded(entry.path, "was replaced since this was planned")
-    return found
+    return seen
 
 
 # -- repair and rollback
@@ -119,7 +119,7 @@ def recovery_notes(
     """Returns the notes of the files that a repair or a rollback moves away.
 
     Args:
-        storage: where the checkpoint lives.
+        storage: the storage of the checkpoint.
         plan: the plan that is carried out.
         checkpoint: the checkpoint as it will be without those files.
         until: the time until which they are kept at least.
@@ -148,14 +148,14 @@ def recovery_notes(
     )
 
 
-def _removed(storage: Storage, one: Remove) -> Seen:
+def _removed(storage: Storage, remove: Remove) -> Seen:
     """Returns a file that a rollback removes; a change with its fingerprint."""
-    change = one.path.endswith((".delta", ".changelog"))
-    return sealed(storage, one.entry) if change else Seen(one.entry)
+    change = remove.path.endswith((".delta", ".changelog"))
+    return sealed(storage, remove.entry) if change else Seen(remove.entry)
 
 
 def _beside(storage: Storage, entry: Entry, owners: Mapping[str, StateFile]) -> Seen | None:
-    """Returns the staying file that a removed checksum was made for; `None` for other files."""
+    """Returns the remaining file that a removed checksum was made for; `None` for other files."""
     side = checksum_file_of(entry)
     owner = owners.get(side.owner) if side else None
     if owner is None:
@@ -206,16 +206,16 @@ def rolled_back(storage: Storage, plan: RecoveryPlan, checkpoint: Checkpoint) ->
     if plan.verb is not RecoveryVerb.ROLLBACK or plan.batch is None:
         return None
     version = version_of(plan.batch)
-    gone = {one.path: one.entry for one in plan.removes if is_log_entry(one.path)}
+    removed = {one.path: one.entry for one in plan.removes if is_log_entry(one.path)}
     operators = {store.id.operator for store in checkpoint.stores}
-    left = [one for one in log_entries(storage, operators) if one.path not in gone]
+    remaining = [one for one in log_entries(storage, operators) if one.path not in removed]
     newest = [
         file for store in checkpoint.stores for file in log_of(store.files)
         if file.version == version
     ]  # fmt: skip
     return LogWorld(
         version,
-        left=tuple(sealed(storage, one) for one in left),
-        removed=tuple(sealed(storage, one) for one in gone.values()),
+        left=tuple(sealed(storage, one) for one in remaining),
+        removed=tuple(sealed(storage, one) for one in removed.values()),
         newest=tuple(_read(storage, file) for file in newest),
     )

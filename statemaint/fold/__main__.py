@@ -1,4 +1,4 @@
-"""Compiles the kernels of large folds ahead: `python -m statemaint.fold`, such as in an image."""
+"""Compiles the kernels of large folds in advance: `python -m statemaint.fold`, as in an image."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

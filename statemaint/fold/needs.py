@@ -8,8 +8,8 @@ real folds, and a table of docs/benchmarks.md has the result.
     RocksDB       the changes that are held before they are written (`sums.LIMITS`), twice, with
                   their places and their table; RocksDB's own buffer; the indexes of the SST files.
 
-Sizes of files say little: a row takes 4 stored bytes or 60,000. So one delta of a chain that is
-worth it is looked into, its beginning only. What is spilled or streamed does not count.
+File sizes are a poor measure: a row takes 4 stored bytes or 60,000. So for a chain of some size the
+beginning of one delta is read. Spilled and streamed data does not count.
 """
 
 import sys
@@ -38,9 +38,9 @@ _NUMBA, _LOOPS, _ROCKSDB = 76 * _MIB, 58 * _MIB, 16 * _MIB
 # -- a fold by the compiled engine
 
 _FOLD = 6 * _MIB
-_PER_SNAPSHOT = 6 * _MIB  # its output, and what waits to be written
+_PER_SNAPSHOT = 6 * _MIB  # its output, and the data that waits to be written
 _PER_KEY = 45  # of the table while it grows: 20 for an entry, a load of 0.7, old and new together
-_WINDOW, _MOST_WINDOW = 2.5, 8 * _MIB  # it grows by doubling, up to what is held of a delta
+_WINDOW, _MOST_WINDOW = 2.5, 8 * _MIB  # it grows by doubling, up to the held part of a delta
 _PER_RECORD = 3  # of the largest delta: their fates
 
 # -- a fold in plain Python: every row is an object
@@ -50,12 +50,12 @@ _OBJECTS = 30
 # -- a fold by RocksDB
 
 _DATABASE = 16 * _MIB
-_HELD = 65 * _MIB  # `sums.LIMITS.held`, and a step more
+_HELD = 65 * _MIB  # `sums.LIMITS.held`, plus one step
 _PER_CHANGE = 85  # its place, its entry in the table, its rank
 _MOST_BUFFER = 128 * _MIB  # two of RocksDB's write buffers
 _OF_TABLES = 0.06  # of SST files: their indexes and filters
 
-# -- files on their way from and to a far storage
+# -- files in transit from and to a far storage
 
 _PARTS = 6 * 8 * _MIB
 
@@ -68,7 +68,7 @@ _LOOKED_AT, _MOST_RECORDS, _PIECE = 256 * 1024, 4096, 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """What stored bytes of a store's deltas hold.
+    """The content of a store's deltas, for each stored byte.
 
     Attributes:
         payload: uncompressed bytes for each stored byte.
@@ -84,13 +84,13 @@ class Density:
 
 
 UNKNOWN = Density(payload=8.0, record=48.0)
-"""More than most states hold, where nobody has looked."""
+"""The density of deltas that were not read: more than most states have."""
 
 
 def loading(stored: int, provider: Provider) -> int:
-    """Returns the bytes that the program itself grows by when it loads what folds.
+    """Returns the bytes that the program itself grows by when it loads the code that folds.
 
-    The compiled loops count even where they are loaded already: nothing tells.
+    The compiled loops count even if they are loaded already: nothing shows that.
 
     Args:
         stored: the stored bytes that the whole run folds.
@@ -103,14 +103,14 @@ def loading(stored: int, provider: Provider) -> int:
 
 
 def density(source: Source, deltas: Iterable[Delta], provider: Provider) -> Density:
-    """Returns what some deltas hold, by the beginning of one of them if they are large.
+    """Returns the density of some deltas, from the beginning of one of them if they are large.
 
-    It never fails: what cannot be read here is reported by the fold.
+    It never fails: the fold reports files that cannot be read.
     """
-    found = tuple(deltas)
-    if sum(delta.entry.size for delta in found) < _WORTH_A_LOOK:
+    listed = tuple(deltas)
+    if sum(delta.entry.size for delta in listed) < _WORTH_A_LOOK:
         return UNKNOWN
-    large = [delta for delta in found if delta.entry.size >= _ENOUGH] or found
+    large = [delta for delta in listed if delta.entry.size >= _ENOUGH] or listed
     path = min(large, key=lambda delta: delta.entry.size).entry.path
     try:
         with source.storage.open(path) as stream:
@@ -122,7 +122,7 @@ def density(source: Source, deltas: Iterable[Delta], provider: Provider) -> Dens
 def _looked_at(source: Source, stream: BinaryIO, provider: Provider) -> Density:
     counted, sizes = _Counted(stream), list[int]()
     payload = counted.payload_of(source.compression)
-    with suppress(CodecError):  # a record that goes on beyond what is looked at, or damage
+    with suppress(CodecError):  # a record that continues beyond the part that is read, or damage
         sizes += islice(_sizes(source, payload, provider), _MOST_RECORDS)
     if not counted.payload:
         return UNKNOWN
@@ -137,21 +137,21 @@ def _sizes(source: Source, payload: Iterator[bytes], provider: Provider) -> Iter
         changes = changelog.decode(payload, row_checksums=sums)[1]
         yield from (9 + len(key) + len(value or b"") for _, key, value in changes)
     else:
-        found = records.decode(payload, row_checksums=sums)
-        yield from (8 + len(key) + len(value or b"") for key, value in found)
+        pairs = records.decode(payload, row_checksums=sums)
+        yield from (8 + len(key) + len(value or b"") for key, value in pairs)
 
 
 class _Counted:
-    """A stream that counts the bytes that are taken from it, and the payload that they give."""
+    """A stream that counts the bytes taken from it, and their payload."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self.stored = self.payload = 0
 
     def read(self, size: int) -> bytes:
-        found = self._stream.read(min(size, _PIECE))
-        self.stored += len(found)
-        return found
+        piece = self._stream.read(min(size, _PIECE))
+        self.stored += len(piece)
+        return piece
 
     def payload_of(self, compression: Compression) -> Iterator[bytes]:
         """Yields the beginning of the payload."""
@@ -165,53 +165,53 @@ class _Counted:
 def fold_need(
     chain: Chain,
     provider: Provider,
-    found: Density = UNKNOWN,
+    content: Density = UNKNOWN,
     *,
     writes: int = 0,
     tables: int = 0,
     far: bool = False,
 ) -> int:
-    """Returns the bytes that folding a chain takes, and writing and reading back its snapshots.
+    """Returns the memory for folding a chain and for writing and reading back its snapshots.
 
     Args:
         chain: the chain to fold.
         provider: the provider of its store.
-        found: what its deltas hold.
+        content: the density of its deltas.
         writes: the number of snapshots that are written.
         tables: the bytes of the SST files that its base refers to.
         far: whether files come from a storage that holds whole parts of them.
     """
     moved = _moved(chain) if far else 0
     if provider is Provider.ROCKSDB:
-        # The target of two snapshots on a base has a database of its own (`rocksdb.write`).
+        # The target of two snapshots on a base has a separate database (`rocksdb.write`).
         databases = 2 if writes > 1 and chain.base else 1
-        return moved + _rocks_need(chain, found, databases) + int(databases * tables * _OF_TABLES)
+        return moved + _rocks_need(chain, content, databases) + int(databases * tables * _OF_TABLES)
     moved += writes * _PER_SNAPSHOT
-    return moved + min(_hdfs_need(chain, found), _FOLD + _OBJECTS * chain.size)
+    return moved + min(_hdfs_need(chain, content), _FOLD + _OBJECTS * chain.size)
 
 
-def _hdfs_need(chain: Chain, found: Density) -> int:
+def _hdfs_need(chain: Chain, content: Density) -> int:
     sizes = [delta.entry.size for delta in chain.deltas]
     largest = max(sizes, default=0)
-    window = max(min(found.payload * largest, _MOST_WINDOW), found.record) * _WINDOW
-    keys, fates = found.records(sum(sizes)), found.records(largest)
+    window = max(min(content.payload * largest, _MOST_WINDOW), content.record) * _WINDOW
+    keys, fates = content.records(sum(sizes)), content.records(largest)
     return _FOLD + int(window) + _PER_KEY * keys + _PER_RECORD * fates
 
 
-def _rocks_need(chain: Chain, found: Density, databases: int) -> int:
-    payload = int(found.payload * sum(delta.entry.size for delta in chain.deltas))
+def _rocks_need(chain: Chain, content: Density, databases: int) -> int:
+    payload = int(content.payload * sum(delta.entry.size for delta in chain.deltas))
     held = min(payload, _HELD)
     buffer = min(payload, _MOST_BUFFER) if chain.base or payload > held else 0
-    changes = 2 * held + int(held / found.record * _PER_CHANGE)
+    changes = 2 * held + int(held / content.record * _PER_CHANGE)
     return changes + databases * (_DATABASE + buffer)
 
 
 def _moved(chain: Chain) -> int:
-    """Returns the bytes on their way: of the file that is read, the next ones, the snapshot."""
+    """Returns the bytes in transit: of the file being read, the next ones, and the snapshot."""
     largest = max((one.entry.size for one in (*chain.deltas, chain.base) if one), default=0)
     return min(2 * largest, _PARTS) + min(chain.size, _PARTS) + min(chain.size, MOST_AHEAD)
 
 
 def read_need(size: int, *, far: bool) -> int:
-    """Returns the bytes that reading a file takes, a window of it at a time."""
+    """Returns the memory for reading a file, one window at a time."""
     return _FOLD + (min(2 * size, _PARTS) if far else 0)

@@ -48,9 +48,9 @@ def _pieces(source: Source, chain: Chain, versions: tuple[int, ...], *, write: b
 def _states(source: Source, chain: Chain, versions: tuple[int, ...]) -> dict[int, State]:
     """Returns the state at each of the requested versions."""
     state = dict(source.rows(chain.base.entry.path)) if chain.base else {}
-    found = {chain.start: dict(state)} if chain.start in versions else {}
+    states = {chain.start: dict(state)} if chain.start in versions else {}
     for delta in chain.deltas:
         records.apply(state, source.records(delta.entry.path))
         if delta.version in versions:
-            found[delta.version] = state if delta.version == chain.version else dict(state)
-    return found
+            states[delta.version] = state if delta.version == chain.version else dict(state)
+    return states

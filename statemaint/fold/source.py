@@ -20,9 +20,9 @@ from statemaint.model.files import Delta, Snapshot, spark_checksums
 from statemaint.storage import Ahead, Storage, read_small
 
 COMPILED_FROM = 512 * 1024
-"""The stored bytes of a run below which plain loops end before compiled ones would be loaded."""
+"""The stored bytes below which plain loops end before compiled ones would be loaded."""
 Pieces = Generator[tuple[int, bytes], None, dict[int, StateDigest]]
-"""The pieces of some files, each with its version, and in the end the digest of each version."""
+"""The pieces of some files, each with its version, and finally the digest of each version."""
 
 
 class Folding:
@@ -55,7 +55,7 @@ class Folding:
 
 
 class Described(Protocol):
-    """The facts of a checkpoint, or of a plan for it, about all its state files."""
+    """The facts of a checkpoint, or of its plan, that hold for all its state files."""
 
     @property
     def query_id(self) -> str:
@@ -85,7 +85,7 @@ class Source:
         checksums: the path of Spark's checksum file for each file that has one.
         families: the zip that records the RocksDB setup, for a chain that begins without a zip.
         sums: receives the CRC-32C of each file that is read whole, by path; `None` for none.
-        ahead: the number of files that are fetched at a time where several will be read.
+        ahead: the number of files that are fetched at a time if several will be read.
     """
 
     storage: Storage

@@ -27,7 +27,7 @@ class State:
 
     Attributes:
         rows: keys and values as they are in the store, in the order of the keys' bytes.
-        families: the name of each column family by its number; empty where the store has none.
+        families: the name of each column family by its number; empty if the store has none.
         delimiter: the bytes between merged operands.
     """
 
@@ -71,14 +71,14 @@ def opened_pair(
 ) -> Iterator[tuple[State, State]]:
     """Opens two states of one store as `opened_state` does, with the same errors.
 
-    Where one fold of an HDFS-backed store gives both, they share the bytes of their rows.
+    If one fold of an HDFS-backed store gives both, they share the bytes of their rows.
 
     Args:
         source: the store's files.
         store: the store.
         older: the chain of the older state.
         newer: the chain of the newer state.
-        watch: called with the changes of each version between the two, where one fold gives both.
+        watch: called with the changes of each version between the two, if one fold gives both.
     """
     if store.rocks is None and older.begins(newer):
         before = _folded(source, older)

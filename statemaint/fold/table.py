@@ -1,4 +1,4 @@
-"""Rows, and what happened to keys, in bounded memory and in the order of the keys.
+"""Rows, and the events of keys, in bounded memory and in key order.
 
 Changes collect in a dictionary. Whenever it is full, it is written to a temporary file as one
 *run*: the records of a delta (`codec.hdfs.records`) in the order of their keys. Reading merges the
@@ -26,7 +26,7 @@ _MOST_RUNS = 32
 
 
 class SortedTable:
-    """The rows that changes lead to."""
+    """The rows that result from changes."""
 
     def __init__(self, held: int | None = None) -> None:
         """Begins without rows; `held` is the most bytes of changes in memory."""
@@ -52,7 +52,7 @@ class SortedTable:
             self._make_room()
 
     def fork(self) -> "SortedTable":
-        """Returns a table with the same rows, which further changes of this one do not reach."""
+        """Returns a table with the same rows, unaffected by further changes of this one."""
         other = SortedTable(self._held)
         other._newest, other._size, other._runs = dict(self._newest), self._size, self._runs
         return other
@@ -64,7 +64,7 @@ class SortedTable:
                 yield key, value
 
     def _make_room(self) -> None:
-        """Writes the dictionary to a run, unless most changes were to keys that it has anyway."""
+        """Writes the dictionary to a run, unless most changes were to keys that it already had."""
         self._size = sum(_size(key, value) for key, value in self._newest.items())
         if self._size <= self._held // 2:
             return
@@ -75,7 +75,7 @@ class SortedTable:
 
 
 class SortedEvents:
-    """What happened to keys: of each key all events, in their order."""
+    """The events of keys: all events of each key, in order."""
 
     def __init__(self, held: int | None = None) -> None:
         """Begins without events; `held` is the most bytes of them in memory."""
@@ -103,9 +103,9 @@ class SortedEvents:
             self._make_room()
 
     def by_key(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields each key with its events in a row, in the order of the keys' bytes.
+        """Yields each key with its concatenated events, in the order of the keys' bytes.
 
-        A key with many events comes several times, one right after the other.
+        A key with many events is yielded several times in succession.
         """
         return _all(self._runs, self._events)
 
@@ -126,10 +126,10 @@ class _Run:
     Forks share it, so it is closed with the last table that has it.
     """
 
-    def __init__(self, found: Iterable[Record]) -> None:
+    def __init__(self, content: Iterable[Record]) -> None:
         with temporary_directory():
             self._file = TemporaryFile()  # noqa: SIM115
-            self._file.writelines(records.encode(found))
+            self._file.writelines(records.encode(content))
             self._file.flush()
             self._size = self._file.tell()
 
@@ -153,16 +153,16 @@ def _all(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields the records of each key, oldest first, in the order of the keys."""
     held = ((key, bytes(newest[key])) for key in sorted(newest))
-    found = [records.snapshot_rows(run.records()) for run in runs]
+    streams = [records.snapshot_rows(run.records()) for run in runs]
     # Equal keys come in the order of the runs.
-    yield from merge(*found, held, key=itemgetter(0)) if found else held
+    yield from merge(*streams, held, key=itemgetter(0)) if streams else held
 
 
 def _newest(tables: Iterable[_Run | dict[bytes, bytes | None]]) -> Iterator[Record]:
     """Yields the newest record of each key, in the order of the keys; older tables come first."""
-    found = [_numbered(table, -number) for number, table in enumerate(tables)]
+    streams = [_numbered(table, -number) for number, table in enumerate(tables)]
     last: bytes | None = None
-    for key, _, value in merge(*found):
+    for key, _, value in merge(*streams):
         if key != last:
             last = key
             yield key, value

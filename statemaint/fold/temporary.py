@@ -1,4 +1,4 @@
-"""The temporary directory, where data goes that does not fit in memory."""
+"""The temporary directory, for data that does not fit in memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -40,7 +40,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The reason that a version does not load: deltas after `start` are missing, `first` lowest."""
+    """The reason that a version does not load: deltas after `start` are missing, `first` onward."""
 
     version: int
     start: int
@@ -90,7 +90,7 @@ class Versions:
         """Returns the chain below a version's own snapshot that trusts as little as possible.
 
         The log is the truth and a snapshot only claims to equal it (S1). The chain starts at the
-        newest proved snapshot, otherwise at the empty state, and only where deltas are missing at
+        newest proved snapshot, otherwise at the empty state, and only if deltas are missing at
         the oldest remaining snapshot. `None` when no chain below leads to the version.
         """
         starts = [start for start in (0, *sorted(self.snapshots)) if start < version]
@@ -101,23 +101,23 @@ class Versions:
     def _chain_from(self, start: int, version: int) -> Chain | None:
         if version - start > len(self.deltas):  # before a range is walked that may be endless
             return None
-        found = (self.deltas.get(number) for number in range(start + 1, version + 1))
-        deltas = tuple(delta for delta in found if delta)
+        present = (self.deltas.get(number) for number in range(start + 1, version + 1))
+        deltas = tuple(delta for delta in present if delta)
         if len(deltas) != version - start:
             return None
         return Chain(version, self.snapshots.get(start), deltas)
 
     def loadable(self, first: int, last: int) -> frozenset[int]:
         """Returns the versions of a closed range that load, in one pass over the existing files."""
-        previous, loads, found = 0, True, set()
+        previous, loads, versions = 0, True, set()
         for version in self.all:
             if version > last:
                 break
             loads = version in self.snapshots or (loads and version == previous + 1)
             previous = version
             if loads and version >= first:
-                found.add(version)
-        return frozenset(found)
+                versions.add(version)
+        return frozenset(versions)
 
 
 def _first_absent(present: list[int], expected: int) -> int:

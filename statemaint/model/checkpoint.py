@@ -29,10 +29,10 @@ class Rocks:
     Attributes:
         ids: the unique id that counts at each version, as far down as it is known.
         plain: the newest version below those that has no unique id, like every version below it; 0
-            where that is not known.
+            if that is not known.
         parts: the shared files that each zip refers to, by the zip's path, with their sizes.
         ours: the zips with our mark: an executor may write its own zip under the same name.
-        unsound: the zips that cannot be loaded, by path, and what is wrong with each.
+        unsound: the zips that cannot be loaded, by path, each with the reason.
         unreadable: those of them whose references are unknown.
     """
 
@@ -104,16 +104,16 @@ class Store:
     listed: float = 0.0
     uploads: Uploads = NOTHING_SEEN
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    # A plan asks for them again and again; `replace` forgets them.
+    # A plan uses them many times; `replace` forgets them.
     _versions: Versions | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def versions(self) -> Versions:
         """Returns its deltas and snapshots by version: those that count, and can be loaded."""
         if self._versions is None:
-            found = Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
-            object.__setattr__(self, "_versions", found)
-            return found
+            versions = Versions.of(self.rocks.sound(self.files) if self.rocks else self.files)
+            object.__setattr__(self, "_versions", versions)
+            return versions
         return self._versions
 
     @property
@@ -152,9 +152,9 @@ class Store:
         return self.rocks.ours if self.rocks else frozenset(self.written)
 
     def beside(self, version: int) -> Entry | None:
-        """Returns the query's own file that shows who reads its state at a version (S22).
+        """Returns the query's own file whose readers are those of its state at a version (S22).
 
-        It is the change of that version, or of the nearest one below or above; where there is no
+        It is the change of that version, or of the nearest one below or above; if there is no
         change, a snapshot that executors wrote.
         """
         files: tuple[Delta | Snapshot, ...] = tuple(self.versions.deltas.values()) or self.theirs
@@ -240,10 +240,10 @@ class Checkpoint:
         directories: the directories inside a store's own that have the name of a state file.
         left_out: the number of further stores that were not requested.
         partitions: the number of partitions of each operator, by its number.
-        counts: the number of partitions of each batch, where a repartition has changed it.
+        counts: the number of partitions of each batch, if a repartition has changed it.
         pinned: the number of shuffle partitions of the newest committed batch; `None` if unknown.
         commit_times: the storage's time of each entry of the commit log, by batch.
-        commit: the newest entry of the commit log, as it is listed.
+        commit: the newest entry of the commit log, as listed.
         running: the offset log entry of the next batch, if it has begun.
     """
 
@@ -273,7 +273,7 @@ class Checkpoint:
         """Returns whether a load of a version needs a store's partition.
 
         Spark's repartition (4.3) leaves the files of partitions that only older batches have. The
-        offsets of a batch give its number of partitions; where these are missing, every partition
+        offsets of a batch give its number of partitions; if these are missing, every partition
         is needed.
         """
         if not self.counts or version is None:
@@ -310,7 +310,7 @@ class Checkpoint:
 
     @property
     def resumes(self) -> int | None:
-        """Returns the version that a restart reads, `None` where it begins with empty state.
+        """Returns the version that a restart reads, `None` if it begins with empty state.
 
         Mirrors `MicroBatchExecution.populateStartOffsets`: the newest batch in the offset log runs
         again unless it is the newest committed one, whichever other commits are missing.
@@ -322,6 +322,6 @@ class Checkpoint:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """Returns the oldest and the newest version that a restart or a rollback may ask for."""
-        asked = [one for one in (self.required, self.target, self.resumes) if one is not None]
-        return (min(asked), max(asked)) if asked else None
+        """Returns the oldest and the newest version that a restart or a rollback may need."""
+        versions = [one for one in (self.required, self.target, self.resumes) if one is not None]
+        return (min(versions), max(versions)) if versions else None

@@ -1,4 +1,4 @@
-"""The files of one store, told apart by name.
+"""The files of one store, distinguished by name.
 
 HDFSBackedStateStoreProvider writes
 
@@ -8,7 +8,7 @@ HDFSBackedStateStoreProvider writes
 RocksDBStateStoreProvider writes, with `_<uuid>` where versions have unique ids (structure V2),
 
     <v>[_<uuid>].changelog           the changes of a version
-    <v>[_<uuid>].zip                 the whole state at a version, but for
+    <v>[_<uuid>].zip                 the whole state at a version, except
     SSTs/<n>-<uuid>.sst              the sorted tables that it names, and
     logs/<n>-<uuid>.log              the archived logs, both shared by snapshots
 
@@ -35,7 +35,7 @@ from statemaint.listing import Entry
 class Delta:
     """The changes of one version: a delta, or a changelog of RocksDB.
 
-    `id` distinguishes attempts at one version, where the checkpoint's structure has unique ids.
+    `id` distinguishes attempts at one version, if the checkpoint's structure has unique ids.
     """
 
     version: int
@@ -47,7 +47,7 @@ class Delta:
 class Snapshot:
     """The whole state at one version: a snapshot, or a zip of RocksDB.
 
-    `id` distinguishes attempts at one version, where the checkpoint's structure has unique ids.
+    `id` distinguishes attempts at one version, if the checkpoint's structure has unique ids.
     """
 
     version: int
@@ -63,7 +63,7 @@ class SstFile:
 
     @property
     def version(self) -> int:
-        """Returns 0, because it belongs to no version of its own but to those of its snapshots."""
+        """Returns 0: it belongs to the versions of the snapshots that refer to it."""
         return 0
 
 
@@ -115,7 +115,7 @@ _SHARED = rf"(?P<shared>[0-9]{{1,18}}-{UUID}\.(?:sst|log))"
 def with_companions(name: str) -> str:
     """Returns a pattern of a name and of the files that its atomic write and Hadoop put beside it.
 
-    It is for the files of the driver, which writes no checksum files of its own.
+    It is for the files of the driver, which writes no checksum files itself.
     """
     return rf"{name}|\.{name}\.crc|\.{{1,2}}{name}{_TEMP_END}(?:\.crc)?"
 
@@ -134,29 +134,29 @@ class FileNames:
     def classify(self, entry: Entry) -> StateFile:
         """Returns the kind of a store's file, by its name alone."""
         name = entry.name
-        if found := self._owner.fullmatch(name):
-            return self._own(found, entry)
-        if found := self._side.fullmatch(name):
-            owner = entry.path.removesuffix(name) + found["owner"]
-            return ChecksumFile(_version(found), owner, entry)
-        if found := self._temp.fullmatch(name):
-            return TempFile(_version(found), entry)
+        if match := self._owner.fullmatch(name):
+            return self._own(match, entry)
+        if match := self._side.fullmatch(name):
+            owner = entry.path.removesuffix(name) + match["owner"]
+            return ChecksumFile(_version(match), owner, entry)
+        if match := self._temp.fullmatch(name):
+            return TempFile(_version(match), entry)
         return UnknownFile(entry)
 
-    def _own(self, found: re.Match[str], entry: Entry) -> StateFile:
-        if found["version"] is None:
+    def _own(self, match: re.Match[str], entry: Entry) -> StateFile:
+        if match["version"] is None:
             return SstFile(entry)
-        kind = Delta if found["kind"] == self._delta else Snapshot
-        return kind(int(found["version"]), entry, found["id"] if self._has_ids else None)
+        kind = Delta if match["kind"] == self._delta else Snapshot
+        return kind(int(match["version"]), entry, match["id"] if self._has_ids else None)
 
     def snapshot_version(self, path: str) -> int | None:
         """Returns the version in a snapshot's path; `None` for any other path."""
-        found = self._versioned.fullmatch(path.rpartition("/")[2])
-        return int(found["version"]) if found and found["kind"] != self._delta else None
+        match = self._versioned.fullmatch(path.rpartition("/")[2])
+        return int(match["version"]) if match and match["kind"] != self._delta else None
 
 
-def _version(found: re.Match[str]) -> int:
-    return int(found["version"] or 0)
+def _version(match: re.Match[str]) -> int:
+    return int(match["version"] or 0)
 
 
 HDFS_NAMES = FileNames("delta", _HDFS, _HDFS)
@@ -170,14 +170,14 @@ def classify(entry: Entry) -> StateFile:
 
 def classify_any(entry: Entry) -> StateFile:
     """Returns the kind of a file in a store's directory, of any provider."""
-    found = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
-    return next((one for one in found if not isinstance(one, UnknownFile)), UnknownFile(entry))
+    kinds = (names.classify(entry) for names in (HDFS_NAMES, ROCKS_NAMES))
+    return next((one for one in kinds if not isinstance(one, UnknownFile)), UnknownFile(entry))
 
 
 def checksum_file_of(entry: Entry) -> ChecksumFile | None:
     """Returns an entry as a checksum file of any provider; `None` for any other file."""
-    found = classify_any(entry)
-    return found if isinstance(found, ChecksumFile) else None
+    file = classify_any(entry)
+    return file if isinstance(file, ChecksumFile) else None
 
 
 def snapshot_version(path: str) -> int | None:

@@ -92,9 +92,9 @@ class Finding:
     def damage(self) -> bool:
         """Returns whether the operator must act; the store (or checkpoint) is halted until then.
 
-        Maintenance removes a stale snapshot by itself, so it is only a notice in a plan. Where
-        batches are known to load wrong rows from one, the checkpoint is not healthy. The same holds
-        for a log that was replaced, as long as the snapshot above agrees with it.
+        Maintenance removes a stale snapshot, so it is only a notice in a plan. If batches are known
+        to load wrong rows from one, the checkpoint is not healthy. The same holds for a log that
+        was replaced, as long as the snapshot above agrees with it.
         """
         misleads = self.code in _IF_LOADED and bool(self.batches)
         return misleads or self.code not in _NOTICES

@@ -39,7 +39,7 @@ class StoreId:
     def directory(self) -> str:
         """Returns the store's directory, relative to the checkpoint (no trailing slash).
 
-        Mirrors `StateStoreId.storeCheckpointLocation`: the default store has no folder of its own.
+        Mirrors `StateStoreId.storeCheckpointLocation`: the default store has no separate folder.
         """
         partition = f"state/{self.operator}/{self.partition}"
         return partition if self.store == DEFAULT_STORE else f"{partition}/{self.store}"

@@ -19,7 +19,7 @@ Item = tuple[int, str]
 """A version and the unique id of one attempt at it."""
 
 Lineages = Mapping[Item, tuple[Item, ...]]
-"""What the changelogs that were read say came before each, ascending."""
+"""The attempts before each one, ascending, as recorded in the changelogs that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class Attempts:
         if item in self.changelogs and item not in self._lineages:
             return None
         version = item[0] - 1
-        found = self._committed.get(version)
-        return (version, found) if found and item in self._counting() else None
+        committed_id = self._committed.get(version)
+        return (version, committed_id) if committed_id and item in self._counting() else None
 
     def _counting(self) -> set[Item]:
         return set(self._committed.items())
@@ -113,15 +113,15 @@ class Attempts:
         """
         version = trace.items[0][0]
         above: list[Delta] = []
-        for one in trace.items:
-            if one in self.zips:
-                return Chain(version, self.zips[one], tuple(reversed(above)))
-            if one not in self.changelogs:
-                return Lost(one, "it has neither a zip nor a changelog")
-            above.append(self.changelogs[one])
+        for item in trace.items:
+            if item in self.zips:
+                return Chain(version, self.zips[item], tuple(reversed(above)))
+            if item not in self.changelogs:
+                return Lost(item, "it has neither a zip nor a changelog")
+            above.append(self.changelogs[item])
         if trace.begins:
             return Chain(version, None, tuple(reversed(above)))
-        ended = Lost(trace.lowest, "no zip lies at it and nothing says what came before")
+        ended = Lost(trace.lowest, "it has no zip, and nothing records what came before")
         return trace.lost or ended
 
 
@@ -149,7 +149,7 @@ def leads_nowhere(
         lineage: the attempts before it, by its changelog.
         ids: the id that counts at each version.
         zips: the versions whose counting zip exists; `None` to ignore zips: from Spark 4.2 on other
-            changelogs are read where no zip of the lineage loads.
+            changelogs are read if no zip of the lineage loads.
     """
     whole = sorted((*lineage, item))
     if any(later[0] != earlier[0] + 1 for earlier, later in pairwise(whole)):

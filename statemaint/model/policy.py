@@ -15,10 +15,10 @@ def seconds(text: str) -> float:
     Raises:
         ConfigError: when the text is not such a duration.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
-    if not found:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if not match:
         raise ConfigError(f"not a duration: {text!r}; write it like 90s, 15m, 1h or 7d")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def duration(value: float) -> str:
@@ -82,8 +82,8 @@ class Policy:
 
     def override(self, **changes: Any) -> "Policy":
         """Returns the policy with every given field that is not `None` replaced."""
-        known = {field.name for field in fields(self)}
-        if unknown := sorted(set(changes) - known):
+        names = {field.name for field in fields(self)}
+        if unknown := sorted(set(changes) - names):
             raise ConfigError(f"no such policy setting: {', '.join(unknown)}")
         return replace(self, **{name: new for name, new in changes.items() if new is not None})
 

@@ -25,8 +25,8 @@ class FileRecord(NamedTuple):
         path: relative to the checkpoint.
         size: bytes of the stored file.
         modified: the storage's time of the stored file.
-        tag: the storage's own mark of its content; `None` where it has none.
-        sum: CRC-32C of the stored bytes; `None` where they were not read whole.
+        tag: the storage's own mark of its content; `None` if it has none.
+        sum: CRC-32C of the stored bytes; `None` if they were not read whole.
     """
 
     path: str
@@ -64,7 +64,7 @@ class FileRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """Proof that a snapshot was read back whole and equals the fold of what it replaces (S6).
+    """Proof that a snapshot was read back whole and equals the fold of the files it replaces (S6).
 
     Attributes:
         path: the path of the snapshot, relative to the checkpoint.
@@ -85,7 +85,7 @@ class Attestation:
         inputs: the files that it was folded from or compared with.
         parts: the shared files that the snapshot refers to, read back with it.
         doubted: files of the log that something other than the query has replaced and that no
-            snapshot confirms: the state agrees at this version, but may differ at theirs.
+            snapshot confirms: the state agrees at this version, but may differ at their versions.
     """
 
     path: str
@@ -128,7 +128,7 @@ class Attestation:
     def doubting(self, before: "Attestation", doubts: Iterable[FileRecord]) -> "Attestation":
         """Returns the same proof with the files that differ from an earlier proof as doubted.
 
-        The earlier records of these stay among the inputs, because the former files may come back.
+        Their earlier records stay among the inputs, because the former files may be restored.
         """
         doubted = {one.path: one for one in (*before.doubted, *doubts)}
         old = {one.path: one for one in before.inputs if one.path in doubted}
@@ -199,6 +199,6 @@ class Outdated:
         more = len(self.replaced) - _SHOWN
         many = f" and {more} more were" if more > 0 else " were" if self.replaced[1:] else " was"
         return (
-            f"{names}{many} replaced after the two were proved equal. Put what was there before "
-            "back from a copy; move the snapshot away only if the query itself wrote the log again"
+            f"{names}{many} replaced after the two were proved equal. Restore the previous files "
+            "from a copy; move the snapshot away only if the query itself wrote the log again"
         )

@@ -45,7 +45,7 @@ class DeleteReason(StrEnum):
     DEAD_ATTEMPT = "dead_attempt"  # no commit names its unique id, and nothing builds on it
     UNUSED_SST = "unused_sst"  # the last snapshot that needed it is deleted
     STALE_SNAPSHOT = "stale_snapshot"  # the log that it was proved from was written again
-    OLD_PARTITION = "old_partition"  # of batches before a repartition, which no restart asks for
+    OLD_PARTITION = "old_partition"  # of batches before a repartition, which no restart needs
     ORPHAN_SST = "orphan_sst"  # no snapshot refers to it; usually from an interrupted upload
 
 
@@ -83,7 +83,7 @@ class WriteSnapshot:
         chain: the chain that it is folded from.
         reason: why it is written.
         checksum: whether it gets a Spark checksum file, as the query's newest files do.
-        id: the unique id of the version, where versions have one.
+        id: the unique id of the version, if versions have one.
         families: the zip that names the column families of that version.
         reuse: whether the new zip may refer to shared files of the chain's base.
     """
@@ -112,7 +112,7 @@ class WriteSnapshot:
 class Attest:
     """Read a snapshot back whole and compare it with the fold of the files below it (S6).
 
-    `against` is `None` where the files below are already deleted; the snapshot is then only
+    `against` is `None` if the files below are already deleted; the snapshot is then only
     decoded whole. `doubts` are files of the log below it that something other than the query has
     replaced. `why` ends the sentence that reports a mismatch.
     """

@@ -23,7 +23,7 @@ class Boundary:
     Attributes:
         base: the newest snapshot at or below the floor that is old enough to rely on (S4) and is
             attested, or will be before it is relied on (S6). Everything that a version from the
-            floor to the target needs is at the base or above it. `None` where there is none.
+            floor to the target needs is at the base or above it. `None` if there is none.
         cut: files of lower versions are deletable now; 0 without a base.
         eventual: files of lower versions are deletable once every snapshot is old enough.
     """

@@ -23,10 +23,10 @@ def comparisons(facts: Facts, writes: Collection[WriteSnapshot]) -> Iterator[Att
             yield from _of_unproved(facts, snapshot, writes)
 
 
-def _of_disputed(facts: Facts, one: Suspect) -> Attest:
-    doubts = tuple(facts.versions.deltas[version].entry for version in one.doubts)
+def _of_disputed(facts: Facts, suspect: Suspect) -> Attest:
+    doubts = tuple(facts.versions.deltas[version].entry for version in suspect.doubts)
     reason = AttestReason.LOG_REPLACED
-    return Attest(facts.store.id, one.snapshot, one.instead, reason, doubts, one.why)
+    return Attest(facts.store.id, suspect.snapshot, suspect.instead, reason, doubts, suspect.why)
 
 
 def _unproved(facts: Facts) -> Iterator[Snapshot]:
@@ -44,7 +44,7 @@ def _unproved(facts: Facts) -> Iterator[Snapshot]:
 def _of_unproved(
     facts: Facts, snapshot: Snapshot, writes: Collection[WriteSnapshot]
 ) -> Iterator[Attest]:
-    """Yields the comparison of one of our unproved snapshots where it is due.
+    """Yields the comparison of one of our unproved snapshots if it is due.
 
     A snapshot with nothing left to compare it with is read only if a fold leads past it.
     """
@@ -63,8 +63,8 @@ def _passed_over(snapshot: Snapshot, writes: Collection[WriteSnapshot]) -> bool:
 def _begins_restart(facts: Facts, snapshot: Snapshot) -> bool:
     """Returns whether a restart may begin with a snapshot that is certainly ours.
 
-    Snapshots that were in an HDFS-backed store before our first write count as ours as well, and
-    may be a dozen that executors wrote. Only the newest of these is compared.
+    Snapshots that were in an HDFS-backed store before our first write also count as ours, and may
+    be a dozen that executors wrote. Only the newest of these is compared.
     """
     window, versions, store = facts.window, facts.versions, facts.store
     if not window.policy.verify:
@@ -80,7 +80,7 @@ def base_proof(
 ) -> tuple[Attest, ...]:
     """Returns the comparison of the base that deletions rely on.
 
-    There is none where the base is already proved or one of the planned actions proves it.
+    There is none if the base is already proved or one of the planned actions proves it.
     """
     base = boundary.base
     paths = {one.path for one in planned}

@@ -18,8 +18,8 @@ def deletions(facts: Facts, fates: Mapping[Entry, Fate]) -> tuple[Delete, ...]:
     Lower versions come before higher ones and a checksum before its file, so that an interrupted
     run leaves neither a gap nor a lone checksum. Shared files come after all snapshots (S7).
     """
-    found = ((file, fates[file.entry]) for file in facts.store.files)
-    deletes = [_delete(facts, file, one) for file, one in found if isinstance(one, DeleteReason)]
+    pairs = ((file, fates[file.entry]) for file in facts.store.files)
+    deletes = [_delete(facts, file, one) for file, one in pairs if isinstance(one, DeleteReason)]
     return tuple(sorted(deletes, key=lambda one: one.order))
 
 

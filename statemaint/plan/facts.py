@@ -29,7 +29,7 @@ class Facts:
         replaced: whether a file of the log was replaced, so that its lineage does not show which
             attempts count.
         uploading: whether an executor may hold a snapshot that it has not uploaded yet.
-        loaded_from: the oldest version whose zip an executor may have begun with; `None` where no
+        loaded_from: the oldest version whose zip an executor may have begun with; `None` if no
             executor holds SST files back: the store has no zips, or every batch uploads its own.
     """
 
@@ -48,7 +48,7 @@ class Facts:
 
 
 def lowest_loadable(versions: Versions, window: Window) -> int | None:
-    """Returns the lowest version of a window that loads; `None` where its target does not."""
+    """Returns the lowest version of a window that loads; `None` if its target does not."""
     loads = versions.loadable(window.floor, window.target)
     return min(loads) if window.target in loads else None
 
@@ -98,9 +98,9 @@ def _doubted(store: Store, judgement: Judgement) -> Iterator[int]:
     for proof, replaced in doubts_of(store):
         if proof.files:
             yield from range(replaced[0].version, proof.version)
-    for one in judgement.disputed:
-        if one.doubts:
-            yield from range(one.doubts[0], one.snapshot.version)
+    for suspect in judgement.disputed:
+        if suspect.doubts:
+            yield from range(suspect.doubts[0], suspect.snapshot.version)
 
 
 def _candidates(versions: Versions, floor: int, doubted: frozenset[int]) -> tuple[Snapshot, ...]:
@@ -112,7 +112,7 @@ def _candidates(versions: Versions, floor: int, doubted: frozenset[int]) -> tupl
 def _loaded_from(store: Store, window: Window) -> int | None:
     """Returns the oldest version whose zip an executor may have begun with.
 
-    Where every batch uploads a zip, an executor needs only the newest.
+    If every batch uploads a zip, an executor needs only the newest.
     """
     if store.rocks is None or store.snapshot_per_batch(window.required, window.target):
         return None

@@ -19,9 +19,9 @@ def is_old(store: Store, checkpoint: Checkpoint, window: Window) -> bool:
 def decide_old(
     store: Store, checkpoint: Checkpoint, window: Window, findings: tuple[Finding, ...]
 ) -> StorePlan:
-    """Returns the plan of such a partition, which is kept whole while a restart may ask for it.
+    """Returns the plan of such a partition, which is kept whole while a restart may need it.
 
-    No restart does once no batch in the commit log has the partition and its newest version is
+    No restart needs it once no batch in the commit log has the partition and its newest version is
     below the floor.
     """
     if damaged(findings):
@@ -43,8 +43,8 @@ def _kept_for(store: Store, checkpoint: Checkpoint, window: Window) -> KeepReaso
     if window.skewed:
         return KeepReason.CLOCK_SKEW
     newest = max(store.versions.all, default=0)
-    asked = any(checkpoint.asks(store.id, version_of(one)) for one in checkpoint.batches)
-    needed = asked or newest >= window.floor or not window.policy.verify
+    requested = any(checkpoint.asks(store.id, version_of(one)) for one in checkpoint.batches)
+    needed = requested or newest >= window.floor or not window.policy.verify
     return KeepReason.OLD_PARTITION if needed else None
 
 

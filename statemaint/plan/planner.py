@@ -55,17 +55,17 @@ def plan(
         now: seconds since the epoch by the storage's clock.
         request: the scope to restrict the run to.
         skew: seconds by which the storage's stamps were seen to be ahead of its clock (S19).
-        seen: the time of the scan where that is later than `now`: the plan is made again.
+        seen: the time of the scan if that is later than `now`, as when a plan is made again.
 
     Raises:
         ConfigError: when the request names a store or version that does not exist.
     """
-    asked = request or Request()
-    stores = _asked_for(checkpoint, asked)
-    target = _target(checkpoint, asked)
+    scope = request or Request()
+    stores = _requested(checkpoint, scope)
+    target = _target(checkpoint, scope)
     floor = _floor(checkpoint, policy, target)
     skewed = tuple(_skewed(stores, now if seen is None else seen, skew))
-    window = _window(checkpoint, policy, now, asked, skewed=bool(skewed))
+    window = _window(checkpoint, policy, now, scope, skewed=bool(skewed))
     return Plan(
         root=checkpoint.root,
         query_id=checkpoint.query_id,
@@ -79,7 +79,7 @@ def plan(
         row_checksums=checkpoint.row_checksums,
         provider=checkpoint.provider,
         now=now,
-        request=asked,
+        request=scope,
         unclassified=tuple(
             Kept(one, KeepReason.NOT_STATE) for one in sorted(checkpoint.unclassified)
         ),
@@ -87,16 +87,16 @@ def plan(
     )
 
 
-def _asked_for(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
-    found = tuple(
+def _requested(checkpoint: Checkpoint, request: Request) -> tuple[Store, ...]:
+    stores = tuple(
         sorted((one for one in checkpoint.stores if request.covers(one.id)), key=lambda one: one.id)
     )
-    if (checkpoint.stores or checkpoint.left_out) and not found:
+    if (checkpoint.stores or checkpoint.left_out) and not stores:
         raise ConfigError(
             f"{checkpoint.root}: no store matches the operators {sorted(request.operators)}, "
             f"partitions {sorted(request.partitions)}, stores {sorted(request.stores)}"
         )
-    return found
+    return stores
 
 
 def _target(checkpoint: Checkpoint, request: Request) -> int | None:
@@ -154,8 +154,8 @@ def _large(stores: tuple[Store, ...]) -> int:
 def _foreign(checkpoint: Checkpoint) -> Iterator[Finding]:
     """Yields the finding that executors still write snapshots (S9)."""
     stores, by_repartition = checkpoint.stores, checkpoint.repartitioned
-    found = (one for store in stores for one in store.foreign)
-    theirs = [one for one in found if one.version not in by_repartition]
+    snapshots = (one for store in stores for one in store.foreign)
+    theirs = [one for one in snapshots if one.version not in by_repartition]
     if theirs:
         newest = max(theirs, key=lambda one: (one.version, one.entry.path))
         detail = (
@@ -173,7 +173,7 @@ def _skewed(stores: tuple[Store, ...], now: float, skew: float) -> Iterator[Find
     """Yields the finding that clocks disagree: by measurement, or by a file from the future."""
     rest = "so no age can be relied on and nothing is deleted; set the clocks right"
     if abs(skew) > MOST_SKEW:
-        detail = f"the storage stamps files {skew:.0f} seconds from what its clock says, {rest}"
+        detail = f"the storage stamps files {skew:.0f} seconds off its own clock, {rest}"
         yield Finding(FindingCode.CLOCK_SKEW, detail)
         return
     entries = (file.entry for store in stores for file in store.files)
@@ -213,7 +213,7 @@ def _bounded(stores: tuple[StorePlan, ...], most: int) -> tuple[StorePlan, ...]:
         return stores
     later: dict[StoreId, set[Entry]] = defaultdict(set)
     # Shared files wait for all snapshots: a snapshot that waits may be the last to refer to one.
-    # The stores are in their order, which a sort by version alone leaves as it is.
+    # The stores are in order, and a sort by version alone keeps that order.
     for one in sorted(deletes, key=lambda one: (one.version == 0, one.version))[most:]:
         later[one.store].add(one.entry)
     return tuple(_postponed(store, later.get(store.store.id, set())) for store in stores)

@@ -1,4 +1,4 @@
-"""The plan of an undo: which files of a run's trash come back, and why the others stay. Pure."""
+"""The plan of an undo: the files to restore from a run's trash, and why others stay. Pure."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class PutBack:
     Attributes:
         path: its old path.
         entry: the file in the trash.
-        reason: why it stays there; empty where it comes back.
+        reason: why it stays there; empty if it is restored.
     """
 
     path: str
@@ -21,7 +21,7 @@ class PutBack:
 
     @property
     def comes_back(self) -> bool:
-        """Returns whether it comes back."""
+        """Returns whether it is restored."""
         return not self.reason
 
 
@@ -32,8 +32,8 @@ class UndoPlan:
     Attributes:
         root: the address of the checkpoint.
         run: the run that moved the files to its trash.
-        of_rollback: whether that run was a rollback, whose files all come back or none.
-        files: the decisions, in the order in which the files come back: the newest first.
+        of_rollback: whether that run was a rollback, whose files are restored all or none.
+        files: the decisions, in the order in which the files are restored: the newest first.
     """
 
     root: str
@@ -43,7 +43,7 @@ class UndoPlan:
 
     @property
     def coming(self) -> tuple[PutBack, ...]:
-        """Returns the files that come back."""
+        """Returns the files to restore."""
         return tuple(one for one in self.files if one.comes_back)
 
     @property
@@ -53,5 +53,5 @@ class UndoPlan:
 
     @property
     def bytes(self) -> int:
-        """Returns the bytes of the files that come back."""
+        """Returns the bytes of the files to restore."""
         return sum(one.entry.size for one in self.coming)

@@ -18,9 +18,9 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
     Both executors and maintenance write a snapshot after all of these changes. A rewound query
     writes some of them again and leaves the earlier snapshot; a copy may give them any times.
     """
-    known = {one.path for one in store.attestations} | {one.path for one in store.outdated}
+    with_proof = {one.path for one in store.attestations} | {one.path for one in store.outdated}
     files = {file.entry.path for file in store.files if isinstance(file, Snapshot)}
-    if files <= known:
+    if files <= with_proof:
         return  # the usual case, checked first because sorting out all files takes longer
     versions = store.versions
     youngest: Delta | None = None
@@ -32,7 +32,7 @@ def earlier_than_their_log(store: Store, target: int) -> Iterator[tuple[Snapshot
             snapshot
             and youngest
             and version <= target
-            and snapshot.entry.path not in known
+            and snapshot.entry.path not in with_proof
             and _later(youngest.entry.modified, snapshot.entry.modified)
         ):
             yield snapshot, youngest
@@ -43,7 +43,7 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
 
     A proof names the files that a snapshot was folded from, but no change below the snapshot that
     the fold began with. The query may write the named files again with the bytes that they had
-    before. This matters only where the proof does not reach the beginning of the log, directly or
+    before. This matters only if the proof does not reach the beginning of the log, directly or
     through the proof of the snapshot that it began with, and the snapshot is not younger than
     everything below it.
     """
@@ -58,12 +58,12 @@ def written_below(store: Store, checkpoint: Checkpoint, target: int) -> Iterator
             rewritten = tuple(_rewritten(versions, proof.version, entry))
             new = tuple(one.entry for one in rewritten if one.entry.path not in named)
             # A file restored from the trash or a copy is as new as that, and has no commit left.
-            tells = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
+            shown = any(batch_of(one.version) in checkpoint.commit_times for one in rewritten)
             snapshot = versions.snapshots.get(proof.version)
-            found = Outdated(_as_proved(proof, rewritten), new)
-            counts = snapshot is not None and snapshot.entry == entry and tells
-            if new and counts and written_by_query(found, versions, checkpoint, target):
-                yield found
+            outdated = Outdated(_as_proved(proof, rewritten), new)
+            counts = snapshot is not None and snapshot.entry == entry and shown
+            if new and counts and written_by_query(outdated, versions, checkpoint, target):
+                yield outdated
 
 
 def _is_grounded(
@@ -78,7 +78,7 @@ def _is_grounded(
 def _as_proved(proof: Attestation, rewritten: tuple[Delta, ...]) -> Attestation:
     """Returns the proof without the times of the inputs that were written after its snapshot.
 
-    Where such an input has its former bytes, the proof names it as it is listed now.
+    If such an input has its former bytes, the proof names it as it is listed now.
     """
     again = {one.entry.path for one in rewritten}
     inputs = (one._replace(modified=None) if one.path in again else one for one in proof.inputs)
@@ -99,7 +99,7 @@ def _rewritten(versions: Versions, version: int, snapshot: Entry) -> Iterator[De
 
 
 def written_by_query(
-    one: Outdated,
+    outdated: Outdated,
     versions: Versions,
     checkpoint: Checkpoint,
     target: int,
@@ -111,30 +111,32 @@ def written_by_query(
     the snapshot, and commits each afterwards. Some of them may have the bytes that they had before.
 
     Args:
-        one: the proof and its replaced inputs.
+        outdated: the proof and its replaced inputs.
         versions: the versions of the store.
         checkpoint: the checkpoint, whose commits are evidence too.
         target: the newest committed version.
         begun: when the snapshot was written; by default its listed time.
     """
     listed = {delta.entry.path: delta for delta in versions.deltas.values()}
-    inputs = [(listed[it.path], it.modified) for it in one.proof.inputs if it.path in listed]
-    named = {it.path for it in one.proof.inputs}
-    new = [listed[it.path] for it in one.replaced if it.path not in named and it.path in listed]
+    inputs = [(listed[it.path], it.modified) for it in outdated.proof.inputs if it.path in listed]
+    named = {it.path for it in outdated.proof.inputs}
+    new = [
+        listed[it.path] for it in outdated.replaced if it.path not in named and it.path in listed
+    ]
     again = [*new, *(delta for delta, modified in inputs if delta.entry.modified != modified)]
     again.sort(key=lambda delta: delta.version)
     if not again or any(d.version >= again[0].version and d not in again for d, _ in inputs):
         return False
-    after = versions.deltas.get(one.version + 1) if one.version < target else None
+    after = versions.deltas.get(outdated.version + 1) if outdated.version < target else None
     # A copy may have given the snapshot another time than its proof records.
-    begun = versions.snapshots[one.version].entry.modified if begun is None else begun
+    begun = versions.snapshots[outdated.version].entry.modified if begun is None else begun
     times = [begun, *(delta.entry.modified for delta in (*again, *_some(after)))]
     if not _ascending(times) or not _later(again[0].entry.modified, begun):
         return False
     commits = checkpoint.commit_times
     kept = [delta for delta in again if batch_of(delta.version) in commits]
-    # Without a commit as evidence, a single file may just as well have been edited by hand.
-    enough = bool(kept) or (len(again) > 1 and not one.swapped)
+    # Without a commit as evidence, a single file may also have been edited by hand.
+    enough = bool(kept) or (len(again) > 1 and not outdated.swapped)
     return enough and all(_committed(delta, commits, begun) for delta in kept)
 
 
@@ -143,8 +145,8 @@ def _some(delta: Delta | None) -> tuple[Delta, ...]:
 
 
 def _ascending(times: list[float | None]) -> bool:
-    known = [one for one in times if one is not None]
-    return len(known) == len(times) and known == sorted(known)
+    known_times = [one for one in times if one is not None]
+    return len(known_times) == len(times) and known_times == sorted(known_times)
 
 
 def _committed(delta: Delta, commits: Mapping[int, float | None], begun: float | None) -> bool:

@@ -19,7 +19,7 @@ def snapshots_due(facts: Facts) -> tuple[WriteSnapshot, ...]:
 
 
 def _target_reason(facts: Facts) -> SnapshotReason | None:
-    """Returns why the target gets a snapshot; `None` where it gets none."""
+    """Returns why the target gets a snapshot; `None` if it gets none."""
     target = facts.window.target
     length = _length(facts, target)
     if not length or not _may_write(facts, target):
@@ -84,7 +84,7 @@ def _is_condemned(facts: Facts, version: int) -> bool:
 
 
 def checksums_left_of(facts: Facts, version: int) -> tuple[ChecksumFile, ...]:
-    """Returns the checksum files of a version's snapshot where the snapshot is missing."""
+    """Returns the checksum files of a version's snapshot if the snapshot is missing."""
     path = facts.store.snapshot_path(version)
     return tuple(one for one in lone_checksum_files(facts.store.files) if one.owner == path)
 
@@ -123,7 +123,7 @@ def _may_reuse(facts: Facts, chain: Chain) -> bool:
 
 
 def _chain(versions: Versions, version: int) -> Chain:
-    found = versions.chain(version)
-    if isinstance(found, Gap):  # pragma: no cover -- facts are gathered of loadable versions only
-        raise TypeError(found)
-    return found
+    chain = versions.chain(version)
+    if isinstance(chain, Gap):  # pragma: no cover -- facts are gathered of loadable versions only
+        raise TypeError(chain)
+    return chain

@@ -1,6 +1,6 @@
 """The shared files of RocksDB that executors may still need (S9).
 
-An executor keeps its database on local disk and uploads a snapshot of it now and then: the SST
+An executor keeps its database on local disk and uploads a snapshot of it periodically: the SST
 files that are new since its last one, and a zip that also names SST files that it loaded or
 uploaded before. Until that zip is in storage, nothing in the checkpoint shows that it needs those.
 If they are deleted in the meantime, the zip cannot be loaded (SPARK-55892 was this case, among
@@ -16,8 +16,8 @@ from statemaint.model.files import Snapshot
 from statemaint.model.uploads import Uploads
 from statemaint.plan.uploads import observed
 
-# Executors snapshot every ten versions by default; twice that without a zip of theirs is silence.
-# Where their zips are further apart, the silence has to be longer.
+# Executors snapshot every ten versions by default; twice that without one of their zips is silence.
+# If their zips are further apart, the silence has to be longer.
 _LEAST_QUIET = 20
 
 
@@ -33,7 +33,7 @@ def executors_upload(store: Store, required: int, target: int) -> bool:
     of their zips. It begins again with each of their zips, and with our first look at the store:
     what they did before is unknown.
 
-    Where every batch uploads its own zip before it ends, no executor holds one back.
+    If every batch uploads its own zip before it ends, no executor holds one back.
     """
     if store.rocks is None or store.snapshot_per_batch(required, target):
         return False
@@ -112,7 +112,7 @@ class _Zips:
     def kept(self) -> int:
         """Returns the version of a zip that Spark does not delete as long as we write nothing.
 
-        It is the oldest zip that a clean-up would keep now, or, where that is newer, the one that
+        It is the oldest zip that a clean-up would keep now, or, if that is newer, the one that
         the executors' newest zip was made from.
         """
         oldest = _oldest_kept(self.all, max(self.all), self.retained)
@@ -140,7 +140,7 @@ def overtakes(
 
     The executor that uploaded 57.zip continues from it: its next zip names SST files of 57.zip, and
     before the fix of SPARK-55892 nothing checks that these still exist. Before that zip is
-    uploaded, another executor of the partition may upload 64.zip. Where many versions are retained,
+    uploaded, another executor of the partition may upload 64.zip. If many versions are retained,
     the late zip is uploaded long before that matters.
 
     Args:
@@ -156,7 +156,7 @@ def overtakes(
     zips, quiet = _zips_of(store, newest - required), _quiet(observed(store))
     if not zips.theirs or newest - max(zips.theirs) >= quiet:
         return False
-    planned = zips.all | {version, target, newest}  # the last two may get a zip as well
+    planned = zips.all | {version, target, newest}  # the last two may also get a zip
     return (
         _is_lowest(zips, version)
         or _oldest_kept(planned, max(planned), zips.retained) > zips.kept
@@ -169,9 +169,9 @@ def overtakes(
 
 def _zips_of(store: Store, retained: int) -> _Zips:
     ours = store.rocks.ours if store.rocks else frozenset()
-    found = [one for one in store.files if isinstance(one, Snapshot)]
-    theirs = (one.version for one in found if one.entry.path not in ours)
-    return _Zips(frozenset(one.version for one in found), frozenset(theirs), retained)
+    snapshots = [one for one in store.files if isinstance(one, Snapshot)]
+    theirs = (one.version for one in snapshots if one.entry.path not in ours)
+    return _Zips(frozenset(one.version for one in snapshots), frozenset(theirs), retained)
 
 
 def _is_lowest(zips: _Zips, version: int) -> bool:
@@ -214,5 +214,5 @@ def _begun(zips: frozenset[int], uploaded: int) -> int:
 
 
 def _oldest_kept(zips: frozenset[int], newest: int, retained: int) -> int:
-    """Returns the version of the oldest zip that Spark's clean-up keeps; 0 where it keeps all."""
+    """Returns the version of the oldest zip that Spark's clean-up keeps; 0 if it keeps all."""
     return max((one for one in zips if one <= newest - retained + 1), default=0)

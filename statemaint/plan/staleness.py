@@ -78,20 +78,20 @@ class Judgement:
 
     def without_stale(self, store: Store) -> Store:
         """Returns the store without its stale snapshots and their checksum files."""
-        gone = self.stale_paths
+        stale = self.stale_paths
         kept = (
             file
             for file in store.files
-            if (file.owner if isinstance(file, ChecksumFile) else file.entry.path) not in gone
+            if (file.owner if isinstance(file, ChecksumFile) else file.entry.path) not in stale
         )
-        return replace(store, files=tuple(kept)) if gone else store
+        return replace(store, files=tuple(kept)) if stale else store
 
 
 def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     """Returns the judgement on a store's outdated proofs and on snapshots older than their changes.
 
-    A snapshot with nothing left below it is left as it is, unless the query wrote its log again:
-    nothing disproves it, and those above it can be compared with it.
+    A snapshot with nothing left below it is trusted, unless the query wrote its log again: nothing
+    disproves it, and those above it can be compared with it.
     """
     target = checkpoint.target
     if target is None:
@@ -102,10 +102,10 @@ def judge(store: Store, checkpoint: Checkpoint) -> Judgement:
     doubts = doubts or any(one.replaced for one in store.former)
     if not store.outdated and not early and not below and not doubts:
         return Judgement()
-    return _Court(store, checkpoint, target, early, below).judged()
+    return _Judge(store, checkpoint, target, early, below).judged()
 
 
-class _Court:
+class _Judge:
     """The evidence: the log, the trusted snapshots and the commits."""
 
     def __init__(
@@ -133,83 +133,83 @@ class _Court:
         outdated = {one.version: one for one in self._loaded()}
         for version in sorted({*outdated, *self._early}):
             if version in outdated:
-                self._hear(outdated[version])
+                self._judge(outdated[version])
             else:
-                self._hear_unproved(*self._early[version])
-        for one in tuple(self._stale):
-            self._hear_heir(one)
+                self._judge_unproved(*self._early[version])
+        for suspect in tuple(self._stale):
+            self._judge_heir(suspect)
         for former in self._store.former:
-            self._hear_former(former)
-        self._hear_witnesses()
+            self._judge_former(former)
+        self._judge_witnesses()
         disputed = sorted(self._disputed, key=lambda one: one.snapshot.version)
         return Judgement(
             tuple(self._stale), tuple(disputed), tuple(self._lost), tuple(self._edited)
         )
 
-    def _hear(self, one: Outdated) -> None:
-        snapshot = self._versions.snapshots[one.version]
-        replaced = _replaced(one, self._versions)  # empty if only the base was replaced
+    def _judge(self, outdated: Outdated) -> None:
+        snapshot = self._versions.snapshots[outdated.version]
+        replaced = _replaced(outdated, self._versions)  # empty if only the base was replaced
         by_query = bool(replaced) and written_by_query(
-            one, self._versions, self._checkpoint, self._target
+            outdated, self._versions, self._checkpoint, self._target
         )
-        if instead := self._instead(one.version):
-            suspect = Suspect(snapshot, instead, replaced, by_query, one.why)
-            (self._stale if by_query and one.proof.ours else self._disputed).append(suspect)
+        if instead := self._instead(outdated.version):
+            suspect = Suspect(snapshot, instead, replaced, by_query, outdated.why)
+            (self._stale if by_query and outdated.proof.ours else self._disputed).append(suspect)
         elif by_query:
-            self._lost.append(one)
+            self._lost.append(outdated)
         else:
             self._trust(snapshot)
             if replaced:
-                self._edited.append(one)
+                self._edited.append(outdated)
 
-    def _hear_unproved(self, snapshot: Snapshot, delta: Delta) -> None:
+    def _judge_unproved(self, snapshot: Snapshot, delta: Delta) -> None:
         if instead := self._instead(snapshot.version):
             self._disputed.append(_unproved(snapshot, delta, instead))
         else:
             self._trust(snapshot)
 
-    def _hear_heir(self, stale: Suspect) -> None:
-        """Hears the snapshot that a restart begins with once a stale one is deleted.
+    def _judge_heir(self, stale: Suspect) -> None:
+        """Judges the snapshot that a restart begins with once a stale one is deleted.
 
         The stale one hid it. It must be compared before anything is loaded from it for the first
         time.
         """
         below = [one for one in self._trusted.snapshots if one < stale.snapshot.version]
         heir = max(below, default=None)
-        heard = self._heard()
-        if heir is not None and heir not in heard and (instead := self._instead(heir)):
+        settled = self._settled()
+        if heir is not None and heir not in settled and (instead := self._instead(heir)):
             self._disputed.append(_heir(self._trusted.snapshots[heir], stale, instead))
 
-    def _hear_former(self, one: Outdated) -> None:
-        """Hears a file that has replaced a proved one whose log was replaced since."""
-        replaced, version = _replaced(one, self._versions), one.version
-        snapshot = self._trusted.snapshots.get(version)
-        known = snapshot is None or snapshot.entry.path != one.path or version in self._heard()
-        if known or not replaced or version > self._target or snapshot is None:
+    def _judge_former(self, former: Outdated) -> None:
+        """Judges a file that has replaced a proved one whose log was replaced since."""
+        replaced, version = _replaced(former, self._versions), former.version
+        snapshot, settled = self._trusted.snapshots.get(version), version in self._settled()
+        settled = settled or snapshot is None or snapshot.entry.path != former.path
+        if settled or not replaced or version > self._target or snapshot is None:
             return
         by_query = written_by_query(
-            one, self._versions, self._checkpoint, self._target, one.proof.modified
+            former, self._versions, self._checkpoint, self._target, former.proof.modified
         )
         if instead := self._instead(version):
-            self._disputed.append(_former(snapshot, instead, one, replaced, by_query=by_query))
+            self._disputed.append(_former(snapshot, instead, former, replaced, by_query=by_query))
         elif not by_query:
-            self._edited.append(one)
+            self._edited.append(former)
 
-    def _hear_witnesses(self) -> None:
-        """Hears the snapshots not yet compared above a log that was changed by hand.
+    def _judge_witnesses(self) -> None:
+        """Judges the snapshots not yet compared above a log that was changed by hand.
 
-        Together with one file, others that no proof names may have been replaced.
+        Other files, which no proof names, may have been replaced together with these.
         """
-        doubts = ((one, _replaced(one, self._versions)) for one in self._edited)
-        known = ((Outdated(proof, ()), _of(same)) for proof, same in doubts_of(self._store))
-        for one, replaced in (*doubts, *known):
-            above = [version for version in self._trusted.snapshots if version > one.version]
-            for version in sorted({*above} - self._heard()):
+        doubts = ((edited, _replaced(edited, self._versions)) for edited in self._edited)
+        doubted = ((Outdated(proof, ()), _of(same)) for proof, same in doubts_of(self._store))
+        for edited, replaced in (*doubts, *doubted):
+            above = [version for version in self._trusted.snapshots if version > edited.version]
+            for version in sorted({*above} - self._settled()):
                 if version <= self._target and (instead := self._instead(version)):
                     witness = self._trusted.snapshots[version]
-                    self._disputed.append(_witness(witness, instead, one, replaced))
+                    self._disputed.append(_witness(witness, instead, edited, replaced))
 
-    def _heard(self) -> set[int]:
+    def _settled(self) -> set[int]:
         return self._proved | {one.snapshot.version for one in self._disputed}
 
     def _instead(self, version: int) -> Chain | None:
@@ -233,13 +233,13 @@ def _unproved(snapshot: Snapshot, delta: Delta, instead: Chain) -> Suspect:
     changes = "the changes of its version" if delta.version == snapshot.version else "changes below"
     why = (
         f"it is older than {delta.entry.name}, which has {changes}: a query that was rewound "
-        "writes these again. `statemaint repair` can take the log for the truth where that is so"
+        "writes these again. If that happened, `statemaint repair` can rely on the log"
     )
     return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 
 
 def _heir(snapshot: Snapshot, stale: Suspect, instead: Chain) -> Suspect:
-    why = f"it was not proved, and a restart loads it once {stale.path}, which is stale, is gone"
+    why = f"it was not proved, and a restart loads it once {stale.path}, which is stale, is deleted"
     return Suspect(snapshot, instead, (snapshot.version,), by_query=True, why=why)
 
 
@@ -247,8 +247,8 @@ def _witness(
     snapshot: Snapshot, instead: Chain, edited: Outdated, replaced: tuple[int, ...]
 ) -> Suspect:
     why = (
-        f"the log below was changed after {edited.path} was proved, and not by the query, so that "
-        "nothing tells which of the two is right. Put the log's files back from a copy"
+        f"the log below was changed after {edited.path} was proved, and not by the query, so "
+        "nothing shows which of the two is right. Restore the log's files from a copy"
     )
     return Suspect(snapshot, instead, replaced, by_query=False, why=why, proved=False)
 
@@ -256,13 +256,13 @@ def _witness(
 def _former(
     snapshot: Snapshot,
     instead: Chain,
-    one: Outdated,
+    outdated: Outdated,
     replaced: tuple[int, ...],
     *,
     by_query: bool,
 ) -> Suspect:
-    first = f"{one.replaced[0].name} was replaced after another file of this name was proved"
-    why = f"{first}. Put what was there before back from a copy"
+    first = f"{outdated.replaced[0].name} was replaced after another file of this name was proved"
+    why = f"{first}. Restore the previous file from a copy"
     return Suspect(snapshot, instead, replaced, by_query, why)
 
 
@@ -290,12 +290,12 @@ def _of(deltas: Iterable[Delta]) -> tuple[int, ...]:
     return tuple(delta.version for delta in deltas)
 
 
-def _without(versions: Versions, gone: Iterable[str]) -> Versions:
-    paths = frozenset(gone)
+def _without(versions: Versions, removed: Iterable[str]) -> Versions:
+    paths = frozenset(removed)
     kept = {v: one for v, one in versions.snapshots.items() if one.entry.path not in paths}
     return Versions(versions.deltas, kept)
 
 
-def _replaced(one: Outdated, versions: Versions) -> tuple[int, ...]:
-    paths = {entry.path for entry in one.replaced}
+def _replaced(outdated: Outdated, versions: Versions) -> tuple[int, ...]:
+    paths = {entry.path for entry in outdated.replaced}
     return tuple(sorted(v for v, delta in versions.deltas.items() if delta.entry.path in paths))

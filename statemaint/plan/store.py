@@ -1,12 +1,12 @@
 """The decision for one store, step by step. Each step reads only the steps before it.
 
-Step         What it finds                          Module
-facts        what is known                          statemaint.plan.facts
-snapshots    which snapshots are written            statemaint.plan.snapshots
-comparisons  what is compared before all else       statemaint.plan.comparisons
-boundary     below which version files are deleted  statemaint.plan.boundary
-fates        why each file stays or is deleted      statemaint.plan.traits and statemaint.plan.fates
-deletions    in which order files are deleted       statemaint.plan.deletions
+Step         Result                                 Module
+facts        the known facts                        statemaint.plan.facts
+snapshots    the snapshots to write                 statemaint.plan.snapshots
+comparisons  the comparisons before all else        statemaint.plan.comparisons
+boundary     the version to delete files below      statemaint.plan.boundary
+fates        the fate of each file, with a reason   statemaint.plan.traits and statemaint.plan.fates
+deletions    the order of the deletions             statemaint.plan.deletions
 """
 
 from collections.abc import Collection
@@ -37,7 +37,7 @@ RELY_ON_BASE = (DeleteReason.BELOW_BASE, DeleteReason.SIDE_FILE, DeleteReason.UN
 
 
 def halt(store: Store, findings: tuple[Finding, ...]) -> StorePlan:
-    """Returns the plan that touches nothing in a store (S16)."""
+    """Returns a plan without actions for a store (S16)."""
     kept = tuple(Kept(file.entry, KeepReason.HALTED) for file in store.files)
     return StorePlan(store, None, (), kept, findings)
 
@@ -80,8 +80,8 @@ def _decided(facts: Facts, findings: tuple[Finding, ...]) -> StorePlan:
 
 
 def _without(deletes: Collection[Delete], cleared: Collection[Delete]) -> tuple[Delete, ...]:
-    gone = {one.entry for one in cleared}
-    return tuple(one for one in deletes if one.entry not in gone)
+    entries = {one.entry for one in cleared}
+    return tuple(one for one in deletes if one.entry not in entries)
 
 
 def _in_order(
@@ -96,7 +96,7 @@ def _in_order(
     1. A comparison that fails stops the store before anything is changed.
     2. Files that would spoil a new snapshot are deleted before it is written.
     3. Snapshots are written, and each is read back and proved.
-    4. The base is proved where that has not happened yet.
+    4. The base is proved if that has not happened yet.
     5. Files that the base replaces, and files that nothing needs, are deleted.
     """
     return (*compared, *cleared, *writes, *proof, *deletes)

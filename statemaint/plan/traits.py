@@ -94,7 +94,7 @@ def _standing_of(facts: Facts, file: Delta | Snapshot) -> Standing:
 
 
 def _executors_of(facts: Facts, file: Delta | Snapshot) -> Executors:
-    """Returns why an executor may need a file; never a changelog, because no zip refers to it."""
+    """Returns why an executor may need a file; it never needs a changelog: no zip names one."""
     if isinstance(file, Delta):
         return Executors.NONE
     if facts.uploading:
@@ -182,13 +182,13 @@ def _checksum_traits(
     return ChecksumTraits(above, owner_of(owners.get(side.owner)), facts.window.guard(side.entry))
 
 
-def owner_of(found: Fate | None) -> Owner:
+def owner_of(owner_fate: Fate | None) -> Owner:
     """Returns the owner trait of a checksum file from its file's fate; `None`: file missing."""
-    if found is None:
+    if owner_fate is None:
         return Owner.MISSING
-    if isinstance(found, KeepReason):
+    if isinstance(owner_fate, KeepReason):
         return Owner.KEPT
-    if found is DeleteReason.STALE_SNAPSHOT:
+    if owner_fate is DeleteReason.STALE_SNAPSHOT:
         return Owner.STALE
-    relies = found in {DeleteReason.BELOW_BASE, DeleteReason.UNUSED_SST}
+    relies = owner_fate in {DeleteReason.BELOW_BASE, DeleteReason.UNUSED_SST}
     return Owner.BELOW_BASE if relies else Owner.ORPHAN

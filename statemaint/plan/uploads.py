@@ -21,13 +21,13 @@ MOST_INFERRED = 500
 
 def observed(store: Store) -> Uploads:
     """Returns the known uploads of executors: those noted before and those listed now."""
-    found, noted = store.uploads, {one.path for one in store.uploads.newest}
+    uploads, noted = store.uploads, {one.path for one in store.uploads.newest}
     new = [one for one in store.theirs if one.entry.path not in noted]
     alone = len(noted) + len(new) == 1
     for file in new:
         upload = Upload(file.version, file.entry.path, file.entry.modified)
-        found = found.noting(upload, _gap(store, found, file, alone=alone))
-    return found
+        uploads = uploads.noting(upload, _gap(store, uploads, file, alone=alone))
+    return uploads
 
 
 def _gap(store: Store, noted: Uploads, file: Snapshot, *, alone: bool) -> int:
@@ -39,7 +39,7 @@ def _gap(store: Store, noted: Uploads, file: Snapshot, *, alone: bool) -> int:
 
 
 def _first_without(store: Store, file: Snapshot) -> int:
-    """Returns the version since which no executor has uploaded before its first snapshot.
+    """Returns the lowest version of the gap below a store's first snapshot, as far as is known.
 
     That is where the changelogs below it begin, or where we began to look. Anything earlier is
     unknown: a clean-up deletes the snapshots below together with the changelogs.
@@ -55,7 +55,7 @@ def _first_without(store: Store, file: Snapshot) -> int:
 
 
 def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
-    """Returns the version at which its executor cannot have loaded yet, from a newer zip of ours.
+    """Returns the version at which its executor cannot have loaded yet, by a newer zip of ours.
 
     An SST file that it shares with that zip is older than the load, and so are the changelogs
     written before that file. Otherwise one upload after a long silence would look like a habit.
@@ -64,8 +64,8 @@ def _loaded_ours(store: Store, file: Snapshot, since: int) -> int:
         return since
     shared = _shared_with_ours(store, store.rocks, file, since)
     times = [one.entry.modified for one in store.files if _is_table(one, shared)]
-    known = [time for time in times if time is not None]
-    return _written_by(store, file, max(known)) if known else since
+    known_times = [time for time in times if time is not None]
+    return _written_by(store, file, max(known_times)) if known_times else since
 
 
 def _is_table(file: object, paths: frozenset[str]) -> bool:
@@ -84,9 +84,9 @@ def _snapshots(store: Store) -> Iterable[Snapshot]:
 
 
 def _written_by(store: Store, file: Snapshot, time: float) -> int:
-    """Returns the newest version whose changelog was written by then; 0 if times tell nothing.
+    """Returns the newest version whose changelog was written by then; 0 if times show nothing.
 
-    Times tell nothing where the files are copies, which have the times of the copying.
+    Times show nothing if the files are copies, which have the times of the copying.
     """
     logs = [one for one in store.files if isinstance(one, Delta) and one.version <= file.version]
     if any(one.entry.modified is None for one in logs):

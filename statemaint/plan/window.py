@@ -15,7 +15,7 @@ class Window:
         floor: the oldest version that stays loadable.
         required: the oldest version that the commit log still requires.
         target: the newest version that the plan considers.
-        newest: the newest committed version; above the target where the query has continued since
+        newest: the newest committed version; above the target if the query has continued since
             the target was fixed.
         now: seconds since the epoch by the storage's clock.
         policy: when to snapshot and what to keep.
@@ -36,13 +36,13 @@ class Window:
 
     @property
     def hold(self) -> KeepReason | None:
-        """Returns why nothing at all may be deleted; `None` where deletion is allowed."""
+        """Returns why nothing at all may be deleted; `None` if deletion is allowed."""
         if self.skewed:
             return KeepReason.CLOCK_SKEW
         return None if self.policy.verify else KeepReason.VERIFY_OFF
 
     def guard(self, entry: Entry) -> KeepReason | None:
-        """Returns why an orphan is kept: the hold or its age; `None` where it may be deleted."""
+        """Returns why an orphan is kept: the hold or its age; `None` if it may be deleted."""
         old = self.is_older(entry, self.policy.orphan_age)
         return self.hold or (None if old else KeepReason.YOUNG)
 

@@ -1,12 +1,12 @@
 """The facts of a run that its metrics show: small, and summed over tasks and partitions. Pure.
 
 Each task hands on its facts, and the run's report sums them. They take as much space for four
-partitions as for four thousand, unless every partition is asked for: totals, counts by a closed set
+partitions as for four thousand, unless every partition is requested: totals, counts by a closed set
 of labels, distributions over fixed bounds, and the few worst partitions.
 
-The time of a restart is an estimate for ranking and alerting, and no promise. Spark loads the
-partitions of a query beside each other, so the slowest one counts; a file costs one request, and
-its bytes are read and decoded at `BYTES_PER_SECOND`.
+The time of a restart is an estimate for ranking and alerting, not a promise. Spark loads the
+partitions of a query in parallel, so the slowest one counts; a file costs one request, and its
+bytes are read and decoded at `BYTES_PER_SECOND`.
 """
 
 from bisect import bisect_left
@@ -24,7 +24,7 @@ from statemaint.report.replay import by_partition, replay_of
 _Number = TypeVar("_Number", int, float)
 
 WORST = 5
-"""How many partitions are named: the worst ones, and no others."""
+"""The number of partitions that are named: the worst ones."""
 FILE_SECONDS, BYTES_PER_SECOND = 0.01, 20e6
 CHAIN_BOUNDS = (0, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 """Bounds of the distribution of chain lengths, in deltas."""
@@ -61,14 +61,14 @@ class UnitFacts(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A distribution: how many values lie in each interval, beyond the last bound too."""
+    """A distribution: the number of values in each interval, including beyond the last bound."""
 
     counts: tuple[int, ...]
     total: float
 
     @classmethod
     def of(cls, values: Sequence[float], bounds: Sequence[float]) -> "Spread":
-        """Returns the distribution of some values; a value equal to a bound lies below it."""
+        """Returns the distribution of some values; a value equal to a bound counts below it."""
         counts = Counter(bisect_left(bounds, one) for one in values)
         return cls(tuple(counts[place] for place in range(len(bounds) + 1)), float(sum(values)))
 
@@ -89,11 +89,11 @@ class RunFacts:
             `requests`.
         checkpoint: the findings of the checkpoint as a whole, by code: several tasks find the same.
         spreads: distributions over the bounds of this module, by name: `chains`, `sizes`, `tasks`.
-        snapshot: when the newest snapshot of the store without a recent one was stored; 0 where a
+        snapshot: when the newest snapshot of the store without a recent one was stored; 0 if a
             store has none, `None` without stores.
         worst: the partitions whose restart takes longest, the slowest first.
         halted: the first halted stores, each as operator, partition and name.
-        units: every partition, where that was asked for.
+        units: every partition, if requested.
     """
 
     sums: Mapping[str, int] = field(default_factory=dict)
@@ -160,7 +160,7 @@ def facts_of(report: Report, *, every_unit: bool = False, task: bool = True) -> 
     Args:
         report: the report of a run or of one of its tasks.
         every_unit: keep every partition, and not only the worst.
-        task: whether a task did it; `plan` only looks at the partitions without work.
+        task: whether a task did the work; `plan` only reads the partitions without work.
     """
     units = [_unit(unit, found) for unit, found in by_partition(report.stores)]
     replays = [replay_of(one) for one in report.stores]

@@ -1,4 +1,4 @@
-"""What one task of a run came to, as it is passed on to the task that reports them all. Pure."""
+"""The result of one task of a run, as passed on to the task that reports them all. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +20,7 @@ def summary(report: Report, label: str, target: int, *, every_unit: bool) -> dic
         report: of these partitions.
         label: the name that the task is shown by.
         target: the version that the run's plan fixed.
-        every_unit: whether the metrics are of each partition as well.
+        every_unit: whether the metrics include each partition.
     """
     return {
         **_counts(report, label),
@@ -32,7 +32,7 @@ def summary(report: Report, label: str, target: int, *, every_unit: bool) -> dic
 
 
 def reasons(findings: Iterable[Finding]) -> str:
-    """Returns the reason why a task fails: the code and detail of each damage, in one line."""
+    """Returns why a task fails: the code and detail of each damage, in one line."""
     damage = [finding for finding in findings if damaged((finding,))]
     shown = "; ".join(f"{one.code.value}: {one.detail}" for one in damage[:_MOST_REASONS])
     more = len(damage) - _MOST_REASONS
@@ -40,7 +40,7 @@ def reasons(findings: Iterable[Finding]) -> str:
 
 
 def _counts(report: Report, label: str) -> dict[str, Any]:
-    """Returns what some partitions came to: counts, and the first findings."""
+    """Returns the result of some partitions: counts, and the first findings."""
     states = [one.state for one in report.stores]
     return {
         "label": label,

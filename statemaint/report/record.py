@@ -13,7 +13,7 @@ from statemaint.report.facts import RunFacts
 
 @unique
 class Cause(StrEnum):
-    """Why a run has failed."""
+    """The cause of a run's failure."""
 
     PLAN = "plan"  # the plan could not be made, or the checkpoint as a whole is damaged
     DAMAGE = "damage"  # stores are halted
@@ -35,7 +35,7 @@ class LastRun:
         storage_errors: the number of tasks, the plan included, whose storage failed.
         committed: the newest committed batch.
         lag: versions between the newest snapshot and the target, at worst.
-        facts: what was found and done; `None` when the plan failed before it saw the stores.
+        facts: the findings and the work; `None` when the plan failed before it read the stores.
         trash_files: the number of files in the trash; `None` when it was not listed.
         trash_bytes: their size.
     """

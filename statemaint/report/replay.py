@@ -1,4 +1,4 @@
-"""What a restart reads of a store: its chain, and the files that the base refers to. Pure."""
+"""The files that a restart reads of a store: its chain, and the base's shared files. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from statemaint.report.outcome import StoreReport
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a restart reads of one store.
+    """The files that a restart reads of one store.
 
     Attributes:
         chain: the deltas that it replays.
@@ -25,7 +25,7 @@ class Replay:
 
 
 def replay_of(store: StoreReport) -> Replay | None:
-    """Returns what a restart at the run's target reads; `None` where that does not load."""
+    """Returns the files that a restart at the run's target reads; `None` if it does not load."""
     chain = None if store.target is None else store.after.versions.chain(store.target)
     if not isinstance(chain, Chain):
         return None
@@ -45,7 +45,7 @@ def by_partition(
     stores: Iterable[StoreReport],
 ) -> Iterator[tuple[UnitId, list[StoreReport]]]:
     """Yields the stores of each partition, the partitions ascending."""
-    found: dict[UnitId, list[StoreReport]] = defaultdict(list)
-    for one in stores:
-        found[one.after.id.unit].append(one)
-    yield from sorted(found.items())
+    partitions: dict[UnitId, list[StoreReport]] = defaultdict(list)
+    for store in stores:
+        partitions[store.after.id.unit].append(store)
+    yield from sorted(partitions.items())

@@ -71,14 +71,14 @@ def _attested(store: Store, attestation: Attestation | None) -> Store:
     if attestation is None:
         return store
     others = (one for one in store.attestations if one.path != attestation.path)
-    found = sorted((*others, attestation), key=lambda one: one.version)
+    attestations = sorted((*others, attestation), key=lambda one: one.version)
     outdated = tuple(one for one in store.outdated if one.path != attestation.path)
-    return replace(store, attestations=tuple(found), outdated=outdated)
+    return replace(store, attestations=tuple(attestations), outdated=outdated)
 
 
-def _without(store: Store, gone: set[Entry]) -> Store:
-    paths = {entry.path for entry in gone}
-    files = tuple(file for file in store.files if file.entry not in gone)
+def _without(store: Store, deleted: set[Entry]) -> Store:
+    paths = {entry.path for entry in deleted}
+    files = tuple(file for file in store.files if file.entry not in deleted)
     attestations = tuple(one for one in store.attestations if one.path not in paths)
     outdated = tuple(one for one in store.outdated if one.path not in paths)
     return replace(store, files=files, attestations=attestations, outdated=outdated)
@@ -93,13 +93,13 @@ def _state(outcomes: tuple[Outcome, ...]) -> StoreOutcome:
 
 
 def _new_findings(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> list[Finding]:
-    found = [one.finding for one in outcomes if isinstance(one, Halted | Skipped)]
-    return [one for one in found if one is not None and one not in plan.findings]
+    findings = [one.finding for one in outcomes if isinstance(one, Halted | Skipped)]
+    return [one for one in findings if one is not None and one not in plan.findings]
 
 
 def _reclaimable(plan: StorePlan, outcomes: tuple[Outcome, ...]) -> int:
     """Returns the bytes that wait to be deleted: for grace, the limit, or this plan's run."""
-    gone = {one.action.entry for one in outcomes if isinstance(one, Deleted)}
+    deleted = {one.action.entry for one in outcomes if isinstance(one, Deleted)}
     waiting = {kept.entry for kept in plan.kept if kept.reason in _LATER}
     waiting |= {one.entry for one in plan.actions if isinstance(one, Delete)}
-    return sum(entry.size for entry in waiting - gone)
+    return sum(entry.size for entry in waiting - deleted)

@@ -28,10 +28,10 @@ def scan_json(
 
     Args:
         checkpoint: the checkpoint.
-        diagnosed: what `diagnose` returns of each store, where that is known.
+        diagnosed: the result of `diagnose` for each store, if known.
     """
-    found = (diagnose(one, checkpoint) for one in checkpoint.stores)
-    stores = zip(checkpoint.stores, found if diagnosed is None else diagnosed, strict=True)
+    findings = (diagnose(one, checkpoint) for one in checkpoint.stores)
+    stores = zip(checkpoint.stores, findings if diagnosed is None else diagnosed, strict=True)
     return _scan_json(
         checkpoint, [store_json(store, checkpoint.target, some) for store, some in stores]
     )
@@ -72,13 +72,13 @@ def plan_json(checkpoint: Checkpoint, plan: Plan) -> Json:
 
 def _request_json(plan: Plan) -> Json:
     """Returns the request with which `apply` plans again: the same target, despite new commits."""
-    asked = plan.request
+    request = plan.request
     return {
         "target": plan.target,
-        "force_snapshot": asked.force_snapshot,
-        "operators": sorted(asked.operators),
-        "partitions": sorted(asked.partitions),
-        "stores": sorted(asked.stores),
+        "force_snapshot": request.force_snapshot,
+        "operators": sorted(request.operators),
+        "partitions": sorted(request.partitions),
+        "stores": sorted(request.stores),
     }
 
 
@@ -194,6 +194,6 @@ def findings_json(findings: Iterable[Finding]) -> list[Json]:
 def _finding_json(finding: Finding) -> Json:
     where = id_json(finding.store) if finding.store else {}
     facts = {name: getattr(finding, name) for name in ("version", "path", "offset")}
-    known = {name: value for name, value in facts.items() if value is not None}
+    present = {name: value for name, value in facts.items() if value is not None}
     batches = {"batches": list(finding.batches)} if finding.batches else {}
-    return {"code": finding.code.value, "detail": finding.detail, **where, **known, **batches}
+    return {"code": finding.code.value, "detail": finding.detail, **where, **present, **batches}

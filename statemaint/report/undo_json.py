@@ -28,6 +28,6 @@ def undo_plan_json(plan: UndoPlan) -> Json:
 
 
 def undo_fingerprint(plan: UndoPlan) -> str:
-    """Returns the fingerprint of a plan: what becomes of each file, with its size and time."""
+    """Returns the fingerprint of a plan: the decision about each file, with its size and time."""
     files = [[one.path, one.entry.size, one.entry.modified, one.reason] for one in plan.files]
     return sha256(json.dumps([VERB, plan.run, files]).encode()).hexdigest()

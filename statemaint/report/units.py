@@ -50,7 +50,7 @@ def planned_units(plan: Plan) -> list[Unit]:
 
 
 def units_of(stores: Iterable[StoreReport]) -> list[Unit]:
-    """Returns the partitions of some stores, as a run left them, ascending."""
+    """Returns the partitions of some stores after a run, ascending."""
     return [_of_stores(unit, found) for unit, found in by_partition(stores)]
 
 

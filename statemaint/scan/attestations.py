@@ -27,7 +27,7 @@ _OF_STORE = re.compile(
 # 1 had digests without a key, 2 did not record who wrote a snapshot, 3 named no inputs
 _FORMAT = 4
 _MOST_WRITTEN = 64
-# What JSON gives, and what the lists of an attestation are made of.
+# The types that JSON gives, and the elements of an attestation's lists.
 _GIVEN: tuple[object, ...] = ("", 0, 0.0, False, None, [], {}, ())
 
 
@@ -56,8 +56,8 @@ def attestation_path(store: StoreId) -> str:
 
 def store_of(path: str) -> StoreId | None:
     """Returns the store whose attestations are at a path; `None` for any other path."""
-    found = _OF_STORE.fullmatch(path)
-    return StoreId(int(found[1]), int(found[2]), found[3]) if found else None
+    match = _OF_STORE.fullmatch(path)
+    return StoreId(int(match[1]), int(match[2]), match[3]) if match else None
 
 
 def render_attestations(
@@ -96,10 +96,10 @@ class _Files:
             name: [self._place(one, folder) for one in getattr(proof, name)] for name in RECORDS
         }
 
-    def _place(self, one: FileRecord, folder: str) -> int:
-        place = self._places.setdefault(one, len(self.rows))
+    def _place(self, record: FileRecord, folder: str) -> int:
+        place = self._places.setdefault(record, len(self.rows))
         if place == len(self.rows):
-            self.rows.append((one.path.removeprefix(folder), *one[1:]))
+            self.rows.append((record.path.removeprefix(folder), *record[1:]))
         return place
 
 
@@ -120,8 +120,8 @@ def parse_attestations(content: bytes) -> StoreNotes:
         if stored["format"] != _FORMAT:  # its proofs name no inputs; `written` is still valid
             return StoreNotes((), written, since, uploads)
         rows = _Rows(stored["files"])
-        found = tuple(_attestation(one, rows) for one in stored["attestations"])
-        return StoreNotes(found, written, since, uploads)
+        proofs = tuple(_attestation(one, rows) for one in stored["attestations"])
+        return StoreNotes(proofs, written, since, uploads)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError):
         return StoreNotes()
 
@@ -139,23 +139,23 @@ def _upload(stored: Mapping[str, Any]) -> Upload:
     return Upload(_number(stored["version"]), path, modified)
 
 
-def _number(found: object) -> int:
-    if type(found) is not int or found < 0:
-        raise TypeError(found)
-    return found
+def _number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(value)
+    return value
 
 
 def _since(stored: Mapping[str, Any]) -> int | None:
-    found = stored.get("since")
-    if found is not None and type(found) is not int:
-        raise TypeError(found)
-    return found
+    since = stored.get("since")
+    if since is not None and type(since) is not int:
+        raise TypeError(since)
+    return since
 
 
-def _path(found: object) -> str:
-    if not isinstance(found, str) or snapshot_version(found) is None:
-        raise TypeError(found)
-    return found
+def _path(value: object) -> str:
+    if not isinstance(value, str) or snapshot_version(value) is None:
+        raise TypeError(value)
+    return value
 
 
 class _Rows:
@@ -167,16 +167,16 @@ class _Rows:
 
     def record(self, place: int, folder: str) -> FileRecord:
         """Returns the file at a place, below a folder."""
-        found = self._records.get((folder, place))
-        if found is None:
-            found = self._records[folder, place] = _record(self._stored[place], folder)
-        return found
+        record = self._records.get((folder, place))
+        if record is None:
+            record = self._records[folder, place] = _record(self._stored[place], folder)
+        return record
 
 
-def _attestation(found: Mapping[str, Any], rows: _Rows) -> Attestation:
-    folder = f"{_path(found['path']).rpartition('/')[0]}/"
-    lists = {name: _records(found[name], rows, folder) for name in RECORDS}
-    attestation = Attestation(**{**found, **lists})
+def _attestation(stored: Mapping[str, Any], rows: _Rows) -> Attestation:
+    folder = f"{_path(stored['path']).rpartition('/')[0]}/"
+    lists = {name: _records(stored[name], rows, folder) for name in RECORDS}
+    attestation = Attestation(**{**stored, **lists})
     _check((getattr(attestation, name) for name in _PROOF_TYPES), _PROOF_TYPES)
     return attestation
 
@@ -209,7 +209,7 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _given(kind: Any) -> frozenset[type]:
-    """Returns the types of what is stored that a declared type allows."""
+    """Returns the stored types that a declared type allows."""
     return frozenset(type(one) for one in _GIVEN if _is(one, kind))
 
 

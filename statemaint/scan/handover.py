@@ -1,4 +1,4 @@
-"""What the plan of a run read of a checkpoint, handed to the tasks of the run.
+"""The parts of a checkpoint that the plan of a run read, handed to the tasks of the run.
 
 A task then lists its own partitions and the two logs, and reads no file of the logs that the plan
 has read: an entry counts as long as the listing still shows that very file.
@@ -36,7 +36,7 @@ class Handover:
         stores: the stores that have files.
         noted: the stores in the ledger.
         pinned: the shuffle partitions of the newest committed batch.
-        counts: the shuffle partitions of each batch, where a repartition has changed them.
+        counts: the shuffle partitions of each batch, if a repartition has changed them.
         commit: the newest entry of the commit log.
     """
 
@@ -65,21 +65,21 @@ class Handover:
     @classmethod
     def from_json(cls, text: str) -> "Handover":
         """Returns the handover that `to_json` encoded."""
-        found: dict[str, Any] = json.loads(zlib.decompress(b64decode(text)))
+        fields: dict[str, Any] = json.loads(zlib.decompress(b64decode(text)))
         return cls(
-            entries=tuple(Entry(*row) for row in found["entries"]),
-            contents={Entry(*row[:-1]): b64decode(row[-1]) for row in found["contents"]},
-            stores=frozenset(_stores_of(found["stores"])),
-            noted=frozenset(_stores_of(found["noted"])),
-            pinned=found["pinned"],
-            counts=dict(found["counts"]),
-            commit=Entry(*found["commit"]) if found["commit"] else None,
+            entries=tuple(Entry(*row) for row in fields["entries"]),
+            contents={Entry(*row[:-1]): b64decode(row[-1]) for row in fields["contents"]},
+            stores=frozenset(_stores_of(fields["stores"])),
+            noted=frozenset(_stores_of(fields["noted"])),
+            pinned=fields["pinned"],
+            counts=dict(fields["counts"]),
+            commit=Entry(*fields["commit"]) if fields["commit"] else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPart:
-    """The partitions that a task reads, and what it was handed of the rest."""
+    """The partitions that a task reads, and the handover for the rest."""
 
     handover: Handover
     units: frozenset[UnitId]
@@ -95,17 +95,17 @@ class ScanPart:
         return self._listed(storage, ATTESTATIONS)
 
     def _listed(self, storage: Storage, folder: str) -> Iterator[Entry]:
-        """Yields what is in the folder of each of the task's partitions, below another folder."""
+        """Yields the files of each of the task's partitions below a folder."""
 
         def listed(unit: UnitId) -> list[Entry]:
             return [*storage.list(f"{folder}/{unit.operator}/{unit.partition}")]
 
         jobs = (partial(listed, unit) for unit in sorted(self.units))
-        for found in in_order(jobs, threads=storage.parallel):
-            yield from found
+        for entries in in_order(jobs, threads=storage.parallel):
+            yield from entries
 
     def others(self, stores: Collection[StoreId]) -> frozenset[StoreId]:
-        """Returns the stores of other tasks' partitions among some."""
+        """Returns those of some stores that are in other tasks' partitions."""
         return frozenset(one for one in stores if one.unit not in self.units)
 
     def added(self, batches: Iterable[int]) -> list[int]:
@@ -116,7 +116,7 @@ class ScanPart:
     def still_holds(self, commits: Mapping[int, Entry], pinned: int | None) -> bool:
         """Returns whether the commit log has only grown at its end, or been purged, since.
 
-        After a rewind, or a repartition, everything has to be looked at again.
+        After a rewind, or a repartition, everything has to be read again.
         """
         newest = self.handover.commit
         if newest is None or pinned != self.handover.pinned:
@@ -125,7 +125,7 @@ class ScanPart:
 
 
 class Recorder(ReadOnly):
-    """A storage that is only read, and notes what a scan would hand over."""
+    """A storage that is only read, and notes the content of a scan's handover."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
@@ -147,7 +147,7 @@ class Recorder(ReadOnly):
             yield entry
 
     def _sees(self, entry: Entry) -> None:
-        """Notes a file as it is listed now; what was read of another one before it is forgotten."""
+        """Notes a file as it is listed now; the content of its predecessor is forgotten."""
         if self._seen.get(entry.path) != entry:
             self._contents.pop(entry.path, None)
         self._seen[entry.path] = entry
@@ -160,7 +160,7 @@ class Recorder(ReadOnly):
         return content
 
     def handover(self, checkpoint: Checkpoint) -> Handover:
-        """Returns what is handed over of the newest scan, which made a checkpoint."""
+        """Returns the handover of the newest scan, which made a checkpoint."""
         return Handover(
             entries=tuple(self._operators.values()),
             contents={self._seen[path]: content for path, content in self._contents.items()},
@@ -173,7 +173,7 @@ class Recorder(ReadOnly):
 
 
 class Recalling(ReadOnly):
-    """A storage that is only read, and answers from a handover where a file is still the same."""
+    """A storage that is only read, and answers from a handover if a file is still the same."""
 
     def __init__(self, storage: Storage, handover: Handover) -> None:
         super().__init__(storage)
@@ -190,8 +190,8 @@ class Recalling(ReadOnly):
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         entry = self._seen.get(path)
-        known = self._contents.get(entry) if entry else None
-        return self._storage.read(path) if known is None else known
+        content = self._contents.get(entry) if entry else None
+        return self._storage.read(path) if content is None else content
 
 
 def _packed(fields: Mapping[str, Any]) -> str:

@@ -65,7 +65,7 @@ class Layout:
         operators: each operator's metadata file.
         schemas: the schema file of each operator's store, which is under partition 0.
         families: the stores whose column families have schema files, as if in partition 0.
-        unclassified: all other files, each with whether Spark writes such a file there.
+        unclassified: all other files, each with a flag: Spark writes such a file there.
     """
 
     stores: Mapping[StoreId, tuple[StateFile, ...]]
@@ -88,13 +88,13 @@ def sort_out(entries: Iterable[Entry], provider: Provider = Provider.HDFS_BACKED
             store, file = in_store
             stores[store].append(file)
             continue
-        if found := _OPERATOR.fullmatch(entry.path):
-            known = operators.get(int(found[1]))
-            operators[int(found[1])] = max((known or entry, entry), key=_written_by)
-        elif found := _SCHEMA.fullmatch(entry.path):
-            schemas[StoreId(int(found[1]), 0, found[2] or DEFAULT_STORE)] = entry
-        elif found := _FAMILIES.fullmatch(entry.path):
-            families.add(StoreId(int(found[1]), 0, found[2]))
+        if match := _OPERATOR.fullmatch(entry.path):
+            earlier = operators.get(int(match[1]))
+            operators[int(match[1])] = max((earlier or entry, entry), key=_written_by)
+        elif match := _SCHEMA.fullmatch(entry.path):
+            schemas[StoreId(int(match[1]), 0, match[2] or DEFAULT_STORE)] = entry
+        elif match := _FAMILIES.fullmatch(entry.path):
+            families.add(StoreId(int(match[1]), 0, match[2]))
         rest.append((entry, _KNOWN.fullmatch(entry.path) is not None))
     return Layout(
         {key: tuple(files) for key, files in stores.items()},
@@ -122,21 +122,21 @@ class _Folders:
         folder, _, name = entry.path.rpartition("/")
         if folder not in self._known:
             self._known[folder] = self._recognized(folder)
-        found = self._known[folder]
-        if not found or not name:  # the path of a directory ends with a slash
+        place = self._known[folder]
+        if not place or not name:  # the path of a directory ends with a slash
             return None
         if not self._rocks:
-            return found[0], HDFS_NAMES.classify(entry)
+            return place[0], HDFS_NAMES.classify(entry)
         file = ROCKS_NAMES.classify(entry)
-        return found[0], file if _in_place(file, found[1]) else UnknownFile(entry)
+        return place[0], file if _in_place(file, place[1]) else UnknownFile(entry)
 
     def _recognized(self, folder: str) -> tuple[StoreId, str | None] | None:
         """Returns the store that a directory belongs to, and the name of a folder within it."""
-        found = (_ROCKS_FOLDER if self._rocks else _HDFS_FOLDER).fullmatch(folder)
-        if not found:
+        match = (_ROCKS_FOLDER if self._rocks else _HDFS_FOLDER).fullmatch(folder)
+        if not match:
             return None
-        store = StoreId(int(found[1]), int(found[2]), found[3] or DEFAULT_STORE)
-        return store, found[4] if self._rocks else None
+        store = StoreId(int(match[1]), int(match[2]), match[3] or DEFAULT_STORE)
+        return store, match[4] if self._rocks else None
 
 
 def _in_place(file: StateFile, folder: str | None) -> bool:
@@ -164,5 +164,5 @@ def schemas_lacking(layout: Layout, operators: Iterable[Operator]) -> tuple[str,
 
 def directories_named_as_files(layout: Layout) -> tuple[str, ...]:
     """Returns the directories inside a store's own with the name of a state file, ascending."""
-    found = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
-    return tuple(sorted({one[1] for one in found if one}))
+    matches = (_DIRECTORY.fullmatch(entry.path) for entry, _ in layout.unclassified)
+    return tuple(sorted({one[1] for one in matches if one}))

@@ -29,7 +29,8 @@ def count_in(conf: Mapping[str, str]) -> int | None:
     try:
         return None if pinned is None else logs.check_partitions(int(pinned))
     except ValueError as error:
-        raise CodecError(f"{pinned!r} shuffle partitions cannot be", offset=0) from error
+        detail = f"{pinned!r} is not a valid number of shuffle partitions"
+        raise CodecError(detail, offset=0) from error
 
 
 def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]:
@@ -40,12 +41,12 @@ def partition_counts(storage: Storage, batches: Iterable[int]) -> dict[int, int]
     Raises:
         StorageError: when the storage fails.
     """
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for batch in batches:
         with suppress(CodecError, NotFoundError):
             count = count_in(logs.parse_conf(storage.read(f"offsets/{batch}")))
-            found |= {batch: count} if count else {}
-    return found
+            counts |= {batch: count} if count else {}
+    return counts
 
 
 def may_have_changed(
@@ -83,8 +84,8 @@ def _differ(ids: Mapping[int, logs.UniqueIds]) -> bool:
 
 
 def _sizes(ids: Mapping[int, logs.UniqueIds]) -> Iterator[tuple[int, int]]:
-    for found in ids.values():
-        for operator, partitions in found.items():
+    for operators in ids.values():
+        for operator, partitions in operators.items():
             yield operator, len(partitions)
 
 

@@ -22,8 +22,8 @@ _PIECE = 1024 * 1024
 def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], at: float) -> Store:
     """Returns a store with the proofs that count, and those whose inputs were replaced.
 
-    A proof whose snapshot, or an SST file of it, was replaced does not count, but still records
-    the former log; a proof whose snapshot is missing does not even do that.
+    A proof does not count if its snapshot, or an SST file of the snapshot, was replaced, but it
+    still records the former log. A proof whose snapshot is missing records nothing.
 
     Args:
         storage: the storage of the store.
@@ -45,7 +45,7 @@ def with_proofs(storage: Storage, store: Store, proofs: Sequence[Attestation], a
             former.append(Outdated(proof, looking.replaced(proof.inputs, proof)))
             continue
         replaced = looking.replaced(proof.inputs, proof)
-        if replaced:  # keeps the former identities, which show what else was written again
+        if replaced:  # keeps the former identities, which show the other files written again
             outdated.append(Outdated(proof, replaced, looking.swapped(proof, replaced)))
         else:
             counting.append(proof.refreshed(looking.same, at) if looking.same else proof)
@@ -82,7 +82,7 @@ class _Comparison:
     def replaced(self, records: Iterable[FileRecord], proof: Attestation) -> tuple[Entry, ...]:
         """Returns the listed files whose bytes differ from their record.
 
-        A doubted file has been compared as it is now, and may be restored to what it was.
+        A doubted file has been compared as it is now, and its former content may be restored.
         """
         listed = [(one, self.entries[one.path]) for one in records if one.path in self.entries]
         accepted = {one.path: one for one in proof.doubted}
@@ -99,18 +99,18 @@ class _Comparison:
         for record in proof.inputs:
             of_size.setdefault(record.size, set()).add(record.sum)
         alike = (entry for entry in replaced if entry.size in of_size)
-        found = (self._sum(entry.path) for entry in alike)
-        return any(one is not None and one[1] in of_size.get(one[0], ()) for one in found)
+        fingerprints = (self._sum(entry.path) for entry in alike)
+        return any(one is not None and one[1] in of_size.get(one[0], ()) for one in fingerprints)
 
     def _equal(self, record: FileRecord, entry: Entry, at: float) -> bool:
         if record.identifies(entry, at):
             return True
         if record.sum is None or record.size != entry.size:
             return False
-        found = self._sum(entry.path)
-        if found is None:  # deleted since it was listed: a missing file was not replaced
+        current = self._sum(entry.path)
+        if current is None:  # deleted since it was listed: a missing file was not replaced
             return True
-        if found != (record.size, record.sum):
+        if current != (record.size, record.sum):
             return False
         self.same[record] = entry
         return True

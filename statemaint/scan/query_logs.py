@@ -38,8 +38,8 @@ class Notes:
         batches: tuple[int, ...] = (),
     ) -> None:
         """Adds a finding."""
-        found = Finding(code, detail, path=path, offset=offset, batches=batches)
-        self.findings.append(found)
+        finding = Finding(code, detail, path=path, offset=offset, batches=batches)
+        self.findings.append(finding)
 
 
 def numbered(storage: Storage, folder: str) -> Iterator[tuple[int, Entry]]:
@@ -109,7 +109,7 @@ def _partitions(conf: Mapping[str, str], notes: Notes) -> int | None:
     try:
         return count_in(conf)
     except CodecError:
-        detail = f"offsets/: {conf[SETTING]!r} shuffle partitions cannot be"
+        detail = f"offsets/: {conf[SETTING]!r} is not a valid number of shuffle partitions"
         notes.add(FindingCode.UNREADABLE_OFFSET, detail)
         return None
 
@@ -148,7 +148,7 @@ def committed_ids(
     storage: Storage, commits: Mapping[int, Entry], notes: Notes
 ) -> dict[int, logs.UniqueIds]:
     """Returns the unique ids in each commit; notes each commit that cannot be read."""
-    found = {}
+    ids_by_batch = {}
     batches = sorted(commits)
     jobs = (partial(_ids_in, storage, commits[batch].path) for batch in batches)
     for batch, ids in zip(batches, in_order(jobs, threads=storage.parallel), strict=True):
@@ -158,12 +158,12 @@ def committed_ids(
             code, lost = FindingCode.UNREADABLE_COMMIT, (batch,)
             notes.add(code, detail, path=path, offset=ids.offset, batches=lost)
         elif ids is not None:
-            found[batch] = ids
-    return found
+            ids_by_batch[batch] = ids
+    return ids_by_batch
 
 
 def _ids_in(storage: Storage, path: str) -> logs.UniqueIds | CodecError | None:
-    """Returns the unique ids in a commit; `None` for one that the query has purged meanwhile."""
+    """Returns the unique ids in a commit; `None` if the query has purged it in the meantime."""
     try:
         return logs.parse_commit(storage.read(path))
     except NotFoundError:

@@ -11,22 +11,22 @@ from statemaint.storage import Storage, deprived
 
 
 def with_unreadable(storage: Storage, store: Store) -> Store:
-    """Returns a store with our snapshots that a reader of its log cannot read.
+    """Returns a store with the snapshots of ours that a reader of its log cannot read.
 
     Requests are made only for files that owners, groups and modes in the listing leave in doubt,
-    and none where listings have no modes. A snapshot that may be an executor's counts only if its
+    and none if listings have no modes. A snapshot that may be an executor's counts only if its
     owner differs from the log's.
 
     Raises:
         StorageError: when the storage fails.
     """
     snapshots = (one for one in store.files if isinstance(one, Snapshot))
-    found = {
+    unreadable = {
         one.entry.path: why
         for one in snapshots
         if one.entry.path in store.ours and (why := _why(storage, store, one))
     }
-    return replace(store, unreadable=found) if found else store
+    return replace(store, unreadable=unreadable) if unreadable else store
 
 
 def _why(storage: Storage, store: Store, snapshot: Snapshot) -> str | None:

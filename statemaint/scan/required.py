@@ -19,7 +19,7 @@ _OF_A_JOIN = frozenset(
         "right-keyWithIndexToValue",
     }
 )
-# An existing folder may be the last one left of this many numbers beyond those that are seen.
+# An existing folder may be the only one left of this many numbers beyond those that are seen.
 _FEW = 32
 
 
@@ -30,8 +30,8 @@ class Evidence:
     Attributes:
         listed: the stores that have files.
         operators: the operators' declared metadata, by operator.
-        pinned: the shuffle partitions of the newest committed batch, where its offsets pin them.
-        counts: the shuffle partitions of each batch, where a repartition has changed them.
+        pinned: the shuffle partitions of the newest committed batch, if its offsets pin them.
+        counts: the shuffle partitions of each batch, if a repartition has changed them.
         named: the number of stores in each partition of an operator, by the newest commit's ids.
         keyed: the operators whose state has a key, as far as a schema shows.
         copied: the folders whose metadata belong to another operator.
@@ -52,76 +52,77 @@ class Evidence:
         return frozenset(one for one in self.listed | self.noted if one.operator == operator)
 
 
-def expected_stores(known: Evidence) -> tuple[StoreId, ...]:
+def expected_stores(evidence: Evidence) -> tuple[StoreId, ...]:
     """Returns the stores that a committed batch reads, and those a repartition left, ascending.
 
     Without a sign of a repartition no batch ever had partitions beyond the pinned number.
     """
-    operators = required_operators(known)
-    left = (one for one in known.listed if known.counts and one.operator in operators)
+    operators = required_operators(evidence)
+    left_over = (one for one in evidence.listed if evidence.counts and one.operator in operators)
     required = (
         StoreId(operator, partition, name)
         for operator in operators
-        for name in store_names(known, operator)
-        for partition in required_partitions(known, operator)
+        for name in store_names(evidence, operator)
+        for partition in required_partitions(evidence, operator)
     )
-    return tuple(sorted({*required, *left}))
+    return tuple(sorted({*required, *left_over}))
 
 
-def required_operators(known: Evidence) -> frozenset[int]:
+def required_operators(evidence: Evidence) -> frozenset[int]:
     """Returns the stateful operators of the query, as far as the evidence shows.
 
     Spark numbers them from 0, so a number missing below another one is an operator, too.
     """
-    if known.named:
-        return frozenset(known.named)
-    seen = {one.operator for one in known.listed | known.noted} | known.operators.keys()
-    return frozenset(_filled(seen - known.copied))
+    if evidence.named:
+        return frozenset(evidence.named)
+    seen = {one.operator for one in evidence.listed | evidence.noted} | evidence.operators.keys()
+    return frozenset(_filled(seen - evidence.copied))
 
 
-def required_partitions(known: Evidence, operator: int) -> Iterable[int]:
+def required_partitions(evidence: Evidence, operator: int) -> Iterable[int]:
     """Returns the partitions that an operator has at any batch of the commit log.
 
     Operators without a key (a global aggregation, `limit`) run in one task, whatever their
     metadata declare. Mirrors `IncrementalExecution.nextStatefulOperationStateInfo`, which uses the
     number of shuffle partitions that the batch's offsets pin.
     """
-    seen = {one.partition for one in known.stores(operator)}
-    named = len(known.named.get(operator, ()))
-    if operator not in known.keyed and seen <= {0} and named <= 1:
+    seen = {one.partition for one in evidence.stores(operator)}
+    named = len(evidence.named.get(operator, ()))
+    if operator not in evidence.keyed and seen <= {0} and named <= 1:
         return range(1)
-    declared = known.operators.get(operator)
-    pinned = max((known.pinned or 0, *known.counts.values()))
+    declared = evidence.operators.get(operator)
+    pinned = max((evidence.pinned or 0, *evidence.counts.values()))
     count = pinned or (declared.partitions if declared else 0)
     return range(max(named, count)) if named or count else _filled(seen | {0})
 
 
 def _filled(numbers: Iterable[int]) -> Iterable[int]:
     """Returns numbers with the gaps below them filled, unless most would be invented."""
-    known = frozenset(numbers)
-    highest = max(known, default=-1)
-    return range(highest + 1) if highest <= len(known) + _FEW else known
+    present = frozenset(numbers)
+    highest = max(present, default=-1)
+    return range(highest + 1) if highest <= len(present) + _FEW else present
 
 
-def store_names(known: Evidence, operator: int) -> frozenset[str]:
+def store_names(evidence: Evidence, operator: int) -> frozenset[str]:
     """Returns the names of an operator's stores in each partition."""
-    declared = known.operators.get(operator)
-    names = {one.store for one in known.stores(operator)} | set(declared.stores if declared else ())
-    if names & _OF_A_JOIN or len(_OF_A_JOIN) in known.named.get(operator, ()):
+    declared = evidence.operators.get(operator)
+    seen = {one.store for one in evidence.stores(operator)}
+    names = seen | set(declared.stores if declared else ())
+    if names & _OF_A_JOIN or len(_OF_A_JOIN) in evidence.named.get(operator, ()):
         names |= _OF_A_JOIN
     return frozenset(names or {DEFAULT_STORE})
 
 
-def unused_stores(known: Evidence, expected: Iterable[StoreId]) -> tuple[StoreId, ...]:
+def unused_stores(evidence: Evidence, expected: Iterable[StoreId]) -> tuple[StoreId, ...]:
     """Returns the listed stores that no batch reads, ascending."""
-    return tuple(sorted(known.listed - set(expected)))
+    return tuple(sorted(evidence.listed - set(expected)))
 
 
-def foreign_operators(known: Evidence) -> tuple[int, ...]:
+def foreign_operators(evidence: Evidence) -> tuple[int, ...]:
     """Returns the operators that have metadata but do not belong to the query, ascending.
 
     Mirrors `OperatorStateMetadata`'s validation: Spark compares everything below `state/` with the
     operators of the query. Only commits with unique ids name these.
     """
-    declared = known.operators.keys() - known.copied
-    return tuple(sorted(declared - known.named.keys())) if known.named else ()
+    declared = evidence.operators.keys() - evidence.copied
+    return tuple(sorted(declared - evidence.named.keys())) if evidence.named else ()

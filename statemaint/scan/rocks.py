@@ -15,7 +15,7 @@ from statemaint.model.lineage import Attempts, Item, Lost, Trace
 from statemaint.storage import Storage
 
 Committed = Mapping[int, str | None]
-"""The unique id of each version whose commit is still there; `None` where it has none."""
+"""The unique id of each version whose commit still exists; `None` if it has none."""
 
 
 def with_rocks(storage: Storage, store: Store, committed: Committed, codec: str) -> Store:
@@ -51,8 +51,8 @@ class _Reading:
             unsound=self.unreadable | self._missing(parts),
             unreadable=frozenset(self.unreadable),
         )
-        found = (*self.store.findings, *self.findings)
-        return replace(self.store, rocks=rocks, findings=found)
+        findings = (*self.store.findings, *self.findings)
+        return replace(self.store, rocks=rocks, findings=findings)
 
     # -- references of the zips
 
@@ -74,23 +74,23 @@ class _Reading:
         content = self.storage.read(path)
         if snapshot_zip.marked(content):
             self.ours.add(path)
-        found = snapshot_zip.parse_metadata(content)
-        return shared_paths(self.store.id.directory, found)
+        metadata = snapshot_zip.parse_metadata(content)
+        return shared_paths(self.store.id.directory, metadata)
 
     def _missing(self, parts: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
         files = (file.entry for file in self.store.files if isinstance(file, SstFile))
         sizes = {entry.path: entry.size for entry in files}
-        found = {}
+        unsound = {}
         for path, wanted in parts.items():
-            lacking = sorted(part for part, size in wanted.items() if sizes.get(part) != size)
-            if lacking:
-                state = "has another size" if lacking[0] in sizes else "is not there"
-                more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-                found[path] = f"{path} needs {lacking[0]}, which {state}{more}{self._swept(path)}"
-        return found
+            missing = sorted(part for part, size in wanted.items() if sizes.get(part) != size)
+            if missing:
+                state = "has another size" if missing[0] in sizes else "does not exist"
+                more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+                unsound[path] = f"{path} needs {missing[0]}, which {state}{more}{self._swept(path)}"
+        return unsound
 
     def _swept(self, path: str) -> str:
-        """Returns the likely cause where Spark's own clean-up deletes a zip; empty otherwise.
+        """Returns the likely cause if Spark's own clean-up deletes a zip; empty otherwise.
 
         `RocksDBFileManager.deleteOldVersions` deletes the SST files before the zips that name them,
         and keeps one version less than the commit log has batches. An executor that is killed in
@@ -159,9 +159,9 @@ class _Reading:
         loads = trace.lost or attempts.chain(trace)
         if isinstance(loads, Lost):
             self._broken(loads)
-        found = dict(trace.items)
+        lineage = dict(trace.items)
         for version, unique in sorted(named.items()):
-            other = found.get(version, unique)
+            other = lineage.get(version, unique)
             if other != unique:
                 detail = f"its commit names it, and the newest commit's lineage names {other}"
                 self._broken(Lost((version, unique), detail))

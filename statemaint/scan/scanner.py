@@ -73,8 +73,8 @@ def scan(
     Args:
         storage: the storage of the checkpoint.
         only: the filter of stores to read; all of them by default.
-        part: the partitions to list, and what an earlier scan found of the rest; everything is
-            listed by default, and where the logs show more than new batches since.
+        part: the partitions to list, and an earlier scan's result for the rest; everything is
+            listed by default, and if the logs show more than new batches since.
 
     Raises:
         NotACheckpointError: when no query has written anything there.
@@ -102,7 +102,7 @@ def scan(
     operators = tuple(_operators(storage, layout, notes))
     repartitions = ids if provider is Provider.ROCKSDB else {}
     counts = _counts(storage, layout, repartitions, offsets, pinned=pinned, part=part)
-    known = Evidence(
+    evidence = Evidence(
         listed=frozenset(layout.stores) | (part.others(part.handover.stores) if part else set()),
         operators={one.id: one for one in operators},
         pinned=pinned,
@@ -112,12 +112,12 @@ def scan(
         copied=frozenset(one.id for one in operators if one.declared_id not in (None, one.id)),
         noted=frozenset(attested) | (part.others(part.handover.noted) if part else set()),
     )
-    expected = expected_stores(known)
-    asked = tuple(one for one in expected if only is None or only(one))
-    stores = tuple(_stores(storage, layout, asked, attested, listed))
+    expected = expected_stores(evidence)
+    requested = tuple(one for one in expected if only is None or only(one))
+    stores = tuple(_stores(storage, layout, requested, attested, listed))
     if provider is Provider.ROCKSDB:
         stores = tuple(_with_rocks(storage, stores, _Named(ids, expected, counts), codec))
-    unused = () if part else unused_stores(known, expected)  # the plan of the run reports them
+    unused = () if part else unused_stores(evidence, expected)  # the plan of the run reports them
     if not expected:
         _check_state(offsets, commits, newest, notes)
     return Checkpoint(
@@ -129,7 +129,7 @@ def scan(
         row_checksums=row_checksums,
         operators=operators,
         stores=tuple(with_unreadable(storage, one) for one in stores),
-        left_out=len(expected) - len(asked),
+        left_out=len(expected) - len(requested),
         partitions=_numbers(expected, counts.get(max(commits, default=-1))),
         offsets=tuple(sorted(offsets)),
         lacks=schemas_lacking(layout, operators),
@@ -143,7 +143,7 @@ def scan(
             *_needed(notes.findings, layout, expected),
             *_unknown(layout),
             *_unused(unused),
-            *_foreign(foreign_operators(known)),
+            *_foreign(foreign_operators(evidence)),
         ),
         unclassified=tuple(sorted(_unclassified(layout, unused))),
         directories=tuple(directories_named_as_files(layout)),
@@ -162,7 +162,7 @@ def _check_offsets(
 ) -> None:
     """Notes a missing offset log although batches have run.
 
-    A restart then begins with batch 0. Spark 4.3 refuses to do so where state or commits of another
+    A restart then begins with batch 0. Spark 4.3 refuses to do so if state or commits of another
     query exist; older versions mix the two.
     """
     if offsets or not (commits or layout.stores):
@@ -206,7 +206,9 @@ def _check_state(
         )
         notes.add(FindingCode.NO_STATE, detail, path="state", batches=lost)
     else:
-        detail = "state/ is missing or empty: a query restarts only if no operator of it has state"
+        detail = (
+            "state/ is missing or empty: a query restarts only if none of its operators has state"
+        )
         notes.add(FindingCode.NO_STATE, detail, path="state")
 
 
@@ -249,7 +251,7 @@ class _Named:
 
 
 def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
-    """Returns a store's id in a commit: `None` without ids, "unknown" where ids are incomplete."""
+    """Returns a store's id in a commit: `None` without ids, "unknown" if ids are incomplete."""
     if not ids:
         return None
     partitions = ids.get(store.operator, ())
@@ -260,12 +262,12 @@ def _id(ids: logs.UniqueIds, store: StoreId, place: int) -> str | None:
 def _operators(storage: Storage, layout: Layout, notes: Notes) -> Iterator[Operator]:
     for number, entry in sorted(layout.operators.items()):
         try:
-            found = logs.parse_operator(storage.read(entry.path))
+            metadata = logs.parse_operator(storage.read(entry.path))
         except CodecError as error:
             detail, at = str(error.at(entry.path)), error.offset
             notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
             continue
-        yield Operator(number, found.name, found.stores, found.partitions, found.id)
+        yield Operator(number, metadata.name, metadata.stores, metadata.partitions, metadata.id)
 
 
 def _counts(
@@ -288,14 +290,14 @@ def _counts(
 
 def _same_counts(storage: Storage, part: ScanPart, commits: Mapping[int, Entry]) -> bool:
     """Returns whether every batch since the earlier scan has the partitions of the newest then."""
-    found = partition_counts(storage, part.added(commits))
-    return set(found.values()) <= {part.handover.pinned}
+    counts = partition_counts(storage, part.added(commits))
+    return set(counts.values()) <= {part.handover.pinned}
 
 
 def _numbers(expected: Iterable[StoreId], newest: int | None) -> dict[int, int]:
     """Returns the current number of partitions of each operator."""
-    found = {one.operator: one.partition + 1 for one in sorted(expected)}
-    return {operator: min(count, newest or count) for operator, count in found.items()}
+    counts = {one.operator: one.partition + 1 for one in sorted(expected)}
+    return {operator: min(count, newest or count) for operator, count in counts.items()}
 
 
 def _keyed(
@@ -305,17 +307,17 @@ def _keyed(
 
     An operator that declares its stores has schemas; a missing schema may have had a key.
     """
-    found = {store.operator for store in layout.families}
-    found |= {one.id for one in operators} - {store.operator for store in layout.schemas}
+    keyed = {store.operator for store in layout.families}
+    keyed |= {one.id for one in operators} - {store.operator for store in layout.schemas}
     for store, entry in sorted(layout.schemas.items()):
         try:
             if schema.parse_schema(storage.read(entry.path)).has_key:
-                found.add(store.operator)
+                keyed.add(store.operator)
         except CodecError as error:
             detail, at = str(error.at(entry.path)), error.offset
             notes.add(FindingCode.UNREADABLE_METADATA, detail, path=entry.path, offset=at)
-            found.add(store.operator)
-    return frozenset(found)
+            keyed.add(store.operator)
+    return frozenset(keyed)
 
 
 def _needed(
@@ -324,12 +326,12 @@ def _needed(
     """Yields findings; a schema of a store that the query does not have is no damage to it."""
     stores = frozenset(expected)
     others = {entry.path for store, entry in layout.schemas.items() if store not in stores}
-    for one in findings:
-        if one.code is FindingCode.UNREADABLE_METADATA and one.path in others:
-            detail = f"{one.detail}; the query has no such store, so the file is kept"
-            yield Finding(FindingCode.UNKNOWN_FILE, detail, path=one.path)
+    for finding in findings:
+        if finding.code is FindingCode.UNREADABLE_METADATA and finding.path in others:
+            detail = f"{finding.detail}; the query has no such store, so the file is kept"
+            yield Finding(FindingCode.UNKNOWN_FILE, detail, path=finding.path)
         else:
-            yield one
+            yield finding
 
 
 def _attested(listed: Iterable[Entry]) -> dict[StoreId, str]:
@@ -341,24 +343,24 @@ def _attested(listed: Iterable[Entry]) -> dict[StoreId, str]:
 def _stores(
     storage: Storage,
     layout: Layout,
-    asked: tuple[StoreId, ...],
+    requested: tuple[StoreId, ...],
     attested: Mapping[StoreId, str],
     listed: float,
 ) -> Iterator[Store]:
     def store_of_id(store: StoreId) -> Store:
-        known = _known(storage, attested[store]) if store in attested else StoreNotes()
+        notes = _notes_of(storage, attested[store]) if store in attested else StoreNotes()
         files = layout.stores.get(store, ())
-        found = Store(
-            store, files, written=known.written, since=known.since,
-            uploads=known.uploads, listed=listed,
+        scanned = Store(
+            store, files, written=notes.written, since=notes.since,
+            uploads=notes.uploads, listed=listed,
         )  # fmt: skip
-        return with_proofs(storage, found, known.proofs, listed)
+        return with_proofs(storage, scanned, notes.proofs, listed)
 
-    jobs = (partial(store_of_id, one) for one in asked)
+    jobs = (partial(store_of_id, one) for one in requested)
     return in_order(jobs, threads=storage.parallel if attested else 1)
 
 
-def _known(storage: Storage, path: str) -> StoreNotes:
+def _notes_of(storage: Storage, path: str) -> StoreNotes:
     try:
         return parse_attestations(storage.read(path))
     except (NotFoundError, CodecError):
@@ -390,7 +392,7 @@ def _foreign(operators: Iterable[int]) -> Iterator[Finding]:
 
 
 def _unknown(layout: Layout) -> Iterator[Finding]:
-    for entry, known in layout.unclassified:
-        if not known:
-            detail = f"{entry.path}: no file that Spark writes; it is kept"
+    for entry, by_spark in layout.unclassified:
+        if not by_spark:
+            detail = f"{entry.path}: not a file that Spark writes; it is kept"
             yield Finding(FindingCode.UNKNOWN_FILE, detail)

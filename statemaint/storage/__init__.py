@@ -1,4 +1,4 @@
-"""The places where a checkpoint's bytes live, behind one small contract (`base.Storage`).
+"""The places where a checkpoint's bytes are stored, behind one small contract (`base.Storage`).
 
 A storage knows paths and bytes, but neither versions nor which file may be deleted.
 """

@@ -1,7 +1,7 @@
 """Whether the users of one file may use another, by owners, groups, modes and ACLs (S22).
 
-Group membership is known only in part, so the answer errs on one side: it may report a right as
-lost that is not, never the reverse.
+Group membership is known only in part, so the answer errs on one side: it may report a loss of
+rights where there is none, never the reverse.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ def unknown(_user: str, _group: str) -> bool:
 
 def deprived(
     like: Access,
-    found: Access,
+    access: Access,
     *,
     bits: int = READ,
     belongs: Belongs = unknown,
@@ -36,38 +36,38 @@ def deprived(
 
     Args:
         like: the access to the file that they may use.
-        found: the access to the other file.
+        access: the access to the other file.
         bits: the permission bits that the use requires.
         belongs: whether a user is in a group, as far as that is known.
         superuser: the user who may use every file.
     """
     for user, granted in _users(like):
-        if user != superuser and not _user_may(found, user, granted & bits, belongs):
+        if user != superuser and not _user_may(access, user, granted & bits, belongs):
             return f"user {user}"
     for group, granted in _groups(like):
-        if not _group_may(like, found, group, granted & bits):
+        if not _group_may(like, access, group, granted & bits):
             return f"group {group}"
     needed = like.mode & bits
-    if needed and not all(_covers(one, needed) for one in _others(like, found)):
-        return "everybody else"
+    if needed and not all(_covers(one, needed) for one in _others(like, access)):
+        return "all other users"
     return None
 
 
-def unreadable(path: str, like: str, who: str, found: str, *, bits: int) -> UnreadableError:
+def unreadable(path: str, like: str, who: str, shown: str, *, bits: int) -> UnreadableError:
     """Returns the error about a user or group that may use one file and not another.
 
     Args:
         path: the path of the other file.
         like: the path of the file that they may use.
         who: the user or group.
-        found: the owner, the group and the mode of the other file.
+        shown: the owner, the group and the mode of the other file.
         bits: the permission bits that the use requires.
     """
     verb = "use" if bits == USE else "read"
     return UnreadableError(
         path,
-        f"{who} may {verb} {like}, and could not {verb} this ({found}); run statemaint as the "
-        "query's user, or as one who may give files to it",
+        f"{who} may {verb} {like}, and could not {verb} this ({shown}); run statemaint as the "
+        "query's user, or as a user who may give files to it",
     )
 
 
@@ -108,37 +108,37 @@ def _groups(access: Access) -> Iterator[tuple[str, int]]:
     yield from ((name, bits & mask) for kind, name, bits in access.named if kind == "group")
 
 
-def _user_may(found: Access, user: str, needed: int, belongs: Belongs) -> bool:
-    for name, granted in _users(found):  # the first match decides
+def _user_may(access: Access, user: str, needed: int, belongs: Belongs) -> bool:
+    for name, granted in _users(access):  # the first match decides
         if name == user:
             return _covers(granted, needed)
-    groups = tuple(_groups(found))
+    groups = tuple(_groups(access))
     if any(_covers(granted, needed) and belongs(user, group) for group, granted in groups):
         return True
-    return all(_covers(granted, needed) for granted in _whoever(found))
+    return all(_covers(granted, needed) for granted in _possible_rights(access))
 
 
-def _group_may(like: Access, found: Access, group: str, needed: int) -> bool:
+def _group_may(like: Access, access: Access, group: str, needed: int) -> bool:
     if not needed:
         return True
     users = {name for name, _ in _users(like)}  # group rights do not apply to them
-    apart = (granted for name, granted in _users(found) if name not in users)
-    own = [granted for name, granted in _groups(found) if name == group]
+    apart = (granted for name, granted in _users(access) if name not in users)
+    own = [granted for name, granted in _groups(access) if name == group]
     enough = any if own else all
-    return enough(_covers(one, needed) for one in own or _whoever(found)) and all(
+    return enough(_covers(one, needed) for one in own or _possible_rights(access)) and all(
         _covers(one, needed) for one in apart
     )
 
 
-def _whoever(found: Access) -> tuple[int, ...]:
+def _possible_rights(access: Access) -> tuple[int, ...]:
     """Returns the rights that a user without an entry may get: the user's groups are unknown."""
-    return (*(granted for _, granted in _groups(found)), found.mode)
+    return (*(granted for _, granted in _groups(access)), access.mode)
 
 
-def _others(like: Access, found: Access) -> Iterator[int]:
-    """Yields the rights to `found` of users who have no entry in `like`."""
-    yield found.mode
+def _others(like: Access, access: Access) -> Iterator[int]:
+    """Yields the rights to a file of the users who have no entry in `like`."""
+    yield access.mode
     users = {name for name, _ in _users(like)}
     groups = {name for name, _ in _groups(like)}
-    yield from (granted for name, granted in _users(found) if name not in users)
-    yield from (granted for name, granted in _groups(found) if name not in groups)
+    yield from (granted for name, granted in _users(access) if name not in users)
+    yield from (granted for name, granted in _groups(access) if name not in groups)

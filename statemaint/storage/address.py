@@ -17,10 +17,10 @@ def has_secret(address: str) -> bool:
     except ValueError:
         return "@" in address
     scheme = parts.scheme.rpartition("+")[2]
-    user, found, _ = parts.netloc.rpartition("@")
+    user, separator, _ = parts.netloc.rpartition("@")
     named = scheme in _NAMED and ":" not in user
     token = "://" in address and _TOKEN.search(address)
-    return (bool(found) and not named) or bool(token)
+    return (bool(separator) and not named) or bool(token)
 
 
 def must_have_no_secret(address: str, instead: str) -> None:

@@ -12,28 +12,28 @@ from statemaint.storage.wrappers import ReadOnly
 
 MOST_AHEAD = 16 * 1024 * 1024
 """The bytes of files that are fetched and not yet opened, unless a single one has more."""
-# A storage fetches the parts of larger files ahead by itself.
+# A storage prefetches the parts of larger files itself.
 _MOST_OF_A_FILE = 8 * 1024 * 1024
 
 
 class Ahead(ReadOnly):
-    """A storage whose next files are on their way while one is read; for one reading thread.
+    """A storage that fetches the next files while one is read; for one reading thread.
 
-    A file that is opened out of the order, or again, is read as if it were not fetched; the ones
-    before it in the order are dropped. What fails to be read fails when it is opened.
+    A file that is opened out of order, or again, is read as if it were not fetched; the ones before
+    it in the order are dropped. A failure to fetch a file is raised when it is opened.
     """
 
     def __init__(self, storage: Storage, files: Iterable[tuple[str, int]], threads: int) -> None:
         """Begins to fetch.
 
         Args:
-            storage: where the files are.
+            storage: the storage of the files.
             files: the paths of the files in order, each with its size as it was listed; one that is
                 larger is not fetched ahead.
             threads: the number of files that are fetched at a time.
         """
         super().__init__(storage)
-        self._left = deque(one for one in files if one[1] <= _MOST_OF_A_FILE)
+        self._waiting = deque(one for one in files if one[1] <= _MOST_OF_A_FILE)
         self._threads, self._pool = threads, ThreadPoolExecutor(threads)
         self._fetched: dict[str, tuple[int, Future[bytes | None]]] = {}
         self._held = 0
@@ -69,16 +69,16 @@ class Ahead(ReadOnly):
         return fetched
 
     def _more(self) -> None:
-        while self._left and len(self._fetched) < self._threads:
-            path, size = self._left[0]
+        while self._waiting and len(self._fetched) < self._threads:
+            path, size = self._waiting[0]
             if self._fetched and self._held + size > MOST_AHEAD:
                 return
-            self._left.popleft()
+            self._waiting.popleft()
             self._fetched[path] = size, self._pool.submit(self._fetch, path, size)
             self._held += size
 
     def _fetch(self, path: str, size: int) -> bytes | None:
-        """Returns a file's content; `None` where it has more than it was listed with."""
+        """Returns a file's content; `None` if it is larger than its listed size."""
         with self._storage.open(path) as stream:
             content = stream.read(size + 1)
         return content if len(content) <= size else None

@@ -14,7 +14,7 @@ MOST_READ = 128 * 1024 * 1024
 _FIRST = 1_451_606_400.0
 NO_DIRECTORY = (
     "it is a file where Spark has a directory, which cannot be repaired from the files that are "
-    "left: put the directory back from a copy"
+    "left: restore the directory from a copy"
 )
 NO_FILE = "it is a directory where Spark has a file"
 _STATE_FILE = re.compile(r".+\.(?:delta|snapshot|changelog|zip)")
@@ -30,11 +30,11 @@ def named_as_file(name: str) -> bool:
 
 
 def file_time(seconds: float) -> float | None:
-    """Returns a file's time; `None` where it cannot be the time of a write.
+    """Returns a file's time; `None` if it cannot be the time of a write.
 
     Hadoop's file systems report 0 for an unknown time, and tools that copy files without their
-    times leave 0, 1 or the year 1980. Read as an age, any of these would be old enough for every
-    deletion. Damaged metadata shows years beyond 9999.
+    times set 0, 1 or the year 1980. Read as an age, any of these would be old enough for every
+    deletion. Damaged metadata has years beyond 9999.
     """
     return seconds if _FIRST <= seconds <= LATEST else None
 
@@ -43,13 +43,13 @@ def must_be_small(size: int, path: str, most: int = MOST_READ) -> None:
     """Raises `CodecError` for a file that is too large to be read whole.
 
     Args:
-        size: of the file, or of what was read of it, in bytes.
+        size: of the file, or of the part that was read, in bytes.
         path: its name in the error.
         most: the size of the largest file of its kind.
     """
     if size > most:
         shown = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
-        detail = f"it has more than {shown}, as no such file has; it is not read"
+        detail = f"it has more than {shown}, more than any such file; it is not read"
         raise CodecError(detail, offset=most, path=path)
 
 
@@ -134,7 +134,7 @@ class Storage(Protocol):
             overwrite: whether the file may already exist.
             like: an existing file: every reader of it can read the new file, which gets its owner,
                 group, mode and ACL, or its encryption, tags and grants, as far as the storage has
-                any (S22). Without it the file is a record of maintainers: where there are modes, it
+                any (S22). Without it the file is a record of maintainers: if there are modes, it
                 is readable by those who may use the root.
 
         Raises:
@@ -146,9 +146,9 @@ class Storage(Protocol):
         ...
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear as `write` does, whatever had its name.
+        """Makes one of our records appear as `write` does, whatever had its name.
 
-        One request where the storage is S3, because nobody needs the new file's entry.
+        It takes one request on S3, because the new file's entry is not needed.
         """
         ...
 
@@ -180,7 +180,7 @@ class Storage(Protocol):
         """Renames a file, which appears complete and durable under its new name in one step.
 
         A crash may leave the file under both names, never under neither. It keeps its owner, group,
-        mode and ACL; where a move is a copy, its encryption, tags and metadata.
+        mode and ACL; if a move is a copy, its encryption, tags and metadata.
 
         Args:
             path: the path of the file.
@@ -211,14 +211,14 @@ class Storage(Protocol):
 
     @property
     def parallel(self) -> int:
-        """Returns the number of requests that are worth making at a time; 1 where all are fast."""
+        """Returns the number of requests that are worth making at a time; 1 if all are fast."""
         ...
 
     @property
     def exclusive(self) -> bool:
         """Returns whether `write` without `overwrite` is atomic among writers.
 
-        Where it is not, two writers of one new file at the same moment may both conclude that they
+        If it is not, two writers of one new file at the same moment may both conclude that they
         created it; code that needs a single winner refuses to work there.
 
         Raises:

@@ -17,14 +17,14 @@ _MARKS = frozenset({"offsets", "commits"})
 def checkpoints_below(uri: str) -> list[str]:
     """Returns the addresses of the checkpoints below a folder, up to three folders deep, sorted.
 
-    Folders whose names begin with `.` or `_` are passed over. Nothing inside a checkpoint is
-    listed, except where only Hadoop reaches the folder.
+    Folders whose names begin with `.` or `_` are skipped. Nothing inside a checkpoint is listed,
+    unless only Hadoop reaches the folder.
 
     Raises:
         ConfigError: when there are more than ten thousand folders to look into.
         StorageError: when a folder cannot be listed.
     """
-    found: list[str] = []
+    checkpoints: list[str] = []
     level, seen = [uri.rstrip("/") or "/"], 0
     for _ in range(_DEPTH + 1):
         deeper: list[str] = []
@@ -34,15 +34,15 @@ def checkpoints_below(uri: str) -> list[str]:
             if seen > _MOST_FOLDERS:
                 raise ConfigError(f"{uri}: more than {_MOST_FOLDERS:,} folders; name one of them")
             if names & _MARKS:
-                found.append(folder)
+                checkpoints.append(folder)
             else:
                 deeper += [f"{folder}/{one}" for one in sorted(names) if one[0] not in "._"]
         level = deeper
-    return sorted(found)
+    return sorted(checkpoints)
 
 
 def folders_in(uri: str) -> frozenset[str]:
-    """Returns the names of the folders directly in a folder; none where it does not exist.
+    """Returns the names of the folders directly in a folder; none if it does not exist.
 
     Raises:
         StorageError: when it cannot be listed.
@@ -55,7 +55,7 @@ def folders_in(uri: str) -> frozenset[str]:
 
 
 def checkpoint_around(uri: str) -> str | None:
-    """Returns the checkpoint that an address is inside of; `None` where it is in none."""
+    """Returns the checkpoint that an address is inside of; `None` if it is in none."""
     address = uri.rstrip("/") if "://" in uri else os.path.abspath(uri)  # noqa: PTH100 -- `..`
     for _ in range(5):  # state / operator / partition / store / file
         address, _, name = address.rpartition("/")
@@ -71,8 +71,8 @@ def checkpoint_around(uri: str) -> str | None:
 
 def _local_folders(root: str) -> Iterator[str]:
     try:
-        with os.scandir(root) as found:
-            yield from (one.name for one in found if one.is_dir())
+        with os.scandir(root) as items:
+            yield from (one.name for one in items if one.is_dir())
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:

@@ -48,8 +48,8 @@ class MemoryStorage:
         """Yields every file below a directory."""
         self._requests.add("list")
         under = f"{prefix.rstrip('/')}/" if prefix else ""
-        found = list(self._files.items())  # a copy in one step: other threads write meanwhile
-        yield from [self._entry(path, file) for path, file in found if path.startswith(under)]
+        files = list(self._files.items())  # a copy in one step: other threads write meanwhile
+        yield from [self._entry(path, file) for path, file in files if path.startswith(under)]
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
@@ -59,9 +59,9 @@ class MemoryStorage:
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
         self._requests.add("read")
-        found = self._file(path)[0]
-        must_be_small(len(found), path)
-        return found
+        content = self._file(path)[0]
+        must_be_small(len(content), path)
+        return content
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
@@ -88,7 +88,7 @@ class MemoryStorage:
         return self._entry(path, file)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear, whatever had its name."""
+        """Makes one of our records appear, whatever had its name."""
         self.write(path, chunks, overwrite=True)
 
     def append(self, path: str, lines: bytes) -> None:
@@ -140,10 +140,10 @@ class MemoryStorage:
         return self._clock()
 
     def _file(self, path: str) -> tuple[bytes, float]:
-        found = self._files.get(path)
-        if found is None:
+        file = self._files.get(path)
+        if file is None:
             raise NotFoundError(path, "no such file")
-        return found
+        return file
 
     def _entry(self, path: str, file: tuple[bytes, float]) -> Entry:
         content, modified = file

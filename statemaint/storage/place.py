@@ -1,4 +1,4 @@
-"""The place that an address names, however it is spelled; no server is asked.
+"""The place that an address names, however it is spelled; no request is made.
 
 Two addresses of one place may count as two: an alias of a host, a mount of Hadoop's `viewfs`, a
 nameservice beside its NameNodes. Spellings that a storage could resolve to another place than Spark
@@ -19,7 +19,7 @@ _SYSTEMS = {
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "azure"),
 }
 FORCED = "hadoop+"
-"""What an address begins with whose scheme, behind it, Hadoop is to reach."""
+"""The prefix of an address that is reached through Hadoop, whatever its scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Place:
 
 def place_of(address: str) -> Place:
     """Returns the place that an address names; links on local disk are followed."""
-    scheme, found, rest = address.removeprefix(FORCED).partition("://")
+    scheme, separator, rest = address.removeprefix(FORCED).partition("://")
     scheme = scheme.lower()
-    if not found or scheme == "file":
+    if not separator or scheme == "file":
         return Place("file", "", tuple(_names(_real(_local(address)))))
     authority, _, path = rest.partition("/")
     system, parts = _SYSTEMS.get(scheme, scheme), tuple(_names(path))
@@ -86,8 +86,8 @@ def overlaps(addresses: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _host(authority: str) -> tuple[str, str | None]:
-    found = re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", authority)
-    return (found[1], found[2]) if found else (authority, None)
+    match = re.fullmatch(r"(\[.*\]|[^:]*):(\d+)", authority)
+    return (match[1], match[2]) if match else (authority, None)
 
 
 def _local(address: str) -> str:

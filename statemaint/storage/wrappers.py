@@ -85,12 +85,12 @@ class ReadOnly:
 
     @property
     def parallel(self) -> int:
-        """Returns that of the wrapped storage."""
+        """Returns the wrapped storage's number."""
         return self._storage.parallel
 
     @property
     def exclusive(self) -> bool:
-        """Returns false: to find out, a storage may have to write."""
+        """Returns false: a storage may have to write to determine this."""
         return False
 
     def now(self) -> float:
@@ -99,10 +99,10 @@ class ReadOnly:
 
 
 class Stoppable(ReadOnly):
-    """A storage that threads read until they are stopped, each then before its next file.
+    """A storage whose reading threads can be stopped; each stops before its next file.
 
     Attributes:
-        stopped: whether they are.
+        stopped: whether they were stopped.
     """
 
     def __init__(self, storage: Storage) -> None:

@@ -22,7 +22,7 @@ class Block:
     Attributes:
         payload: its uncompressed bytes.
         stored: its bytes in the file, header included, where another stream of the same compression
-            may contain them unchanged; `None` where blocks depend on each other.
+            may contain them unchanged; `None` if blocks depend on each other.
     """
 
     payload: Buffer
@@ -91,11 +91,11 @@ class ExactStream:
         Raises:
             CodecError: when the stream ends within the header.
         """
-        found = self.piece(size)
-        if 0 < len(found) < size:
-            start = self.offset - len(found)
-            raise CodecError(f"block header cut short: {len(found)} bytes", offset=start)
-        return found
+        content = self.piece(size)
+        if 0 < len(content) < size:
+            start = self.offset - len(content)
+            raise CodecError(f"block header cut short: {len(content)} bytes", offset=start)
+        return content
 
     def body(self, size: int) -> bytes:
         """Returns exactly `size` bytes.
@@ -103,11 +103,11 @@ class ExactStream:
         Raises:
             CodecError: when the stream ends before.
         """
-        found = self.piece(size)
-        if len(found) < size:
-            start = self.offset - len(found)
-            raise CodecError(f"block cut short: {len(found)} of {size} bytes", offset=start)
-        return found
+        content = self.piece(size)
+        if len(content) < size:
+            start = self.offset - len(content)
+            raise CodecError(f"block cut short: {len(content)} of {size} bytes", offset=start)
+        return content
 
     def piece(self, most: int) -> bytes:
         """Returns `most` bytes, fewer only at the end of the stream."""

@@ -131,7 +131,7 @@ def _payload(method: int, body: bytes, original: int, checksum: int, *, offset: 
 
 
 def _decompress(body: bytes, original: int, offset: int) -> bytearray:
-    # Into our own buffer: the call then reports the actual size, and lets other threads run.
+    # The buffer is ours: the call then reports the actual size, and lets other threads run.
     payload = bytearray(original)
     try:
         found = cramjam.lz4.decompress_block_into(body, payload, output_len=original)

@@ -65,7 +65,7 @@ def expand(source: Buffer, destination: bytearray) -> int:  # noqa: C901
             read += 1
             if start < 0 or written + size > len(destination):
                 return -1
-            for step in range(size):  # one by one: a copy may reach into what it has just written
+            for step in range(size):  # one by one: a copy may overlap the bytes just written
                 destination[written + step] = destination[start + step]
         written += size
     return written
@@ -168,7 +168,7 @@ class _Encoder:
         return b""
 
     def block(self, payload: Buffer) -> bytes:
-        # Only room enough that the chunk shrinks even with its longer header.
+        # The room is just enough for a chunk that shrinks even with its longer header.
         packed = bytearray(max(0, len(payload) - _LENGTH.size - 1))
         size = self.pack(payload, packed, self.table)
         if not size:

@@ -85,7 +85,7 @@ def _check_header(header: bytes, offset: int) -> None:
         raise CodecError("not a Snappy stream: the magic bytes are missing", offset=offset)
     _, version, compatible = _HEADER.unpack(header)
     if not compatible <= _VERSION <= version:
-        text = f"Snappy stream of version {version}, which asks for {compatible}"
+        text = f"Snappy stream of version {version}, which requires {compatible}"
         raise CodecError(text, offset=offset)
 
 

@@ -103,11 +103,11 @@ class _Frame:
         """Returns the next piece of the frame, empty while the last one still gives payload."""
         if not self.frame.needs_input:
             return b""
-        found = self.rest or self.source.piece(_PIECE)
-        self.rest, self.start = b"", self.source.offset - len(found)
-        if not found:
+        piece = self.rest or self.source.piece(_PIECE)
+        self.rest, self.start = b"", self.source.offset - len(piece)
+        if not piece:
             raise CodecError("frame cut short", offset=self.source.offset)
-        return found
+        return piece
 
     def _step(self, data: bytes) -> bytes:
         try:

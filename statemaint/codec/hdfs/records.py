@@ -68,7 +68,7 @@ def decode(
 
 
 class _Reader:
-    """Takes exact byte counts out of a sequence of chunks, never more than really exist."""
+    """Takes exact byte counts out of a sequence of chunks, never more than exist."""
 
     __slots__ = ("_at", "_buffer", "_chunks", "_passed")
 
@@ -119,7 +119,7 @@ class _Reader:
 
 
 def apply(state: dict[bytes, bytes], delta: Iterable[Record]) -> None:
-    """Applies a delta's changes to a state; the clear reference that faster folds must equal.
+    """Applies a delta's changes to a state; the reference that faster folds must equal.
 
     A damaged delta leaves the state half changed: the caller must discard it.
     """

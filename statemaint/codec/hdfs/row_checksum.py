@@ -55,7 +55,7 @@ def _bare(sealed: bytes, what: str, offset: int) -> bytes:
     return sealed[_CHECKSUM.size :]
 
 
-def _must_equal(stored: int, found: int, offset: int) -> None:
-    if stored != found:
-        text = f"row checksum is {stored:08x}, its bytes have {found:08x}"
+def _must_equal(stored: int, computed: int, offset: int) -> None:
+    if stored != computed:
+        text = f"row checksum is {stored:08x}, its bytes have {computed:08x}"
         raise CodecError(text, offset=offset)

@@ -24,7 +24,7 @@ import google_crc32c
 from statemaint.errors import CodecError
 
 MOST_BYTES = 64 * 1024
-"""The size of the largest checksum file of Spark's that is read: they have about 200 bytes."""
+"""The size of the largest of Spark's checksum files that is read: they have about 200 bytes."""
 _MAGIC = b"crc\x00"
 _BYTES_PER_CHECKSUM = 512
 _MOST_BYTES_PER_CHECKSUM = 1 << 24

@@ -1,4 +1,4 @@
-"""The CRC-32C of bytes on their way, as Spark's checksum file records it."""
+"""The CRC-32C of bytes in transit, as Spark's checksum file records it."""
 
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
@@ -9,7 +9,7 @@ _PIECE = 64 * 1024
 
 
 class ChecksummedChunks:
-    """Chunks on their way to a file, and the CRC-32C of those that have passed.
+    """Chunks that are written to a file, and the CRC-32C of those that have passed.
 
     Attributes:
         crc32c: the checksum so far, unsigned; that of the file once all chunks have passed.
@@ -45,7 +45,7 @@ class ChecksummedStream:
         self.crc32c = self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Returns up to `size` bytes, all by default; no bytes at the end, as often as asked."""
+        """Returns up to `size` bytes, all by default; no bytes at the end, however often called."""
         if self._ended:  # a decoder reads twice at the end of each file, and most files are small
             return b""
         if content := self._stream.read(size):

@@ -4,7 +4,7 @@ Each row is hashed to 128 bits by SipHash-2-4 over its record as a snapshot stor
 
     keyLength(>i) key valueLength(>i) value
 
-and the digest is the sum of the hashes modulo 2^128. Rows are unique by key, so the sum stands for
+and the digest is the sum of the hashes modulo 2^128. Rows are unique by key, so the sum identifies
 the set. The hash is keyed: an attacker who can choose the rows of a query, but cannot read its
 checkpoint, cannot make two different states whose sums agree.
 """

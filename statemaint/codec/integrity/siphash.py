@@ -1,4 +1,4 @@
-"""SipHash-2-4 with 128 bits of output, like its authors' reference code: clear and slow.
+"""SipHash-2-4 with 128 bits of output, like its authors' reference code: simple and slow.
 
 key      16 bytes, two little-endian words
 message  any bytes, in little-endian words of eight; the last word ends with the length

@@ -64,10 +64,10 @@ class StateMetadata:
 
 def parse_query_id(content: bytes) -> str:
     """Returns the query's id from the checkpoint's `metadata`."""
-    found = _object(_text(content), 0).get("id")
-    if not isinstance(found, str):
+    query_id = _object(_text(content), 0).get("id")
+    if not isinstance(query_id, str):
         raise CodecError("no query id in it", offset=0)
-    return found
+    return query_id
 
 
 def check_commit(content: bytes) -> None:
@@ -76,41 +76,41 @@ def check_commit(content: bytes) -> None:
     Raises:
         CodecError: when the entry is cut, empty, or of a format this version does not know.
     """
-    _body(content, known=(1, 2, 3))
+    _body(content, formats=(1, 2, 3))
 
 
 def parse_commit(content: bytes) -> UniqueIds:
     """Returns the unique ids that a commit log entry gives to the versions its batch wrote.
 
-    The result is empty where the query has no such ids (checkpoint structure V1).
+    The result is empty if the query has no such ids (checkpoint structure V1).
 
     Raises:
         CodecError: when the entry is cut, empty, of a format this version does not know, or has
             invalid ids.
     """
-    found = _body(content, known=(1, 2, 3)).get("stateUniqueIds")
-    operators = {} if found is None else _typed(found, dict)
+    stored = _body(content, formats=(1, 2, 3)).get("stateUniqueIds")
+    operators = {} if stored is None else _typed(stored, dict)
     ids = {_operator_id(operator): _partitions(ids) for operator, ids in operators.items()}
     return MappingProxyType(ids)
 
 
-def _operator_id(found: str) -> int:
-    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", found):
-        raise CodecError(f"operator {found[:80]!r} cannot be", offset=0)
-    return int(found)
+def _operator_id(text: str) -> int:
+    if not re.fullmatch(r"0|[1-9][0-9]{0,8}", text):
+        raise CodecError(f"operator {text[:80]!r} is not valid", offset=0)
+    return int(text)
 
 
-def _partitions(found: object) -> tuple[tuple[str, ...], ...]:
+def _partitions(stored: object) -> tuple[tuple[str, ...], ...]:
     return tuple(
         tuple(check_unique_id(one, 0) for one in _typed(stores, list))
-        for stores in _typed(found, list)
+        for stores in _typed(stored, list)
     )
 
 
-def _typed(found: object, kind: type[_T]) -> _T:
-    if not isinstance(found, kind):
-        raise CodecError(f"unique ids cannot be {str(found)[:80]!r}", offset=0)
-    return found
+def _typed(value: object, kind: type[_T]) -> _T:
+    if not isinstance(value, kind):
+        raise CodecError(f"unique ids cannot be {str(value)[:80]!r}", offset=0)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Offsets:
 
     Attributes:
         conf: the settings that it pins for the life of the query.
-        watermark: in milliseconds; 0 where the query has none, or had not seen any event.
+        watermark: in milliseconds; 0 if the query has none, or had not read any event.
         sources: the text of each source's offset, by the source's id: its place, or, in format 2,
             the text before the colon.
         format: 1, or 2, which Spark 4.2 and later can be set to write.
@@ -135,9 +135,9 @@ class Offsets:
 
         Mirrors `FileStreamSourceOffset`.
         """
-        said = self.sources.get(source, "")
-        found = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', said)
-        return int(found[1]) if found else None
+        text = self.sources.get(source, "")
+        match = re.fullmatch(r'\{"logOffset":(\d{1,18})\}', text)
+        return int(match[1]) if match else None
 
 
 def parse_offsets(content: bytes) -> Offsets:
@@ -146,16 +146,16 @@ def parse_offsets(content: bytes) -> Offsets:
     Raises:
         CodecError: when it is cut, empty, or of a format this version does not know.
     """
-    fields = _body(content, known=(1, 2))
+    fields = _body(content, formats=(1, 2))
     conf, watermark = fields.get("conf", {}), fields.get("batchWatermarkMs", 0)
     if not isinstance(conf, dict):
         raise CodecError("its conf is not a map", offset=0)
     settings = MappingProxyType({str(key): str(value) for key, value in conf.items()})
     version, _, *lines = _text(content).rstrip("\n").split("\n")
     pairs = enumerate(lines) if version == "v1" else (one.partition(":")[::2] for one in lines)
-    sources = MappingProxyType({str(source): said for source, said in pairs})
-    known = watermark if isinstance(watermark, int) else 0
-    return Offsets(settings, known, sources, int(version[1:]))
+    sources = MappingProxyType({str(source): text for source, text in pairs})
+    milliseconds = watermark if isinstance(watermark, int) else 0
+    return Offsets(settings, milliseconds, sources, int(version[1:]))
 
 
 def parse_conf(content: bytes) -> Mapping[str, str]:
@@ -165,7 +165,7 @@ def parse_conf(content: bytes) -> Mapping[str, str]:
 
 def parse_operator(content: bytes) -> OperatorMetadata:
     """Returns an operator's metadata, of format v1 or v2."""
-    fields = _body(content, known=(1, 2))
+    fields = _body(content, formats=(1, 2))
     try:
         info, stores = fields["operatorInfo"], fields["stateStoreInfo"]
         names = tuple(_store_name(store["storeName"]) for store in stores)
@@ -186,7 +186,7 @@ def parse_state_metadata(content: bytes) -> StateMetadata:
     Raises:
         CodecError: when the metadata are cut, or of a format this version does not know.
     """
-    fields = _body(content, known=(1, 2))
+    fields = _body(content, formats=(1, 2))
     variables = _properties(fields).get("stateVariables", [])
     try:
         stores = {_store_name(one["storeName"]): one for one in fields["stateStoreInfo"]}
@@ -203,21 +203,21 @@ def _file_names(store: Mapping[str, Any]) -> tuple[str, ...]:
     names = [str(one).rpartition("/")[2] for one in store.get("stateSchemaFilePaths") or []]
     for name in names:
         if not re.fullmatch(r"\d{1,18}_[A-Za-z0-9-]{1,80}", name):
-            raise CodecError(f"schema file {name[:80]!r} cannot be", offset=0)
+            raise CodecError(f"schema file {name[:80]!r} is not valid", offset=0)
     return tuple(names)
 
 
 def _properties(fields: dict[str, Any]) -> dict[str, Any]:
     """Returns the properties that format v2 has as JSON within JSON; empty without them."""
-    found = fields.get("operatorPropertiesJson")
-    return _object(found, 0) if isinstance(found, str) and found else {}
+    properties = fields.get("operatorPropertiesJson")
+    return _object(properties, 0) if isinstance(properties, str) and properties else {}
 
 
-def _store_name(found: object) -> str:
+def _store_name(name: object) -> str:
     """Returns a checked store name, which becomes part of paths."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(found)):
-        raise CodecError(f"store name {found!r} cannot be", offset=0)
-    return str(found)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", str(name)):
+        raise CodecError(f"store name {name!r} is not valid", offset=0)
+    return str(name)
 
 
 def check_partitions(count: int) -> int:
@@ -227,16 +227,16 @@ def check_partitions(count: int) -> int:
         CodecError: when it is not valid; a loop up to a huge number would never end.
     """
     if not 1 <= count <= _MOST_PARTITIONS:
-        raise CodecError(f"{count} partitions cannot be", offset=0)
+        raise CodecError(f"{count} is not a valid number of partitions", offset=0)
     return count
 
 
-def _body(content: bytes, *, known: tuple[int, ...]) -> dict[str, Any]:
+def _body(content: bytes, *, formats: tuple[int, ...]) -> dict[str, Any]:
     version, _, rest = _text(content).partition("\n")
-    found = re.fullmatch(r"v(\d{1,4})", version)
-    if not found:
+    match = re.fullmatch(r"v(\d{1,4})", version)
+    if not match:
         raise CodecError("the version line is missing or cut", offset=0)
-    if int(found[1]) not in known:
+    if int(match[1]) not in formats:
         raise CodecError(f"log format {version} is newer than this version knows", offset=0)
     return _object(rest.partition("\n")[0], len(version) + 1)
 

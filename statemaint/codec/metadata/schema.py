@@ -126,8 +126,8 @@ class _Reader:
         return self._whole("".join(self._part() for _ in range(count)))
 
     def number(self, kind: struct.Struct) -> int:
-        found: int = kind.unpack(self._take(kind.size))[0]
-        return found
+        value: int = kind.unpack(self._take(kind.size))[0]
+        return value
 
     def _part(self) -> str:
         """Returns a text that may still contain halves of characters."""
@@ -160,7 +160,7 @@ def _struct(text: str) -> dict[str, Any]:
 
 def _json(text: str) -> object:
     try:
-        found: object = json.loads(text)
+        parsed: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"schema is not JSON: {error}", offset=0) from error
-    return found
+    return parsed

@@ -12,18 +12,18 @@ _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 _IDS = re.compile(rf"(?:{_ID.pattern}\n)*")
 
 
-def are_unique_ids(found: Sequence[str]) -> bool:
-    """Returns whether each of some texts can be part of a file name, in one look at all of them."""
-    lines = "\n".join((*found, ""))
-    return lines.count("\n") == len(found) and _IDS.fullmatch(lines) is not None
+def are_unique_ids(texts: Sequence[str]) -> bool:
+    """Returns whether each of some texts can be part of a file name; checks them all together."""
+    lines = "\n".join((*texts, ""))
+    return lines.count("\n") == len(texts) and _IDS.fullmatch(lines) is not None
 
 
-def check_unique_id(found: object, offset: int) -> str:
+def check_unique_id(value: object, offset: int) -> str:
     """Returns an id that can be part of a file name.
 
     Raises:
         CodecError: when it is not such a text.
     """
-    if not isinstance(found, str) or not _ID.fullmatch(found):
-        raise CodecError(f"unique id {str(found)[:80]!r} cannot be", offset=offset)
-    return found
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise CodecError(f"unique id {str(value)[:80]!r} is not valid", offset=offset)
+    return value

@@ -158,8 +158,8 @@ class _Payload:
 
 def _header(payload: _Payload) -> Header:
     payload.fill(_VERSION_SIZE)
-    found = _VERSION.match(payload.buffer)
-    number = int(found[1]) if found else 1
+    match = _VERSION.match(payload.buffer)
+    number = int(match[1]) if match else 1
     if number not in _FORMATS:
         raise CodecError(f"changelog format v{number} is not known", offset=0)
     if number > 1:
@@ -174,19 +174,19 @@ def _lineage(payload: _Payload) -> Lineage:
         items = json.loads(text.decode())
         if not isinstance(items, list):
             raise CodecError("lineage is not a list", offset=start)
-        found = tuple(map(_ENTRY, items))
+        lineage = tuple(map(_ENTRY, items))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CodecError(f"lineage cannot be read: {error!r}", offset=start) from error
-    _check_lineage(found, start)
-    return found
+    _check_lineage(lineage, start)
+    return lineage
 
 
-def _check_lineage(found: tuple[tuple[Any, Any], ...], offset: int) -> None:
-    """Refuses a lineage that cannot be: each changelog has one as long as the log itself."""
-    if not found or _can_be(*zip(*found, strict=True)):
+def _check_lineage(lineage: tuple[tuple[Any, Any], ...], offset: int) -> None:
+    """Refuses an invalid lineage; fast, as each changelog has one as long as the log itself."""
+    if not lineage or _can_be(*zip(*lineage, strict=True)):
         return
     last = 0
-    for version, unique_id in found:  # pragma: no branch -- one of them is wrong
+    for version, unique_id in lineage:  # pragma: no branch -- one of them is wrong
         if type(version) is not int or not last < version < 1 << 63:
             text = f"lineage has version {str(version)[:20]} after {last}"
             raise CodecError(text, offset=offset)
@@ -220,16 +220,16 @@ def _batches(
     need = 1
     while need:
         payload.fill(need, _BUFFER)
-        found: list[Change] = []
-        end, need = take(payload.buffer, payload.passed, found)
-        yield _verified(found, payload.passed, tagged=tagged) if row_checksums else found
+        changes: list[Change] = []
+        end, need = take(payload.buffer, payload.passed, changes)
+        yield _verified(changes, payload.passed, tagged=tagged) if row_checksums else changes
         payload.skip(end)
     payload.finish()
 
 
-def _verified(found: list[Change], start: int, *, tagged: bool) -> Iterator[Change]:
+def _verified(changes: list[Change], start: int, *, tagged: bool) -> Iterator[Change]:
     """Yields verified changes, as before sealing; the first of them begins at `start`."""
-    for change in found:
+    for change in changes:
         kind, key, value = change
         if value is None:
             yield kind, row_checksum.bare_key(key, offset=start), None
@@ -241,7 +241,7 @@ def _verified(found: list[Change], start: int, *, tagged: bool) -> Iterator[Chan
         start += 2 * _INT.size + tagged + len(key) + len(value or b"")
 
 
-def _take_plain(buffer: bytes, start: int, found: list[Change]) -> tuple[int, int]:
+def _take_plain(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, int]:
     """Finds the whole changes of a buffer, in formats 1 and 3.
 
     Returns:
@@ -250,7 +250,7 @@ def _take_plain(buffer: bytes, start: int, found: list[Change]) -> tuple[int, in
     """
     at, size = 0, len(buffer)
     last = size - _INT.size  # the last place where a length can begin
-    length, add = _INT.unpack_from, found.append
+    length, add = _INT.unpack_from, changes.append
     while at <= last:
         key = at + 4
         middle = key + length(buffer, at)[0]
@@ -277,11 +277,11 @@ def _check_end(length: int, offset: int) -> None:
         raise CodecError(f"key size cannot be {length}", offset=offset)
 
 
-def _take_tagged(buffer: bytes, start: int, found: list[Change]) -> tuple[int, int]:
-    """Finds the whole changes of a buffer, in formats 2 and 4; returns as `_take_plain` does."""
+def _take_tagged(buffer: bytes, start: int, changes: list[Change]) -> tuple[int, int]:
+    """Finds the whole changes of a buffer, in formats 2 and 4; otherwise like `_take_plain`."""
     at, size = 0, len(buffer)
     last = size - _INT.size
-    head, length, add = _KEY.unpack_from, _INT.unpack_from, found.append
+    head, length, add = _KEY.unpack_from, _INT.unpack_from, changes.append
     while at < last:
         kind, count = head(buffer, at)
         key = at + 5
@@ -367,8 +367,8 @@ def _utf(text: str) -> bytes:
 
 def _encode_change(change: Change, *, tagged: bool) -> bytes:
     kind, key, value = change
-    known = _KINDS if tagged else (_PUT, _DELETE)
-    if kind not in known or (value is None) != (kind == _DELETE):
+    kinds = _KINDS if tagged else (_PUT, _DELETE)
+    if kind not in kinds or (value is None) != (kind == _DELETE):
         raise ValueError(f"no changelog of this format can have a change of kind {kind}: {change}")
     head = _KEY.pack(kind, len(key)) if tagged else _INT.pack(len(key))
     return head + key + (_END if value is None else _INT.pack(len(value)) + value)

@@ -7,8 +7,8 @@
     checksum = the CRC-32C of kind and bytes, rotated right by 15 bits, + a282ead8
 
 RocksDB has more kinds, which Spark never turns on. It takes a file that is cut within its last
-record for one that ends before that record, and never returns from some kinds of damage. So a file
-is checked before RocksDB reads it. Mirrors `log::Reader` of RocksDB.
+record for one that ends before that record, and hangs on some kinds of damage. So a file is checked
+before RocksDB reads it. Mirrors `log::Reader` of RocksDB.
 """
 
 import struct
@@ -44,13 +44,13 @@ def _records(content: bytes) -> Iterator[tuple[int, int]]:
     """Yields the offset and the kind of each record."""
     at = 0
     while at < len(content):
-        left = _BLOCK - at % _BLOCK
-        if left < _HEADER.size:
-            if any(content[at : at + left]):
-                raise CodecError("bytes behind the last record of a block", offset=at)
-            at += left
+        room = _BLOCK - at % _BLOCK
+        if room < _HEADER.size:
+            if any(content[at : at + room]):
+                raise CodecError("bytes after the last record of a block", offset=at)
+            at += room
             continue
-        kind, end = _record(content, at, at + left)
+        kind, end = _record(content, at, at + room)
         yield at, kind
         at = end
 

@@ -65,7 +65,7 @@ def check_rows(key: bytes, value: bytes, *, offset: int) -> None:
     width = _delimiter_width(key, value, end)
     while end < len(value):
         if value[end : end + width] != _DELIMITER[:width]:
-            raise CodecError("rows are not separated alike", offset=offset)
+            raise CodecError("rows are not all separated in the same way", offset=offset)
         end = _check_row(key, value, end + width, offset)
 
 
@@ -94,8 +94,8 @@ def _check_row(key: bytes, value: bytes, start: int, offset: int) -> int:
     row = value[begin : begin + max(size, 0)]
     if len(row) != size:
         raise CodecError(f"row of {size} bytes has {len(row)} in its value", offset=offset)
-    if (found := _checksum(key, row)) != stored:
-        text = f"row checksum is {stored:08x}, its bytes have {found:08x}"
+    if (computed := _checksum(key, row)) != stored:
+        text = f"row checksum is {stored:08x}, its bytes have {computed:08x}"
         raise CodecError(text, offset=offset)
     return begin + size
 

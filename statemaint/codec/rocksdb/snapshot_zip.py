@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from statemaint.errors import CodecError
 
 METADATA = "metadata"
-"""The member that lists what is not in the zip."""
+"""The member that lists the files outside the zip."""
 
 _Value = TypeVar("_Value")
 
@@ -131,17 +131,17 @@ def metadata_of(members: Mapping[str, bytes]) -> ZipMetadata:
     Raises:
         CodecError: when there are none, or they are invalid.
     """
-    found = members.get(METADATA)
-    if found is None:
+    content = members.get(METADATA)
+    if content is None:
         raise CodecError("no metadata in the zip", offset=0)
-    return _parse(found)
+    return _parse(content)
 
 
 def members(content: bytes) -> Mapping[str, bytes]:
     """Returns every member of a zip by its name, including `metadata`.
 
     Raises:
-        CodecError: when it is not a zip of Spark's, is damaged, or would take too much memory.
+        CodecError: when it is not one of Spark's zips, is damaged, or would take too much memory.
     """
     return MappingProxyType(_unpack(content))
 
@@ -149,11 +149,11 @@ def members(content: bytes) -> Mapping[str, bytes]:
 def render(members: Mapping[str, bytes], metadata: ZipMetadata, *, mark: bool = False) -> bytes:
     """Returns the zip of some members, with the given metadata in place of any among them.
 
-    The same arguments give the same bytes. With the mark, `marked` distinguishes it from a zip of
-    Spark's.
+    The same arguments give the same bytes. With the mark, `marked` distinguishes it from Spark's
+    own zips.
 
     Raises:
-        CodecError: when a name cannot be one of RocksDB's.
+        CodecError: when a name is not one of RocksDB's.
     """
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
@@ -186,10 +186,10 @@ def _unpack(content: bytes, only: str | None = None) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = _checked(archive.infolist())
             wanted = (entry for entry in entries if only in (None, entry.filename))
-            found = {entry.filename: _content(archive, entry) for entry in wanted}
+            unpacked = {entry.filename: _content(archive, entry) for entry in wanted}
             for entry in entries:
                 _check_local(content, entry)
-            return found
+            return unpacked
     except _BROKEN as error:
         raise CodecError(f"not a sound zip: {error!r}"[:300], offset=0) from error
 
@@ -244,7 +244,7 @@ def _check_local(content: bytes, entry: zipfile.ZipInfo) -> None:
 
 def _member(name: str) -> str:
     if not _MEMBER.fullmatch(name):
-        raise CodecError(f"member {name[:80]!r} is none of RocksDB's files", offset=0)
+        raise CodecError(f"member {name[:80]!r} is not one of RocksDB's files", offset=0)
     return name
 
 
@@ -284,16 +284,16 @@ def _metadata(fields: dict[str, Any]) -> ZipMetadata:
             shape=Shape.FAMILIES if any(one in fields for one in _FAMILY_FIELDS) else Shape.PLAIN,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CodecError(f"zip metadata cannot be: {error!r}"[:300], offset=0) from error
+        raise CodecError(f"zip metadata is not valid: {error!r}"[:300], offset=0) from error
 
 
-def _files(found: list[dict[str, Any]], stored: str) -> tuple[ImmutableFile, ...]:
+def _files(rows: list[dict[str, Any]], stored: str) -> tuple[ImmutableFile, ...]:
     files = tuple(
         ImmutableFile(_large(one["localFileName"]), _large(one[stored]), _size(one["sizeBytes"]))
-        for one in found
+        for one in rows
     )
     if len({file.local for file in files}) != len(files):
-        raise ValueError(found)
+        raise ValueError(rows)
     return files
 
 
@@ -303,26 +303,26 @@ def _large(name: str) -> str:
     return name
 
 
-def _number(found: object) -> int:
-    if type(found) is not int or abs(found) >= 1 << 63:
-        raise ValueError(found)
-    return found
+def _number(value: object) -> int:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise ValueError(value)
+    return value
 
 
-def _size(found: object) -> int:
-    if (size := _number(found)) < 0:
-        raise ValueError(found)
+def _size(value: object) -> int:
+    if (size := _number(value)) < 0:
+        raise ValueError(value)
     return size
 
 
-def _flag(found: object) -> bool:
-    if type(found) is not bool:
-        raise ValueError(found)
-    return found
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise ValueError(value)
+    return value
 
 
-def _map(found: dict[str, Any] | None, value: Callable[[object], _Value]) -> Mapping[str, _Value]:
-    return MappingProxyType({_text(name): value(one) for name, one in (found or {}).items()})
+def _map(fields: dict[str, Any] | None, value: Callable[[object], _Value]) -> Mapping[str, _Value]:
+    return MappingProxyType({_text(name): value(one) for name, one in (fields or {}).items()})
 
 
 def _text(name: str) -> str:

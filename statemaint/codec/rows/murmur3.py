@@ -77,10 +77,10 @@ def hash_row(row: bytes, kind: StructType, *, columns: int | None = None) -> int
         CodecError: when the row is cut or points beyond its end.
     """
     try:
-        found = _struct(row, 0, kind, SEED, columns=columns)
+        unsigned = _struct(row, 0, kind, SEED, columns=columns)
     except (struct.error, IndexError) as error:
         raise CodecError(f"row of {len(row)} bytes is cut short", offset=len(row)) from error
-    return found - (1 << 32) if found >> 31 else found
+    return unsigned - (1 << 32) if unsigned >> 31 else unsigned
 
 
 def _struct(
@@ -134,8 +134,8 @@ def _fixed(value: Any, name: str, size: int, seed: int) -> int:
 def _bits(value: float, layout: str, whole: str) -> int:
     """Returns the bits of a float, with a single NaN and a single zero."""
     plain = math.nan if math.isnan(value) else value + 0.0
-    found: int = struct.unpack(f"<{whole}", struct.pack(f"<{layout}", plain))[0]
-    return found
+    bits: int = struct.unpack(f"<{whole}", struct.pack(f"<{layout}", plain))[0]
+    return bits
 
 
 def _array(array: bytes, kind: ArrayType, seed: int) -> int:

@@ -208,7 +208,7 @@ class _SplitKey:
 
     Attributes:
         front: the reader of the columns in front.
-        back: the reader of the others; `None` where there are none.
+        back: the reader of the others; `None` if there are none.
         order: for each column of the key, its place among those in front and the others.
         at: where the size of the columns in front is.
     """
@@ -288,8 +288,8 @@ def _without_last(kind: StructType) -> StructType:
 
 def _moment(key: bytes, at: int) -> int:
     """Returns the timestamp of a key, which is long enough because its row was read."""
-    found: int = _MOMENT.unpack_from(key, at)[0] ^ _HIGHEST_BIT
-    return found - _ABOVE if found & _HIGHEST_BIT else found
+    moment: int = _MOMENT.unpack_from(key, at)[0] ^ _HIGHEST_BIT
+    return moment - _ABOVE if moment & _HIGHEST_BIT else moment
 
 
 # -- values
@@ -364,5 +364,5 @@ def _entries(key: bytes, value: bytes, wrapping: Wrapping) -> Iterator[bytes]:
         end = at + head.size + _size(value, at, head)
         yield value[at + head.size : end]
         if end < len(value) and not value.startswith(wrapping.delimiter, end):
-            raise CodecError("entries are not separated alike", offset=end)
+            raise CodecError("entries are not all separated in the same way", offset=end)
         at = end + len(wrapping.delimiter)

@@ -110,14 +110,14 @@ def parse_encoder(text: str) -> KeyEncoder:
         CodecError: when Spark 4.3 has no such encoder.
     """
     try:
-        found = json.loads(text)
-        match found["keyStateEncoderType"]:
+        fields = json.loads(text)
+        match fields["keyStateEncoderType"]:
             case "NoPrefixKeyStateEncoderSpec":
                 return NoPrefix()
             case "PrefixKeyScanStateEncoderSpec":
-                return PrefixScan(int(found["numColsPrefixKey"]))
+                return PrefixScan(int(fields["numColsPrefixKey"]))
             case "RangeKeyScanStateEncoderSpec":
-                return RangeScan(tuple(int(one) for one in found["orderingOrdinals"]))
+                return RangeScan(tuple(int(one) for one in fields["orderingOrdinals"]))
             case "TimestampAsPrefixKeyStateEncoderSpec":
                 return TimestampFirst()
             case "TimestampAsPostfixKeyStateEncoderSpec":

@@ -19,7 +19,7 @@ from statemaint.errors import CodecError
 
 Json = Mapping[str, Any]
 
-# No real schema nests as deep, and recursion must end before Python's own limit.
+# No real schema is nested this deeply, and recursion must end before Python's own limit.
 _DEEPEST = 64
 _LONG_DIGITS = 18
 _WORD = 8
@@ -96,7 +96,7 @@ class StructType:
             CodecError: when one of them does not exist, or is named twice.
         """
         if not set(ordinals) <= set(range(len(self.fields))) or len({*ordinals}) < len(ordinals):
-            text = f"columns {str(ordinals)[:80]} of {len(self.fields)} cannot be"
+            text = f"columns {str(ordinals)[:80]} of {len(self.fields)} are not valid"
             raise CodecError(text, offset=0)
         return StructType(tuple(self.fields[ordinal] for ordinal in ordinals))
 
@@ -137,10 +137,10 @@ def parse_struct(schema: Json) -> StructType:
         UnknownTypeError: when a field is of a type that cannot be read.
         CodecError: when it is not a struct, or an invalid one.
     """
-    found = _parse(schema, _DEEPEST)
-    if not isinstance(found, StructType):
+    kind = _parse(schema, _DEEPEST)
+    if not isinstance(kind, StructType):
         raise CodecError("schema is not a struct", offset=0)
-    return found
+    return kind
 
 
 def must_be_writable(kind: StructType) -> StructType:
@@ -176,41 +176,41 @@ def _atoms(kind: DataType) -> Iterator[AtomicType]:
             return
 
 
-def _parse(found: object, depth: int, *, collated: bool = False) -> DataType:
+def _parse(schema: object, depth: int, *, collated: bool = False) -> DataType:
     if not depth:
         raise CodecError(f"types are nested deeper than {_DEEPEST}", offset=0)
-    if isinstance(found, str):
-        return _named(found, collated=collated)
-    if not isinstance(found, Mapping):
-        raise CodecError(f"a type cannot be {str(found)[:80]!r}", offset=0)
+    if isinstance(schema, str):
+        return _named(schema, collated=collated)
+    if not isinstance(schema, Mapping):
+        raise CodecError(f"a type cannot be {str(schema)[:80]!r}", offset=0)
     try:
-        return _nested(found, depth - 1, collated=collated)
+        return _nested(schema, depth - 1, collated=collated)
     except (AttributeError, KeyError, TypeError) as error:
         raise CodecError(f"a type without its parts: {error!r}", offset=0) from error
 
 
-def _nested(found: Json, depth: int, *, collated: bool) -> DataType:
-    match found["type"]:
+def _nested(schema: Json, depth: int, *, collated: bool) -> DataType:
+    match schema["type"]:
         case "struct":
-            return StructType(tuple(_field(one, depth) for one in found["fields"]))
+            return StructType(tuple(_field(one, depth) for one in schema["fields"]))
         case "array":
-            element = _parse(found["elementType"], depth, collated=collated)
-            return ArrayType(element, bool(found.get("containsNull", True)))
+            element = _parse(schema["elementType"], depth, collated=collated)
+            return ArrayType(element, bool(schema.get("containsNull", True)))
         case "map":
-            key = _parse(found["keyType"], depth, collated=collated)
-            value = _parse(found["valueType"], depth, collated=collated)
-            return MapType(key, value, bool(found.get("valueContainsNull", True)))
+            key = _parse(schema["keyType"], depth, collated=collated)
+            value = _parse(schema["valueType"], depth, collated=collated)
+            return MapType(key, value, bool(schema.get("valueContainsNull", True)))
         case "udt":
-            return _parse(found["sqlType"], depth, collated=collated)
+            return _parse(schema["sqlType"], depth, collated=collated)
         case other:
             raise UnknownTypeError(f"type {str(other)[:80]}", offset=0)
 
 
-def _field(found: Json, depth: int) -> Field:
+def _field(schema: Json, depth: int) -> Field:
     # Which of the texts in the field have the collation does not matter here.
-    collated = _COLLATIONS in (found.get("metadata") or {})
-    kind = _parse(found["type"], depth, collated=collated)
-    return Field(str(found["name"]), kind, bool(found.get("nullable", True)))
+    collated = _COLLATIONS in (schema.get("metadata") or {})
+    kind = _parse(schema["type"], depth, collated=collated)
+    return Field(str(schema["name"]), kind, bool(schema.get("nullable", True)))
 
 
 def _named(found: str, *, collated: bool) -> DataType:

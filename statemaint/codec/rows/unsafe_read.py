@@ -242,8 +242,8 @@ class _Calendar:
     def read(self, data: bytes, at: int, size: int) -> tuple[int, int, int]:
         if size != _CALENDAR.size:
             raise CodecError(f"calendar interval of {size} bytes", offset=at)
-        found: tuple[int, int, int] = _CALENDAR.unpack_from(data, at)
-        return found
+        interval: tuple[int, int, int] = _CALENDAR.unpack_from(data, at)
+        return interval
 
 
 _ATOMIC_PARTS: dict[str, _PartReader] = {
@@ -331,5 +331,5 @@ class _Map:
 def _long(data: bytes, at: int, size: int) -> int:
     if size < _LONG.size:
         raise CodecError(f"{size} bytes where a number of 8 should be", offset=at)
-    found: int = _LONG.unpack_from(data, at)[0]
-    return found
+    number: int = _LONG.unpack_from(data, at)[0]
+    return number

@@ -72,7 +72,7 @@ class RowWriter:
     def write(self, values: Values) -> bytes:
         """Returns a row's bytes.
 
-        Python's own types stand for Spark's: `datetime` with a time zone for a timestamp, without
+        Python's own types represent Spark's: `datetime` with a time zone for a timestamp, without
         one for timestamp_ntz; `date`; `Decimal`; `str`; `bytes`; a list; a dictionary, in its
         order, or pairs for a map. Dates and timestamps may also be given as Spark keeps them: days
         and microseconds since 1970.
@@ -99,8 +99,8 @@ class RowWriter:
     def _word(self, parts: "_Parts", at: int, value: Any, kind: DataType) -> None:
         """Writes a column's word, and the content that it points to."""
         if isinstance(kind, DecimalType) and not kind.long:
-            found = b"" if value is None else _big_endian(_unscaled(value, kind))
-            parts.point(at, found, room=_BIG_DECIMAL)
+            content = b"" if value is None else _big_endian(_unscaled(value, kind))
+            parts.point(at, content, room=_BIG_DECIMAL)
         elif value is not None:
             self._element(parts, at, value, kind)
 
@@ -289,10 +289,10 @@ def _unscaled(value: Any, kind: DecimalType) -> int:
         raise ConfigError(f"{value} is not a decimal number that Spark can store")
     whole: int = int("".join(map(str, digits)))
     shift = kind.scale + exponent
-    found, rest = divmod(whole * _power(shift), _power(-shift))
-    if rest or found >= 10**kind.precision:
+    unscaled, rest = divmod(whole * _power(shift), _power(-shift))
+    if rest or unscaled >= 10**kind.precision:
         raise ConfigError(f"{value} does not fit decimal({kind.precision},{kind.scale})")
-    return -found if sign else found
+    return -unscaled if sign else unscaled
 
 
 def _power(exponent: int) -> int:

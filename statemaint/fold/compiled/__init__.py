@@ -1,4 +1,4 @@
-"""The fast engine: folds of HDFS-backed stores in compiled kernels, equal to those of `reference`.
+"""The compiled engine: folds of HDFS-backed stores in kernels, equal to those of `reference`.
 
 Code that runs once for each record belongs in `kernels`, all other code here.
 """

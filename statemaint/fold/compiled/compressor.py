@@ -1,4 +1,4 @@
-"""Compression of payload into blocks: one by one, or in stretches where that is faster."""
+"""Compression of payload into blocks: one by one, or in stretches if that is faster."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""The fast twin of the reference engine: newest file first, each record read once.
+"""The compiled counterpart of the reference engine: newest file first, each record read once.
 
 A snapshot needs only the newest record of each key. So the deltas are walked from the newest to the
 oldest, their keys are entered in a table, and a record whose key is new to the table is written
@@ -195,7 +195,7 @@ class _Fold:
         self._passed += delta.entry.size
 
     def _below_floor(self) -> None:
-        """Marks that from here on the newest records are also the newest for the floor."""
+        """Marks that from now on the newest records are also the newest for the floor."""
         if not self._work[LOWER]:
             self._work[LOWER] = 1
             self._work[BOUNDARY] = self._work[NEXT]

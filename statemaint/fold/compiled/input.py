@@ -1,4 +1,4 @@
-"""Reading of a file's payload into a window: by block, or in stretches where that is faster."""
+"""Reading of a file's payload into a window: by block, or in stretches if that is faster."""
 
 from collections.abc import Generator
 from io import BytesIO
@@ -30,7 +30,7 @@ _BLOCKS = 256
 
 
 class UnsureError(Exception):
-    """A compiled reader found bytes that it leaves to the clear reader."""
+    """A compiled reader found bytes that it leaves to the reference reader."""
 
 
 class Input(Protocol):
@@ -121,7 +121,7 @@ class _Stretches:
                 yield window.end
 
     def _clearly(self, rest: "_Rest") -> Generator[int]:
-        """Leaves the rest of the file to the clear reader, which accepts a little more."""
+        """Leaves the rest of the file to the reference reader, which accepts a little more."""
         try:
             for block in Lz4Block().blocks(cast("BinaryIO", rest)):
                 self._window.append(block, self._wish)

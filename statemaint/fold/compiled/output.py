@@ -12,7 +12,7 @@ _END = (-1).to_bytes(4, "big", signed=True)
 _PIECE = 1 << 20
 
 Picked = tuple[Runs, int]
-"""Where the picked records lie in a window: so many runs of begin and end, in order."""
+"""The places of the picked records in a window: runs of begin and end, in order; their number."""
 
 
 class Output:
@@ -53,9 +53,9 @@ class Output:
         ]
         begins = np.array([block[0] for block in blocks], np.int64)
         ends = np.array([block[1] for block in blocks], np.int64)
-        found = np.zeros(len(blocks), np.bool_)
-        kernels.covered(*picked, begins, ends, found)
-        return [block for block, whole in zip(blocks, found, strict=True) if whole]
+        covered = np.zeros(len(blocks), np.bool_)
+        kernels.covered(*picked, begins, ends, covered)
+        return [block for block, whole in zip(blocks, covered, strict=True) if whole]
 
     def _worth(self, block: Placed) -> bool:
         # Each block that passes ends the one before it early. Short blocks are merged again;
@@ -74,9 +74,9 @@ class Output:
         if not upto:
             return
         self._ready.append(self._compressor.blocks(self._buffer, upto))
-        left = self._at - upto
-        self._buffer[:left] = self._buffer[upto : self._at].copy()
-        self._at = left
+        rest = self._at - upto
+        self._buffer[:rest] = self._buffer[upto : self._at].copy()
+        self._at = rest
 
     def end(self) -> None:
         """Writes the end of the records and of the stream."""

@@ -125,7 +125,7 @@ class Scanner:
             self._raise_damage()
 
     def _raise_damage(self) -> NoReturn:
-        """Raises the clear reader's error for the file, which has the offset and the message."""
+        """Raises the reference reader's error for the file, with its offset and message."""
         records = self.source.rows if self.snapshot else self.source.records
         deque(records(self.path), maxlen=0)
         raise CodecError("the two readers disagree about it", offset=0, path=self.path)

@@ -8,7 +8,7 @@ from statemaint.codec.compression.base import Block, Buffer
 Bytes = npt.NDArray[np.uint8]
 
 Placed = tuple[int, int, Buffer | None]
-"""A block in a window: begin, end, and its stored form where it may pass."""
+"""A block in a window: begin, end, and its stored form if it may pass."""
 
 # The kernels load words: they may read this far beyond their input.
 SLACK = 64
@@ -63,9 +63,9 @@ class PayloadWindow:
 
     def shift(self, settled: int) -> None:
         """Drops the bytes below a position; all positions move down by that much."""
-        left = self.end - settled
-        self.buffer[:left] = self.buffer[settled : self.end].copy()
-        self.end = left
+        rest = self.end - settled
+        self.buffer[:rest] = self.buffer[settled : self.end].copy()
+        self.end = rest
         self.blocks = [
             (begin - settled, end - settled, stored)
             for begin, end, stored in self.blocks

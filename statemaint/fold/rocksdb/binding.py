@@ -1,6 +1,6 @@
-"""RocksDB itself, as `rocksdict` brings it: an extra of this package.
+"""RocksDB itself, from `rocksdict`: an extra of this package.
 
-Importing this module raises `NotInstalledError` where that is missing.
+Importing this module raises `NotInstalledError` if that is missing.
 """
 
 from statemaint.errors import NotInstalledError

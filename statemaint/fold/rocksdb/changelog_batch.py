@@ -35,7 +35,7 @@ Numbers = npt.NDArray[np.uint32]
 
 _LEAST = 8  # bytes of a change
 _PIECE = 16384
-# When at most one key in this many has to be compared again, each is compared by itself.
+# When at most one key in this many has to be compared again, each is compared separately.
 _FEW = 100
 # Beyond this many words sorting whole keys is faster than sorting by each word.
 _MOST_WORDS = 16
@@ -77,7 +77,7 @@ class ChangelogBatch:
         self._work[TAGGED] = tagged
 
     def enter(self, share: float, *, first: bool) -> int:
-        """Takes the whole changes in the window, and returns why it stopped.
+        """Takes the whole changes in the window, and returns the reason for stopping.
 
         Args:
             share: the approximate share of all bytes with keys that has been read.
@@ -121,9 +121,9 @@ class ChangelogBatch:
 
     def newest(self, *, removals: bool) -> Numbers:
         """Returns the numbers of the changes that count, in key order."""
-        found = np.empty(int(self._work[KEYS]), np.uint32)
-        kernels.newest(self._table.entries, self._table.capacity, found)
-        picked = found if removals else found[self._values[found] >= 0]
+        numbers = np.empty(int(self._work[KEYS]), np.uint32)
+        kernels.newest(self._table.entries, self._table.capacity, numbers)
+        picked = numbers if removals else numbers[self._values[numbers] >= 0]
         return picked[self._order(picked)] if len(picked) else picked
 
     def changes(self, picked: Numbers) -> Iterator[Change]:
@@ -160,8 +160,8 @@ class ChangelogBatch:
         places = self._starts[picked] + 4
         low, high = (self.window.buffer[places + at].astype(np.uint16) for at in range(2))
         whole = self._keys[picked] >= 2  # noqa: PLR2004 -- bytes of a number
-        found, counts = np.unique((low | high << 8)[whole], return_counts=True)
-        prefixes = (int(number).to_bytes(2, "little") for number in found)
+        numbers, counts = np.unique((low | high << 8)[whole], return_counts=True)
+        prefixes = (int(number).to_bytes(2, "little") for number in numbers)
         counted = dict(zip(prefixes, counts.tolist(), strict=True))
         return counted if whole.all() else {**counted, b"": int((~whole).sum())}
 
@@ -203,9 +203,9 @@ class ChangelogBatch:
         return order
 
     def _word(self, picked: Numbers, offset: int) -> npt.NDArray[np.uint64]:
-        found = np.empty(len(picked), np.uint64)
-        kernels.words(self.window.buffer, self._starts, self._keys, picked, offset, found)
-        return found
+        words = np.empty(len(picked), np.uint64)
+        kernels.words(self.window.buffer, self._starts, self._keys, picked, offset, words)
+        return words
 
     def _order_of_bytes(self, picked: Numbers) -> npt.NDArray[np.intp]:
         payload = self.window.buffer.data

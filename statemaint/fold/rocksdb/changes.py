@@ -6,7 +6,7 @@
     delete range  every key from the first up to, but not including, the second
 
 Mirrors `RocksDB.replayChangelog`. `rocksdict` cannot write merges, so their resulting values are
-put instead, which RocksDB also makes of them when it compacts.
+put instead; RocksDB does the same when it compacts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ _PLAIN = (PUT, DELETE)
 
 
 class Pending:
-    """The newest value of each changed key, on its way to a database.
+    """The newest value of each changed key, not yet written to a database.
 
     Attributes:
         database: the database that changes are written to.
@@ -94,7 +94,7 @@ class Pending:
     def _merge(self, key: bytes, operand: bytes) -> None:
         delimiter = self.like.delimiter if self.like else None
         if delimiter is None:
-            raise CodecError("it merges, and no snapshot says with which operator", offset=0)
+            raise CodecError("it merges, and no snapshot names the operator", offset=0)
         there = self._values[key] if key in self._values else self.database.get(key)
         if there is None:
             self._values[key] = bytearray(operand)

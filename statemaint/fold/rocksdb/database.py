@@ -55,7 +55,7 @@ class Database:
 
         Args:
             path: the file that errors name.
-            place: a directory that contains `db`, or is empty where `create` is set.
+            place: a directory that contains `db`, or is empty if `create` is set.
             delimiter: the bytes between merged operands.
             create: whether the database may be new.
         """
@@ -75,15 +75,15 @@ class Database:
         self._db.close()
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns a key's value, merged where necessary."""
+        """Returns a key's value, merged if necessary."""
         with _translated(self._path):
-            found: bytes | None = self._db.get(key)
-            return found
+            value: bytes | None = self._db.get(key)
+            return value
 
     def write(self, changes: Iterable[Change]) -> None:
         """Writes some changes, each key once; key order is fastest."""
-        left = iter(self._needed(changes))
-        while some := [*islice(left, _BATCH)]:
+        remaining = iter(self._needed(changes))
+        while some := [*islice(remaining, _BATCH)]:
             self._commit(some)
 
     def delete_range(self, first: bytes, end: bytes) -> None:
@@ -97,7 +97,7 @@ class Database:
                 self._twin.delete_range(first, end)
 
     def _needed(self, changes: Iterable[Change]) -> Iterable[Change]:
-        """Returns the changes without removals where there is nothing to remove."""
+        """Returns the changes without removals if there is nothing to remove."""
         return (one for one in changes if one[1] is not None) if self.empty else changes
 
     def _commit(self, changes: list[Change]) -> None:
@@ -111,7 +111,7 @@ class Database:
     def twin(self, place: Path) -> Iterator["Database"]:
         """Opens a database with the files of this one, to which nothing was written yet.
 
-        As long as it is open, what is written to this one is written to both.
+        While it is open, each write to this one goes to both.
 
         Args:
             place: a directory that does not exist yet, on the same file system.
@@ -180,10 +180,10 @@ class Database:
         with _translated(self._path):
             items = cast("Iterator[Row]", self._db.items())
             last, count = None, 1
-            while found := list(islice(items, count)):
-                last = found[-1][0]
-                yield found
-                sample = found[::_SAMPLE]
+            while batch := list(islice(items, count)):
+                last = batch[-1][0]
+                yield batch
+                sample = batch[::_SAMPLE]
                 size = sum(len(key) + len(value) for key, value in sample) // len(sample)
                 count = min(_PIECE // (size + 1) + 1, _BATCH)
             _must_end(self._db.iter(), last)
@@ -232,7 +232,7 @@ def _translated(path: str) -> Iterator[None]:
         # `rocksdict` raises only plain `Exception`, with RocksDB's own message.
         if type(error) is not Exception:
             raise
-        # The message names local copies, which are deleted before anyone can inspect them.
+        # The message names local copies, which are deleted before a user can inspect them.
         text = _FOLDER.sub("", str(error))
         if text.startswith(_DAMAGE):
             raise CodecError(f"RocksDB refuses it: {text}", offset=0, path=path) from error

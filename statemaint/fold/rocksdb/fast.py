@@ -1,7 +1,7 @@
-"""The fast way from changelogs to a database: compiled loops, while there are puts and deletes.
+"""The fast path from changelogs to a database: compiled loops, for puts and deletes only.
 
-Any other change, mainly merges and ranges, ends it: the changes taken so far are written to the
-database, and the clear way continues with the next change.
+Any other change, mainly a merge or a range, ends it: the changes taken so far are written to the
+database, and the plain path continues with the next change.
 """
 
 from contextlib import closing
@@ -46,7 +46,7 @@ class Fast:
             CodecError, StaleChecksumError, StorageError: as `changes.apply` does.
         """
         self._size = max(1, sum(delta.entry.size for delta in deltas))
-        # Memory that is never touched costs nothing; moving its content later costs a lot.
+        # Memory that is never touched costs nothing; moving its content later is expensive.
         self._batch.window.reserve(min(self._held + _STEP, _EXPANSION * self._size), 0)
         for number, delta in enumerate(deltas):
             before = self._handed + self._batch.count

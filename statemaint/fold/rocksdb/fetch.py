@@ -51,16 +51,16 @@ def read_zip(source: Source, snapshot: Snapshot) -> Zip:
     with source.opened(path) as stream:
         content = read_small(stream, path)
     try:
-        found = snapshot_zip.members(content)
-        for name, member in found.items():
+        members = snapshot_zip.members(content)
+        for name, member in members.items():
             if name.endswith(_LOG) or name.startswith(_MANIFEST):
                 log_records.check(member)
-        return Zip(path, snapshot_zip.metadata_of(found), found, delimiter_of(found))
+        return Zip(path, snapshot_zip.metadata_of(members), members, delimiter_of(members))
     except CodecError as error:
         raise error.at(path) from error
 
 
-def fetch(source: Source, found: Zip, target: Path) -> None:
+def fetch(source: Source, archive: Zip, target: Path) -> None:
     """Creates a directory with the members of a zip and the SST files that it names.
 
     A file whose size differs from the zip's record is not read: a stray one may be of any size.
@@ -74,24 +74,24 @@ def fetch(source: Source, found: Zip, target: Path) -> None:
     """
     try:
         target.mkdir(parents=True)
-        for name, content in found.members.items():
+        for name, content in archive.members.items():
             if name != METADATA:
                 (target / name).write_bytes(content)
     except OSError as error:
         raise _refused(error) from error
-    for sst in found.metadata.ssts:
-        _fetch(source, found.path, sst, target / sst.local)
+    for sst in archive.metadata.ssts:
+        _fetch(source, archive.path, sst, target / sst.local)
 
 
 @contextmanager
-def blaming(found: Zip | None) -> Iterator[None]:
-    """Adds the SST file that RocksDB reports to errors, where it belongs to the zip."""
+def blaming(archive: Zip | None) -> Iterator[None]:
+    """Adds the SST file that RocksDB reports to errors, if it belongs to the zip."""
     try:
         yield
     except CodecError as error:
-        for sst in found.metadata.ssts if found else ():
-            if found and error.path == found.path and sst.local in error.detail:
-                at = stored_at(found.path, sst.stored)
+        for sst in archive.metadata.ssts if archive else ():
+            if archive and error.path == archive.path and sst.local in error.detail:
+                at = stored_at(archive.path, sst.stored)
                 raise CodecError(error.detail, offset=error.offset, path=at) from error
         raise
 
@@ -115,7 +115,7 @@ def _fetch(source: Source, owner: str, sst: ImmutableFile, target: Path) -> None
 
 def _must_have(sst: ImmutableFile, size: int, owner: str, path: str) -> None:
     if size != sst.size:
-        text = f"it has {size} bytes, {owner} says {sst.size}"
+        text = f"it has {size} bytes, {owner} records {sst.size}"
         raise CodecError(text, offset=min(size, sst.size), path=path)
 
 

@@ -53,10 +53,10 @@ def delimiter_of(members: Mapping[str, bytes]) -> bytes | None:
     numbers = (int(name[len(_OPTIONS) :]) for name in members if name.startswith(_OPTIONS))
     newest = max(numbers, default=0)
     content = members.get(f"{_OPTIONS}{newest:06}", b"")
-    found = _OPERATOR.search(content.decode(errors="replace"))
-    if found is None:
-        raise CodecError("no merge operator stands in the options of the zip", offset=0)
-    text = found[1]
+    match = _OPERATOR.search(content.decode(errors="replace"))
+    if match is None:
+        raise CodecError("no merge operator is named in the options of the zip", offset=0)
+    text = match[1]
     if text == "nullptr":
         return None
     if text == "StringAppendOperator":  # how RocksDB writes an empty delimiter

@@ -33,9 +33,9 @@ def digest(
     """
     chain = Chain(snapshot.version, snapshot, ())
     with folded(source, chain, workdir, limits=limits) as fold:
-        found = fold.found()
-    _must_count(snapshot.entry.path, fold.families, found)
-    return found.digest
+        totals = fold.found()
+    _must_count(snapshot.entry.path, fold.families, totals)
+    return totals.digest
 
 
 def state(
@@ -52,7 +52,7 @@ def state(
         source: the files of the chain's store.
         chain: the chain to fold.
         workdir: an empty directory.
-        families_from: a snapshot whose merge operator applies, where the chain has no base.
+        families_from: a snapshot whose merge operator applies, if the chain has no base.
         limits: the thresholds between ways of working.
 
     Raises:
@@ -74,8 +74,8 @@ def check(source: Source, delta: Delta) -> None:
         deque(decoded(source, delta)[1], maxlen=0)
 
 
-def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:
-    """Compares the number of keys with the zip's, where that can be trusted.
+def _must_count(path: str, metadata: ZipMetadata, totals: Found) -> None:
+    """Compares the number of keys with the zip's, if that can be trusted.
 
     It cannot be trusted in a store with column families: Spark 4.3 still counts the keys of a
     deleted range, and 4.0 counts the keys of internal families among the others on replay.
@@ -83,6 +83,6 @@ def _must_count(path: str, metadata: ZipMetadata, found: Found) -> None:
     Raises:
         CodecError: when they differ.
     """
-    if not metadata.families and 0 <= metadata.keys != found.keys:
-        text = f"it holds {found.keys} keys and says {metadata.keys}"
+    if not metadata.families and 0 <= metadata.keys != totals.keys:
+        text = f"it holds {totals.keys} keys and records {metadata.keys}"
         raise CodecError(text, offset=0, path=path)

@@ -1,4 +1,4 @@
-"""Digests and counts of all rows of a database, as they are in RocksDB.
+"""Digests and counts of all rows of a database, as stored in RocksDB.
 
 A row's key begins with the number of its column family (<h) where the store has families. Keys are
 counted as in Spark's zips: those of internal families separately from all others.
@@ -24,7 +24,7 @@ class Limits:
     """The thresholds between ways of working.
 
     Attributes:
-        compiled: the stored bytes from which on the compiled loops are loaded; below it the plain
+        compiled: the stored bytes from which the compiled loops are loaded; below that, the plain
             loops end sooner.
         held: the most bytes of changes that are held before they are written to the database,
             except for a single larger change.
@@ -39,7 +39,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """The digest and counts of all rows, where they are known without reading the rows back.
+    """The digest and counts of all rows, if they are known without reading the rows back.
 
     Attributes:
         digest: the digest of all rows.

@@ -67,10 +67,10 @@ class Folded:
         source: the files of the chain's store.
         database: the database with all rows.
         base: the zip that it began with.
-        pending: what takes the changes on their way to the database.
+        pending: the receiver of the changes before they are written to the database.
         path: the file that errors in its rows name.
         stored: the stored bytes of the chain, and of the SST files that it began with.
-        known: the digest and counts of its rows, where they are known from the fold.
+        known: the digest and counts of its rows, if they are known from the fold.
         limits: the thresholds between ways of working.
     """
 
@@ -85,7 +85,7 @@ class Folded:
 
     @property
     def like(self) -> Zip | None:
-        """Returns the zip that names the column families; `None` where there is none."""
+        """Returns the zip that names the column families; `None` if there is none."""
         return self.pending.like
 
     @property
@@ -103,7 +103,7 @@ class Folded:
         return replace(self, path=deltas[-1].entry.path, stored=stored, known=known)
 
     def on(self, database: Database) -> "Folded":
-        """Returns the same fold in a database that has got the same changes."""
+        """Returns the same fold in a database with the same changes."""
         self.pending.database = database
         return replace(self, database=database)
 
@@ -145,8 +145,8 @@ def build(
         workdir: an empty directory, in which the new files stay until the caller has stored them.
         families_from: the snapshot whose column families and merge operator apply to all of them;
             `None`: the base's.
-        reuse: let the longest chain's snapshot name files of the base again where they have not
-            changed. Set it only where nothing deletes them before the new zip is seen.
+        reuse: let the longest chain's snapshot name files of the base again if they have not
+            changed. Set it only if nothing deletes them before the new zip is seen.
         limits: the thresholds between ways of working.
 
     Raises:
@@ -172,8 +172,8 @@ def build(
 def _twin(fold: Folded, workdir: Path, *, needed: bool) -> Iterator[Database]:
     """Opens the database for the longest chain.
 
-    Each flush makes a file, and a few files are compacted into one that nobody can share. So where
-    the base's files are named again, those of the shorter chains do not come to them.
+    Each flush makes a file, and a few files are compacted into one that cannot be shared. So if the
+    base's files are named again, the files of the shorter chains are kept apart from them.
     """
     if not needed or fold.base is None:
         yield fold.database
@@ -191,12 +191,12 @@ def _saved(
     """
     place = workdir / f"checkpoint-{chain.version}"
     fold.must_know_families()
-    found = fold.found()
+    totals = fold.found()
     fold.database.flush()
     if settle:
         fold.database.settle()
     fold.database.checkpoint(place)
-    return _built(chain.version, place, fold, found, reuse=reuse)
+    return _built(chain.version, place, fold, totals, reuse=reuse)
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def _apply(
     database: Database,
     limits: Limits,
 ) -> KnownRows | None:
-    """Applies changelogs; returns the digest and counts of all rows then, where they are known."""
+    """Applies changelogs; returns the digest and counts of all rows afterwards, if known."""
     size = sum(delta.entry.size for delta in deltas)
     if size < limits.compiled or source.row_checksums:
         apply(source, deltas, pending)
@@ -258,7 +258,7 @@ def _apply(
     return fast.known
 
 
-def _built(version: int, place: Path, fold: Folded, found: Found, *, reuse: bool) -> Built:
+def _built(version: int, place: Path, fold: Folded, totals: Found, *, reuse: bool) -> Built:
     files = sorted(place.iterdir())
     ssts = tuple(file for file in files if file.suffix == _SST)
     old = {sst.local: sst for sst in fold.base.metadata.ssts} if fold.base and reuse else {}
@@ -274,10 +274,10 @@ def _built(version: int, place: Path, fold: Folded, found: Found, *, reuse: bool
         fold.families,
         ssts=tuple(sorted(named, key=lambda sst: sst.local)),
         logs=(),
-        keys=found.keys,
-        internal_keys=found.internal,
+        keys=totals.keys,
+        internal_keys=totals.internal,
     )
-    return Built(version, metadata, _members(files), tuple(new), tuple(reused), found.digest)
+    return Built(version, metadata, _members(files), tuple(new), tuple(reused), totals.digest)
 
 
 def _members(files: list[Path]) -> dict[str, bytes]:

@@ -16,32 +16,32 @@ from statemaint.plan.staleness import judge
 def diagnose(store: Store, checkpoint: Checkpoint) -> tuple[Finding, ...]:
     """Returns the findings of a store: those of the scan, then those of its file names.
 
-    Only versions that a restart or a rollback may ask for can be damaged. Versions below that Spark
-    has cleaned up, and versions above that it has not committed yet, are in order.
+    Only versions that a restart or a rollback may need can be damaged. Lower versions, which Spark
+    has cleaned up, and higher versions, which it has not committed yet, are normal.
     """
-    found = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
+    findings = [*store.findings, *_unknown(store), *name_findings(store, checkpoint)]
     if checkpoint.span is None and checkpoint.offsets:
-        found += _above(store, checkpoint, 0, 0)
+        findings += _above(store, checkpoint, 0, 0)
     if checkpoint.span:
         first, last = checkpoint.span
         oldest = store.oldest(first, last)
         unsound = tuple(_unsound(store, checkpoint, first, last))
-        found += unsound or _broken(store, checkpoint, oldest, last)
-        found += _unreadable(store, first, last)
-        found += _above(store, checkpoint, first, last)
-        found += stale_findings(store, checkpoint)
-    return tuple(found)
+        findings += unsound or _broken(store, checkpoint, oldest, last)
+        findings += _unreadable(store, first, last)
+        findings += _above(store, checkpoint, first, last)
+        findings += stale_findings(store, checkpoint)
+    return tuple(findings)
 
 
 def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iterator[Finding]:
     versions = store.versions
-    asked = _asked(checkpoint, first, last)
-    others = {one for one in asked if not checkpoint.asks(store.id, one)}
+    needed = _needed(checkpoint, first, last)
+    others = {one for one in needed if not checkpoint.asks(store.id, one)}
     fine = versions.loadable(first, last) | others
     broken = last - first + 1 - len(fine)
     if not broken:
         return
-    lost = tuple(batch_of(one) for one in asked if one not in fine)
+    lost = tuple(batch_of(one) for one in needed if one not in fine)
     if not any(isinstance(file, Delta | Snapshot) for file in store.files):
         yield _missing(store, checkpoint, first, lost)
         return
@@ -59,8 +59,8 @@ def _broken(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Iter
     yield Finding(code, detail, store.id, version, path=_named(store, gap), batches=lost)
 
 
-def _asked(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
-    """Returns the versions that a reader may ask for by a commit, or a restart may begin with."""
+def _needed(checkpoint: Checkpoint, first: int, last: int) -> list[int]:
+    """Returns the versions that a commit offers to a reader, or that a restart may begin with."""
     versions = {version_of(batch) for batch in checkpoint.batches} | {checkpoint.resumes or last}
     return sorted(version for version in versions if first <= version <= last)
 
@@ -80,7 +80,7 @@ def _missing(store: Store, checkpoint: Checkpoint, first: int, batches: tuple[in
 
 
 def _why(store: Store, gap: Gap) -> str:
-    """Returns what a version lacks: a file, or the commit that names the one that counts."""
+    """Returns the missing part of a version: a file, or the commit that names the right one."""
     listed = (file for file in store.files if isinstance(file, Delta | Snapshot))
     if any(file.version == gap.first and file.id for file in listed):
         return (
@@ -120,7 +120,7 @@ def _unsound(store: Store, checkpoint: Checkpoint, first: int, last: int) -> Ite
 
 
 def _unreadable(store: Store, first: int, last: int) -> Iterator[Finding]:
-    """Yields the findings of needed snapshots of ours that the query cannot read."""
+    """Yields the findings of our needed snapshots that the query cannot read."""
     for version, snapshot in sorted(store.versions.snapshots.items()):
         path = snapshot.entry.path
         if path not in store.unreadable:
@@ -155,9 +155,9 @@ def _above(store: Store, checkpoint: Checkpoint, required: int, target: int) -> 
         if version == target + 1 and _is_of_running(store, checkpoint, snapshots[version]):
             continue
         detail = (
-            f"{snapshots[version].entry.path} lies above version {target}, the last committed"
+            f"{snapshots[version].entry.path} is above version {target}, the last committed"
             " one; Spark would load it although its batch runs again. Move it away if the query"
-            " was rewound; it is kept, and this store stands still"
+            " was rewound; it is kept, and this store is halted"
         )
         path = snapshots[version].entry.path
         yield Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, store.id, version, path=path)
@@ -178,8 +178,8 @@ def _is_of_running(store: Store, checkpoint: Checkpoint, snapshot: Snapshot) -> 
     if change is None or plan is None:
         return False
     times = [one.modified for one in (plan, change.entry, snapshot.entry)]
-    known = [one for one in times if one is not None]
-    return len(known) == len(times) and known == sorted(known)
+    known_times = [one for one in times if one is not None]
+    return len(known_times) == len(times) and known_times == sorted(known_times)
 
 
 def _unknown(store: Store) -> Iterator[Finding]:
@@ -187,6 +187,6 @@ def _unknown(store: Store) -> Iterator[Finding]:
         if isinstance(file, UnknownFile) and not unloadable(store, file.entry.name):
             stops = store.rocks is None and disables_spark(file.entry)
             harm = "; it stops Spark's own maintenance" if stops else ""
-            detail = f"{file.entry.path}: no file that Spark writes{harm}; it is kept"
+            detail = f"{file.entry.path}: not a file that Spark writes{harm}; it is kept"
             path = file.entry.path
             yield Finding(FindingCode.UNKNOWN_FILE, detail, store.id, path=path)

@@ -13,7 +13,7 @@ def diagnose_logs(checkpoint: Checkpoint) -> tuple[Finding, ...]:
     """Returns the findings of the two logs compared with each other, and of missing schemas.
 
     Spark purges both logs from below, one after the other, so only entries between others, or at
-    the end, can be missing. Mirrors `MicroBatchExecution.populateStartOffsets`, which asks for the
+    the end, can be missing. Mirrors `MicroBatchExecution.populateStartOffsets`, which reads the
     offsets of the newest batch and of the one before.
     """
     return (*_commits(checkpoint), *_offsets(checkpoint), *_schemas(checkpoint))
@@ -26,7 +26,7 @@ def _commits(checkpoint: Checkpoint) -> Iterator[Finding]:
         return
     # The newest batch may be running; the one before it was committed before it began.
     last = max(commits[-1], offsets[-1] - 1 if offsets else 0)
-    for batches in _lacking(commits, commits[0], last):
+    for batches in _gaps(commits, commits[0], last):
         detail = (
             f"{_missing('commits', batches)}: nothing shows whether {_were(batches)} committed, "
             "and the state is not offered to readers; put the file back from a copy"
@@ -52,7 +52,7 @@ def _offsets(checkpoint: Checkpoint) -> Iterator[Finding]:
         return
     newest = max(offsets[-1], commits[-1])
     first = min(offsets[0], max(0, newest - 1))
-    for batches in _lacking(offsets, first, newest):
+    for batches in _gaps(offsets, first, newest):
         needed = batches[-1] >= newest - 1
         what = "a restart fails" if needed else f"the query cannot go back to {_to(batches)}"
         detail = f"{_missing('offsets', batches)}: {what}; put the file back from a copy"
@@ -76,17 +76,17 @@ def _missing(folder: str, batches: range) -> str:
 
 
 def _to(batches: range) -> str:
-    one = len(batches) == 1
-    return f"batch {batches[0]}" if one else f"any of batches {batches[0]} to {batches[-1]}"
+    single = len(batches) == 1
+    return f"batch {batches[0]}" if single else f"any of batches {batches[0]} to {batches[-1]}"
 
 
 def _were(batches: range) -> str:
-    one = len(batches) == 1
-    return f"batch {batches[0]} was" if one else f"batches {batches[0]} to {batches[-1]} were"
+    single = len(batches) == 1
+    return f"batch {batches[0]} was" if single else f"batches {batches[0]} to {batches[-1]} were"
 
 
-def _lacking(present: Iterable[int], first: int, last: int) -> Iterator[range]:
-    """Yields the gaps of a closed range, ascending: one by one, or whole where they are wide."""
+def _gaps(present: Iterable[int], first: int, last: int) -> Iterator[range]:
+    """Yields the gaps of a closed range, ascending: one by one, or whole if they are wide."""
     there = (batch for batch in present if first <= batch <= last)
     for below, above in pairwise((first - 1, *there, last + 1)):
         gap = range(below + 1, above)

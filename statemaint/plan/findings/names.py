@@ -1,4 +1,4 @@
-"""Names in a store's directory that stop Spark: it cannot parse them, or a directory has them."""
+"""Names in a store's directory that stop Spark: unparsable names, and names of directories."""
 
 import re
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     names = [*files, *(one.removeprefix(inside) for one in folders)]
     for name in sorted(name for name in names if unloadable(store, name)):
         detail = (
-            f"{inside}{name}: Spark takes every name that ends so for a snapshot's and fails to "
-            "load the store, of HDFS-backed ones from 4.2 on; move it out of the directory, it is "
+            f"{inside}{name}: Spark takes every name with this ending for a snapshot and fails to "
+            "load the store (HDFS-backed stores from 4.2 on); move it out of the directory, it is "
             "kept"
         )
         path = f"{inside}{name}"
@@ -29,8 +29,8 @@ def name_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     for path in folders:
         if not unloadable(store, path.removeprefix(inside)):
             detail = (
-                f"{path} is a directory: whoever must write the file of that name, a batch or "
-                "maintenance, fails; move it out of the directory"
+                f"{path} is a directory: a batch or a maintenance run that must write the file of "
+                "that name fails; move it out of the directory"
             )
             yield Finding(FindingCode.BLOCKED_NAME, detail, store.id, _version(path), path=path)
 
@@ -39,7 +39,7 @@ def unloadable(store: Store, name: str) -> bool:
     """Returns whether Spark fails to load a store because of a name in its directory.
 
     Mirrors `SnapshotLoaderHelper.getEligibleSnapshotsForVersion`, which parses the rest of every
-    name with a snapshot's suffix as a number. Where versions have unique ids it asks for known
+    name with a snapshot's suffix as a number. If versions have unique ids it requests known
     names. A store in which nothing counts may be such a store with its commits missing.
     """
     if store.rocks and (store.rocks.ids or not store.versions.all):
@@ -48,25 +48,25 @@ def unloadable(store: Store, name: str) -> bool:
     return name.endswith(suffix) and not _is_long(name.removesuffix(suffix))
 
 
-def blocks_batch(found: Finding, version: int) -> bool:
+def blocks_batch(finding: Finding, version: int) -> bool:
     """Returns whether a batch cannot write a version because its file name is taken."""
-    taken = found.code is FindingCode.BLOCKED_NAME and found.version == version
-    return taken and (found.path or "").endswith(_CHANGES)
+    taken = finding.code is FindingCode.BLOCKED_NAME and finding.version == version
+    return taken and (finding.path or "").endswith(_CHANGES)
 
 
-def blocks_load(found: Finding, checkpoint: Checkpoint) -> bool:
+def blocks_load(finding: Finding, checkpoint: Checkpoint) -> bool:
     """Returns whether a restart takes a directory for the newest snapshot and fails."""
     version = checkpoint.resumes
-    if not names_snapshot(found) or found.version is None or version is None:
+    if not names_snapshot(finding) or finding.version is None or version is None:
         return False
-    store = next(one for one in checkpoint.stores if one.id == found.store)
+    store = next(one for one in checkpoint.stores if one.id == finding.store)
     base = store.versions.base(version)
-    return (base.version if base else 0) < found.version <= version
+    return (base.version if base else 0) < finding.version <= version
 
 
-def names_snapshot(found: Finding) -> bool:
+def names_snapshot(finding: Finding) -> bool:
     """Returns whether the finding is of a directory with a snapshot's name."""
-    return found.code is FindingCode.BLOCKED_NAME and (found.path or "").endswith(_SNAPSHOTS)
+    return finding.code is FindingCode.BLOCKED_NAME and (finding.path or "").endswith(_SNAPSHOTS)
 
 
 def _is_long(text: str) -> bool:
@@ -75,5 +75,5 @@ def _is_long(text: str) -> bool:
 
 
 def _version(path: str) -> int | None:
-    found = re.match(r"[0-9]{1,18}(?=[._])", path.rpartition("/")[2])
-    return int(found[0]) if found else None
+    match = re.match(r"[0-9]{1,18}(?=[._])", path.rpartition("/")[2])
+    return int(match[0]) if match else None

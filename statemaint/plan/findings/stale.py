@@ -10,18 +10,18 @@ from statemaint.plan.staleness import Suspect, doubts_of, judge
 
 
 def stale_findings(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields the findings of a store's outdated proofs: what they mean for a restart."""
-    found = judge(store, checkpoint)
+    """Yields the findings of a store's outdated proofs, with the effect on a restart."""
+    judgement = judge(store, checkpoint)
     yield from doubted(store)
-    for edited in found.edited:
+    for edited in judgement.edited:
         yield edited_finding(store, edited)
-    for one in found.stale:
-        yield stale_finding(store, one)
-    for lost in found.lost:
+    for suspect in judgement.stale:
+        yield stale_finding(store, suspect)
+    for lost in judgement.lost:
         names = ", ".join(entry.name for entry in lost.replaced)
         detail = (
-            f"{lost.path} was written before {names}, which it was proved from, and what lies "
-            "below is missing: nothing tells whether it is right. Put the missing files back from "
+            f"{lost.path} was written before {names}, which it was proved from, and the files "
+            "below are missing: nothing shows whether it is right. Restore the missing files from "
             "a copy"
         )
         code = FindingCode.SNAPSHOT_MISMATCH
@@ -49,39 +49,38 @@ def replaced_finding(store: Store, path: str, version: int, doubts: tuple[int, .
     span = f"{doubts[0]} to {version - 1}" if version - 1 > doubts[0] else f"{doubts[0]}"
     detail = (
         f"{store.id.directory}: {names}{more} replaced after {path} was proved equal to the log, "
-        f"and not by the query; the snapshot still agrees, but nothing tells whether version {span}"
-        " is right. Put what was there before back from a copy"
+        f"and not by the query; the snapshot still agrees, but nothing shows whether version {span}"
+        " is right. Restore the previous files from a copy"
     )
     first = store.versions.deltas[doubts[0]].entry.path
     return Finding(FindingCode.LOG_REPLACED, detail, store.id, doubts[0], path=first)
 
 
-def edited_finding(store: Store, one: Outdated) -> Finding:
-    """Returns the finding of a log that was replaced where nothing is left to compare it with.
+def edited_finding(store: Store, outdated: Outdated) -> Finding:
+    """Returns the finding of a replaced log that can no longer be compared with anything.
 
     It is a notice until its batches are filled in: those above the snapshot's, up to the next
     snapshot that executors wrote and that agrees with the log.
     """
-    first = one.replaced[0]
-    names = ", ".join(entry.name for entry in one.replaced[:3])
+    first = outdated.replaced[0]
+    names = ", ".join(entry.name for entry in outdated.replaced[:3])
     detail = (
-        f"{store.id.directory}: {names} replaced after {one.path} was proved from it, and not by "
-        "the query; the snapshot stands, but what lies below it is gone, and nothing tells whether "
-        "other files of the log are still what they were. Put what was there before back from a "
-        "copy"
+        f"{store.id.directory}: {names} replaced after {outdated.path} was proved from it, and not "
+        "by the query; the snapshot counts, but the files below it are missing, and nothing shows "
+        "whether other files of the log are unchanged. Restore the previous files from a copy"
     )
-    return Finding(FindingCode.LOG_REPLACED, detail, store.id, one.version, path=first.path)
+    return Finding(FindingCode.LOG_REPLACED, detail, store.id, outdated.version, path=first.path)
 
 
-def stale_finding(store: Store, one: Suspect) -> Finding:
+def stale_finding(store: Store, suspect: Suspect) -> Finding:
     """Returns the finding of a stale snapshot, which is a notice until it has been compared."""
-    version = one.snapshot.version
+    version = suspect.snapshot.version
     detail = (
-        f"{one.path} is stale: {_span(one.replaced)} written again after it was proved, so a "
-        f"restart from version {version} (batch {batch_of(version)}) on loads the state from "
+        f"{suspect.path} is stale: {_span(suspect.replaced)} written again after it was proved, so "
+        f"a restart from version {version} (batch {batch_of(version)}) on loads the state from "
         "before the rewind; `statemaint maintain` moves it to the trash, the log has the state"
     )
-    return Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=one.path)
+    return Finding(FindingCode.STALE_SNAPSHOT, detail, store.id, version, path=suspect.path)
 
 
 def _span(versions: tuple[int, ...]) -> str:

@@ -39,7 +39,7 @@ class Remove:
         entry: the file.
         reason: why it is moved.
         store: the store that it belongs to; `None` for an entry of a log.
-        version: the state version that it belongs to; 0 where it belongs to none.
+        version: the state version that it belongs to; 0 if it belongs to none.
     """
 
     entry: Entry
@@ -76,11 +76,11 @@ class RepairStep:
 
     Attributes:
         finding: the finding.
-        removes: the removed files, a checksum before its file; none where a snapshot is missing.
+        removes: the removed files, a checksum before its file; none if a snapshot is missing.
         version: the version whose state must be the same without them; 0 for files of no version.
-        rebuild: the snapshot that takes the place of a bad or a missing one; `None` where none is
+        rebuild: the snapshot that takes the place of a bad or a missing one; `None` if none is
             needed.
-        proof: the proof of the state at that version without them; `None` until it was read.
+        proof: the proof of the state at that version without them; `None` until it is made.
     """
 
     finding: Finding
@@ -134,7 +134,7 @@ class RecoveryPlan:
     @property
     def actions(self) -> tuple[Remove | WriteSnapshot, ...]:
         """Returns every removal and every write, in order."""
-        found: list[Remove | WriteSnapshot] = list(self.removes)
+        actions: list[Remove | WriteSnapshot] = list(self.removes)
         for step in self.repairs:
-            found += [*step.removes, *([step.rebuild] if step.rebuild else [])]
-        return tuple(found)
+            actions += [*step.removes, *([step.rebuild] if step.rebuild else [])]
+        return tuple(actions)

@@ -27,23 +27,23 @@ def repair_steps(checkpoint: Checkpoint, findings: Iterable[Finding]) -> tuple[R
     disposable, and so is a checksum (S1). A change is not, and no step removes one.
     """
     stores = {store.id: store for store in checkpoint.stores}
-    found: dict[frozenset[str], RepairStep] = {}
+    steps: dict[frozenset[str], RepairStep] = {}
     for finding in findings:
         if finding.damage and finding.store in stores and finding.path:
             for step in _steps_of(stores[finding.store], finding):
-                found.setdefault(step.paths, step)
+                steps.setdefault(step.paths, step)
         for store, entry in checkpoint.schemas.items():
             unreadable = finding.code is FindingCode.UNREADABLE_METADATA
             if unreadable and finding.path == entry.path and store in stores:
                 remove = Remove(entry, RemoveReason.UNREADABLE_SCHEMA, store)
-                found[frozenset({entry.path})] = RepairStep(finding, (remove,), 0)
-    return tuple(sorted(found.values(), key=_order))
+                steps[frozenset({entry.path})] = RepairStep(finding, (remove,), 0)
+    return tuple(sorted(steps.values(), key=_order))
 
 
 def _order(step: RepairStep) -> tuple[int, StoreId, int]:
-    # A bad snapshot is removed with its checksum, which then needs no step of its own. A shared
+    # A bad snapshot is removed with its checksum, which then needs no separate step. A shared
     # file is removed once none of its snapshots is left. A snapshot is removed because of its
-    # checksum where removing the checksum alone does not help.
+    # checksum if removing the checksum alone does not help.
     store = step.removes[-1].store or StoreId(0, 0)
     last = of_checksum(step.finding)
     alone = step.reason is RemoveReason.STALE_CHECKSUM
@@ -98,8 +98,8 @@ def _without(
     store: Store, finding: Finding, file: Snapshot | SstFile, reason: RemoveReason
 ) -> RepairStep:
     sides = sorted(_sides_of(store, file.entry.path), key=lambda one: -len(one.entry.path))
-    gone = (*(one.entry for one in sides), file.entry)
-    removes = tuple(Remove(one, reason, store.id, file.version) for one in gone)
+    entries = (*(one.entry for one in sides), file.entry)
+    removes = tuple(Remove(one, reason, store.id, file.version) for one in entries)
     return RepairStep(finding, removes, file.version)
 
 
@@ -116,9 +116,9 @@ def _sides_of(store: Store, path: str) -> Iterator[ChecksumFile]:
 
 
 def rebuilt(step: RepairStep, listed: Store, store: Store, window: range) -> WriteSnapshot | None:
-    """Returns the snapshot to write in place of a bad one; `None` where the log alone suffices.
+    """Returns the snapshot to write in place of a bad one; `None` if the log alone suffices.
 
-    It is written where a retained version would be loaded from it. The fold relies as little as
+    It is written if a retained version would be loaded from it. The fold relies as little as
     possible on snapshots that were not compared with the log.
 
     Args:
@@ -208,14 +208,14 @@ def self_checking(checkpoint: Checkpoint) -> bool:
     """Returns whether a file that decodes is certain to hold the bytes that were written.
 
     Blocks of LZ4 carry a hash of their content, and rows may carry their own; the other
-    compressions do not detect every flipped bit. Whether the file belongs under its name is another
-    question.
+    compressions do not detect every flipped bit. This does not show whether the file belongs under
+    its name.
     """
     return checkpoint.codec == "lz4" or checkpoint.row_checksums
 
 
 def witness(store: Store, side: ChecksumFile) -> tuple[Snapshot, Chain] | None:
-    """Returns what a file can be compared with: the next snapshot, and a chain through the file.
+    """Returns the witness of a file: the next snapshot, and a chain through the file.
 
     A snapshot is compared with the log below it, and a change with the next snapshot above. A
     snapshot that we folded from that very change always agrees with it and proves nothing.

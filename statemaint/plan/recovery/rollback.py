@@ -51,7 +51,7 @@ def rolled_back(
 def newest_to_go_back_to(
     checkpoint: Checkpoint, findings: Iterable[Finding], loadable: Iterable[int]
 ) -> int | None:
-    """Returns the newest batch that the findings allow a rollback to; `None` where there is none.
+    """Returns the newest batch that the findings allow a rollback to; `None` if there is none.
 
     A restart reads its commit, its offsets, and the offsets of the batch after or before it.
     Mirrors `MicroBatchExecution.populateStartOffsets`.
@@ -72,8 +72,8 @@ def newest_to_go_back_to(
 
 def _batch(entry: Entry) -> int:
     """Returns the batch of a log entry; -1 for a file that is not a log entry."""
-    found = _LOG_ENTRY.fullmatch(entry.name)
-    return int(found[1]) if found else -1
+    match = _LOG_ENTRY.fullmatch(entry.name)
+    return int(match[1]) if match else -1
 
 
 def _above(store: Store, version: int) -> Iterator[Remove]:
@@ -95,20 +95,20 @@ def _only_of_those_above(store: Store, version: int) -> frozenset[str]:
     zips = {file.entry.path: file.version for file in store.files if isinstance(file, Snapshot)}
     stay = {path for path, number in zips.items() if number <= version}
     if stay & store.rocks.unreadable:
-        return frozenset()  # the references of those are unknown
+        return frozenset()  # their references are unknown
     parts = store.rocks.parts
     used = {part for path in stay for part in parts.get(path, ())}
     return frozenset(part for path in zips.keys() - stay for part in parts.get(path, ())) - used
 
 
-def _state_order(one: Remove) -> tuple[int, int, int, str]:
+def _state_order(remove: Remove) -> tuple[int, int, int, str]:
     """Returns the sort key of state: snapshots, shared files, changes; checksums first (S7)."""
-    changes = ".delta" in one.entry.name or ".changelog" in one.entry.name
-    rank = 1 if one.version == 0 else 2 * changes
-    return rank, -one.version, -one.entry.name.count(".crc"), one.path
+    changes = ".delta" in remove.entry.name or ".changelog" in remove.entry.name
+    rank = 1 if remove.version == 0 else 2 * changes
+    return rank, -remove.version, -remove.entry.name.count(".crc"), remove.path
 
 
-def _log_order(one: Remove) -> tuple[int, int, bool, str]:
-    folder = ("state/", "commits/", "offsets/").index(one.path[: one.path.index("/") + 1])
-    batch = 0 if folder == 0 else _batch(one.entry)
-    return -batch if folder else -_FIRST, folder, not one.path.endswith(".crc"), one.path
+def _log_order(remove: Remove) -> tuple[int, int, bool, str]:
+    folder = ("state/", "commits/", "offsets/").index(remove.path[: remove.path.index("/") + 1])
+    batch = 0 if folder == 0 else _batch(remove.entry)
+    return -batch if folder else -_FIRST, folder, not remove.path.endswith(".crc"), remove.path

@@ -15,11 +15,11 @@ def with_entries(access: Access, entries: str) -> Access:
 
     Args:
         access: the access that its status reports.
-        entries: Java's list of the ACL's entries as text; empty where there is no ACL.
+        entries: Java's list of the ACL's entries as text; empty if there is no ACL.
     """
     own, named = None, []
-    for one in filter(None, entries.strip("[]").split(", ")):
-        kind, *rest = one.split(":")
+    for entry in filter(None, entries.strip("[]").split(", ")):
+        kind, *rest = entry.split(":")
         name, bits = ":".join(rest[:-1]), _bits(rest[-1])
         if kind == "group" and not name:
             own = bits

@@ -51,7 +51,7 @@ class AppendRefusedError(StorageError):
     """The file cannot be appended to now: unsupported, or its last writer still holds it."""
 
 
-# The last writer died with the file open, and HDFS gives it a minute to come back.
+# The last writer died with the file open, and HDFS gives it a minute to return.
 _HELD = frozenset({"AlreadyBeingCreatedException", "RecoveryInProgressException"})
 _NO_APPEND = frozenset({"UnsupportedOperationException"})
 _NO_ACLS = _NO_APPEND | {"AclException"}
@@ -86,8 +86,8 @@ def local_stream(jvm: Jvm, kind: str, local: str, path: str) -> Any:
     try:
         return jvm.java(f"java.io.File{kind}Stream")(local, *more)
     except jvm.errors as error:
-        said = _causes(error)
-        detail = said[0][1] if said else _of_the_connection(jvm, error)
+        causes = _causes(error)
+        detail = causes[0][1] if causes else _of_the_connection(jvm, error)
         raise StorageError(path, f"its copy on this machine: {detail}") from error
 
 
@@ -97,8 +97,8 @@ def opening(jvm: Jvm, root: str) -> Iterator[None]:
     try:
         yield
     except jvm.errors as error:
-        said = _causes(error)
-        if any(name in _NO_CLASS for name, _ in said):
+        causes = _causes(error)
+        if any(name in _NO_CLASS for name, _ in causes):
             raise _no_file_system(root) from error
         raise _storage_error(jvm, error, root) from error
 
@@ -123,11 +123,11 @@ def _no_file_system(root: str) -> ConfigError:
 
 
 def _storage_error(jvm: Jvm, error: Exception, path: str) -> StatemaintError:
-    said = _causes(error)
-    if not said:
+    causes = _causes(error)
+    if not causes:
         return StorageError(path, _of_the_connection(jvm, error))
-    outermost = said[0]
-    name, message = next((one for one in said if one[0] in _KNOWN), outermost)
+    outermost = causes[0]
+    name, message = next((one for one in causes if one[0] in _KNOWN), outermost)
     if name in _ABSENT:
         return NotFoundError(path, "no such file")
     if name in _TAKEN:
@@ -145,20 +145,20 @@ def _of_the_connection(jvm: Jvm, error: Exception) -> str:
 
 def _causes(error: Exception) -> list[tuple[str, str]]:
     """Returns the names and first lines of a Java exception and its causes; none if Java ended."""
-    found: list[tuple[str, str]] = []
+    causes: list[tuple[str, str]] = []
     try:
         java = _java(error)
-        while java is not None and len(found) < _MOST_CAUSES:
-            found.append((_name(java), _first_line(java.getMessage())))
+        while java is not None and len(causes) < _MOST_CAUSES:
+            causes.append((_name(java), _first_line(java.getMessage())))
             java = java.getCause()
-    except Exception:  # noqa: BLE001 -- Java died meanwhile: what it reported is still true
-        return found
-    return found
+    except Exception:  # noqa: BLE001 -- Java died since: its report is still true
+        return causes
+    return causes
 
 
 def _java(error: BaseException) -> Any:
-    """Returns the Java exception behind a Python exception; `None` where there is none."""
-    # Once it runs, PySpark wraps some Java exceptions in its own. To do so it asks its session's
+    """Returns the Java exception behind a Python exception; `None` if there is none."""
+    # Once it runs, PySpark wraps some Java exceptions in its own. To do so it calls its session's
     # Java, which does not know our exception and answers with another error.
     if _asked_sparks_java(error) and error.__context__ is not None:
         return _java(error.__context__)
@@ -175,7 +175,7 @@ def _asked_sparks_java(error: BaseException) -> bool:
 def _name(java: Any) -> str:
     name: str = java.getClass().getName()
     if name == "org.apache.hadoop.ipc.RemoteException":
-        name = java.getClassName()  # what the server threw
+        name = java.getClassName()  # the exception that the server threw
     return name.rpartition(".")[2]
 
 

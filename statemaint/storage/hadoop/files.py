@@ -2,7 +2,7 @@
 
 Each method makes one request, counts it and translates its failures. Files get their names through
 `FileContext`, as in Spark's checkpoints: its rename refuses an existing target or replaces it in
-one step. Where a file system has none (its plugin is older than `FileContext`), the plain rename of
+one step. If a file system has none (its plugin is older than `FileContext`), the plain rename of
 `FileSystem` is used, again as in Spark.
 """
 
@@ -37,7 +37,7 @@ _COPY_BYTES = 1 << 16
 
 # These file systems refuse to rename onto an existing name, in the same step.
 _ATOMIC = frozenset({"hdfs", "webhdfs", "swebhdfs"})
-# These do so where they have a hierarchical namespace, which comes with access rights.
+# These do so if they have a hierarchical namespace, which includes access rights.
 _ATOMIC_WITH_RIGHTS = frozenset({"abfs", "abfss"})
 _RIGHTS = "fs.capability.paths.acls"
 _APPEND = "fs.capability.paths.append"
@@ -76,11 +76,11 @@ class HadoopFiles:
         self.root = path_part(root).rstrip("/")
         self._base = root[: len(root) - len(path_part(root))]
         self.scheme = self._base.partition(":")[0]
-        # Where the file system's rename is not atomic, at least this process's threads take turns.
+        # If the file system's rename is not atomic, at least this process's threads take turns.
         self._turn = threading.Lock()
 
         self._lister = self._best_lister()
-        self._acls: bool | None = None  # whether the file system has any; None until it is asked
+        self._acls: bool | None = None  # whether the file system has any; None until the first call
         self._gives = True  # until it refuses to give one of our files to another user
 
     def _best_lister(self) -> Lister:
@@ -135,8 +135,8 @@ class HadoopFiles:
         with translated(self.jvm, path):
             status = self._files.getFileStatus(self._path(path))
             mode = int(status.getPermission().toShort())
-            found = Access(str(status.getOwner()), str(status.getGroup()), mode)
-        return with_entries(found, self._entries(path))
+            access = Access(str(status.getOwner()), str(status.getGroup()), mode)
+        return with_entries(access, self._entries(path))
 
     def _entries(self, path: str) -> str:
         if self._acls is None:
@@ -147,62 +147,62 @@ class HadoopFiles:
         self._requests.add("acl")
         with translated(self.jvm, path):
             try:
-                found = self._files.getAclStatus(self._path(path))
+                status = self._files.getAclStatus(self._path(path))
             except self.jvm.errors as error:
                 if not has_no_acls(error):
                     raise
                 self._acls = False  # the client supports ACLs, the server does not
                 return ""
-            return str(found.getEntries().toString())
+            return str(status.getEntries().toString())
 
     def serve(self, path: str, wanted: Access, like: str, *, of: str, bits: int = READ) -> None:
         """Lets every user of one file use another, as far as this process may grant it.
 
         Args:
-            path: the other, a file or a directory of ours.
+            path: the other file, one of our files or directories.
             wanted: the access to the first file.
             like: the name of the first file in errors.
-            of: the name of the other in errors.
+            of: the name of the other file in errors.
             bits: the permission bits that the use requires.
 
         Raises:
-            UnreadableError: when a user still may not use the other.
+            UnreadableError: when a user still may not use the other file.
         """
-        found = self.give(path, wanted)
-        must_serve(of, found, like, wanted, bits=bits)
+        access = self.give(path, wanted)
+        must_serve(of, access, like, wanted, bits=bits)
 
     def give(self, path: str, wanted: Access) -> Access:
-        """Gives a file of ours an owner, a group, a mode and an ACL, as far as this process may.
+        """Gives one of our files an owner, a group, a mode and an ACL, as far as permitted.
 
         Returns:
             The resulting access.
         """
-        found = self.access(path)
-        if found == wanted:
-            return found
-        self._give(path, wanted, found)
+        access = self.access(path)
+        if access == wanted:
+            return access
+        self._give(path, wanted, access)
         return self.access(path)
 
-    def _give(self, path: str, wanted: Access, found: Access) -> None:
-        self._give_away(path, wanted, found)
+    def _give(self, path: str, wanted: Access, access: Access) -> None:
+        self._give_away(path, wanted, access)
         target = self._path(path)
         if wanted.group_bits is not None and self._acls:
             entries = self.jvm.java(_FS + "permission.AclEntry").parseAclSpec(spec(wanted), True)
             self._try("setacl", path, lambda: self._files.setAcl(target, entries))
-        elif found.group_bits is not None:
+        elif access.group_bits is not None:
             self._try("setacl", path, lambda: self._files.removeAcl(target))
         mode = self.jvm.java(_FS + "permission.FsPermission")(f"{wanted.mode:04o}")
-        if (wanted.mode, None) != (found.mode, found.group_bits):
+        if (wanted.mode, None) != (access.mode, access.group_bits):
             self._try("chmod", path, lambda: self._files.setPermission(target, mode))
 
-    def _give_away(self, path: str, wanted: Access, found: Access) -> None:
+    def _give_away(self, path: str, wanted: Access, access: Access) -> None:
         target = self._path(path)
-        if wanted.owner != found.owner and self._gives:
+        if wanted.owner != access.owner and self._gives:
             both = wanted.owner, wanted.group
             self._gives = self._try("chown", path, lambda: self._files.setOwner(target, *both))
             if self._gives:
                 return
-        if wanted.group != found.group:
+        if wanted.group != access.group:
             self._try("chown", path, lambda: self._files.setOwner(target, None, wanted.group))
 
     def _try(self, verb: str, path: str, step: Callable[[], object]) -> bool:
@@ -285,12 +285,12 @@ class HadoopFiles:
         """Deletes a file, which need not exist."""
         self._requests.add("delete")
         with translated(self.jvm, path):
-            gone = self._files.delete(self._path(path), False)
-        if not gone and self.exists(path):  # local disks report no more than that
+            deleted = self._files.delete(self._path(path), False)
+        if not deleted and self.exists(path):  # local disks report no more than that
             raise StorageError(path, "the file system did not delete it")
 
     def _path(self, path: str) -> Any:
-        # A space, a `%` and a `#` stand for themselves, as in Spark's own paths.
+        # A space, a `%` and a `#` are literal, as in Spark's own paths.
         return self._make_path(
             f"{self._base}{self.root}/{path}" if path else self._base + (self.root or "/")
         )
@@ -312,7 +312,7 @@ def _names(jvm: Jvm, files: Any, conf: Any) -> HadoopNames:
     return ContextNames(jvm, context)
 
 
-def must_serve(path: str, found: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
+def must_serve(path: str, access: Access, like: str, wanted: Access, *, bits: int = READ) -> None:
     """Checks that every user of one file may use another.
 
     Only the NameNode knows which groups a user is in.
@@ -320,8 +320,8 @@ def must_serve(path: str, found: Access, like: str, wanted: Access, *, bits: int
     Raises:
         UnreadableError: when a user may not.
     """
-    if who := deprived(wanted, found, bits=bits):
-        shown = f"mode {found.mode:04o}, user {found.owner}, group {found.group}"
+    if who := deprived(wanted, access, bits=bits):
+        shown = f"mode {access.mode:04o}, user {access.owner}, group {access.group}"
         raise unreadable(path, like, who, shown, bits=bits)
 
 
@@ -351,7 +351,7 @@ class ContextNames:
         self._context.mkdir(path, self._permission(f"{mode:04o}"), False)
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file, in one step where the file system can."""
+        """Renames a file, in one step if the file system can."""
         self._context.rename(path, to, self._replace if overwrite else self._keep)
 
 
@@ -376,7 +376,7 @@ class PlainNames:
         self._files.setPermission(path, self._permission(f"{mode:04o}"))
 
     def rename(self, path: Any, to: Any, *, overwrite: bool) -> None:
-        """Renames a file; an existing target is deleted first, where `overwrite` allows it."""
+        """Renames a file; an existing target is deleted first, if `overwrite` allows it."""
         self._files.getFileStatus(path)
         self._files.getFileStatus(to.getParent())
         if self._files.exists(to):

@@ -1,8 +1,8 @@
 """The Java process that gives access to Hadoop's classes: one for each Python process.
 
-PySpark provides it. A Spark that runs in this process is shared; otherwise this module launches a
-Java of its own, which reads `HADOOP_CONF_DIR` and Spark's own settings as a Spark job would, and
-ends with this process, however that ends.
+PySpark provides it. A Spark that runs in this process is shared; otherwise this module launches its
+own Java, which reads `HADOOP_CONF_DIR` and Spark's settings as a Spark job would, and ends with
+this process, however that ends.
 """
 
 import atexit
@@ -18,9 +18,9 @@ from statemaint.errors import ConfigError
 _NEEDED = "Hadoop file systems are reached through PySpark and Java 17 or later"
 _END_SECONDS = 5.0
 
-# Set where the user's own configuration has no value. Hadoop's defaults wait a quarter of an hour
-# for a NameNode that does not answer, and 0.4 s before they ask a second time whether the last
-# block of a file is in place; ours wait as long for the block, but ask in finer steps.
+# Set if the user's own configuration has no value. Hadoop's defaults wait a quarter of an hour
+# for a NameNode that does not answer, and 0.4 s before they check a second time whether the last
+# block of a file is in place; ours wait as long for the block, but check in finer steps.
 _DEFAULTS = {
     "ipc.client.connect.max.retries": "3",
     "ipc.client.connect.max.retries.on.timeouts": "2",
@@ -164,6 +164,6 @@ def _spark_context(name: str) -> Any:
 
 def _why(log: BinaryIO) -> str:
     log.seek(0)
-    said = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
-    told = [line for line in said if line and not line.startswith(("at ", "WARNING", "Using "))]
-    return told[0] if told else "it said nothing; set JAVA_HOME to a Java 17"
+    lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    shown = [line for line in lines if line and not line.startswith(("at ", "WARNING", "Using "))]
+    return shown[0] if shown else "it printed nothing; set JAVA_HOME to a Java 17"

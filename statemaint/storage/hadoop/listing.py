@@ -1,6 +1,6 @@
 """Listings of Hadoop file systems, many directories in one request to Java.
 
-Each call to Java takes a fifth of a millisecond, so asking each entry for its name, size and time
+Each call to Java takes a fifth of a millisecond, so a call for each entry's name, size and time
 costs more than everything else. Instead, Hadoop itself writes the statuses as bytes (the `Writable`
 form of `FileStatus`), a whole array of them into one file:
 
@@ -34,7 +34,7 @@ _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 class Status(NamedTuple):
     """One entry as Hadoop reports it; `path` begins at the file system's own root.
 
-    `access` is `None` where it would cost requests of its own.
+    `access` is `None` if it would cost separate requests.
     """
 
     path: str
@@ -70,16 +70,16 @@ def walk(top: str, lister: Lister) -> Iterator[Status]:
 
 def _list(directories: Sequence[str], lister: Lister) -> Iterable[Status]:
     try:
-        found = lister(directories)
+        statuses = lister(directories)
     except NotFoundError:
         if len(directories) == 1:
             return []
         # One of them vanished: list each alone, so that only the missing one is left out.
         return [status for one in directories for status in _list([one], lister)]
-    for status in found:
+    for status in statuses:
         if status.path in directories:  # Hadoop lists a file as itself
             raise WrongKindError(NO_DIRECTORY, path=status.path)
-    return found
+    return statuses
 
 
 def batched_lister(jvm: Jvm, files: Any) -> Lister:
@@ -110,7 +110,7 @@ def _save(jvm: Jvm, statuses: Any, file: Any) -> None:
 
 
 def single_lister(jvm: Jvm, files: Any) -> Lister:
-    """Returns a lister that asks Java about each entry.
+    """Returns a lister that calls Java for each entry.
 
     It is for local disks: there a status written as bytes includes the owner, and without Hadoop's
     native library Java starts a program for each file to find the owner.
@@ -136,8 +136,8 @@ def _ask(status: Any) -> Status:
 
 def path_part(uri: str) -> str:
     """Returns the part of a URI after the scheme and the authority, unchanged."""
-    found = _AUTHORITY.match(uri)
-    return uri[found.end() :] if found else uri
+    match = _AUTHORITY.match(uri)
+    return uri[match.end() :] if match else uri
 
 
 def decode_statuses(content: bytes) -> list[Status]:
@@ -166,25 +166,25 @@ def _decode(content: bytes) -> Iterator[Status]:
 
 
 def _status(content: bytes, at: int, end: int, alike: dict[Access, Access]) -> Status:
-    found: dict[int, Any] = {}
+    fields: dict[int, Any] = {}
     while at < end:
         tag, at = _varint(content, at)
-        found[tag >> 3], at = _field(content, at, tag & 7)
-    path = str(found[_PATH], "utf-8")
-    access = _access(found)
+        fields[tag >> 3], at = _field(content, at, tag & 7)
+    path = str(fields[_PATH], "utf-8")
+    access = _access(fields)
     return Status(
         path_part(path),
-        found[_KIND] == _DIRECTORY,
-        found.get(_LENGTH, 0),
-        found.get(_MODIFIED, 0) / 1000,
+        fields[_KIND] == _DIRECTORY,
+        fields.get(_LENGTH, 0),
+        fields.get(_MODIFIED, 0) / 1000,
         alike.setdefault(access, access) if access else None,
     )
 
 
-def _access(found: dict[int, Any]) -> Access | None:
+def _access(fields: dict[int, Any]) -> Access | None:
     try:
-        mode, _ = _varint(found[_PERMISSION], 1)
-        return Access(str(found[_OWNER], "utf-8"), str(found[_GROUP], "utf-8"), mode)
+        mode, _ = _varint(fields[_PERMISSION], 1)
+        return Access(str(fields[_OWNER], "utf-8"), str(fields[_GROUP], "utf-8"), mode)
     except (KeyError, TypeError):  # a file system without them
         return None
 

@@ -20,7 +20,7 @@ from statemaint.storage.hadoop.listing import walk
 from statemaint.storage.place import FORCED
 from statemaint.storage.tally import Tally
 
-# Sends a scheme through Hadoop even where we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
+# Sends a scheme through Hadoop even if we have our own storage: `hadoop+file:`, `hadoop+s3a:`.
 # Each takes a thread of the JVM.
 _REQUESTS_AT_A_TIME = 8
 # Until a file has its final rights, only its creator may use it.
@@ -77,7 +77,7 @@ class HadoopStorage:
         """Returns one file's entry."""
         status = self._files.status(path)
         if status.is_directory:
-            raise NotFoundError(path, "no such file, but a directory")
+            raise NotFoundError(path, "a directory, not a file")
         return Entry(path, status.size, file_time(status.modified))
 
     def read(self, path: str) -> bytes:
@@ -108,7 +108,7 @@ class HadoopStorage:
         return self.stat(path)
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear, whatever had its name."""
+        """Makes one of our records appear, whatever had its name."""
         self._write(path, chunks, overwrite=True, like=None)
 
     def _write(
@@ -151,10 +151,10 @@ class HadoopStorage:
         return self._root_access
 
     def _no_root(self) -> NotFoundError:
-        return NotFoundError(self._root, "no such directory, and it is not made")
+        return NotFoundError(self._root, "no such directory, and it is not created")
 
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file; where Hadoop cannot now, the file is rewritten."""
+        """Appends whole lines to a file; if Hadoop cannot append now, the file is rewritten."""
         try:
             size = self.stat(path).size
         except NotFoundError:
@@ -163,8 +163,8 @@ class HadoopStorage:
         try:
             self._append(path, lines, size)
         except AppendRefusedError:
-            # Not only where appending is unsupported: HDFS refuses appends for a minute or more
-            # after a writer was killed. Whatever that writer had closed can be read, and a rename
+            # Not only if appending is unsupported: HDFS refuses appends for a minute or more
+            # after a writer was killed. The data that it had closed can be read, and a rename
             # takes the file from it. Only one maintainer appends to one file.
             before = self.read(path)
             self.write(path, [before, _missing_newline(before), lines], overwrite=True)
@@ -207,9 +207,9 @@ class HadoopStorage:
         must_serve(path, self._files.access(path), like, self._files.access(like))
 
     def now(self) -> float:
-        """Returns this machine's time, since Hadoop has no way to ask for the NameNode's.
+        """Returns this machine's time, since Hadoop cannot report the NameNode's.
 
-        Where the clocks differ, so do ages: the holder of a lease notices by the time of the
+        If the clocks differ, so do ages: the holder of a lease detects this by the time of the
         lease's file.
         """
         return time.time()  # noqa: TID251 -- the one clock of this storage
@@ -223,7 +223,7 @@ class HadoopStorage:
             return self._connected
 
     def _in_its_directory(self, path: str, step: Callable[[], None], *, serve: bool) -> None:
-        """Takes a step that creates a file, after creating its directory where it is missing."""
+        """Takes a step that creates a file, after creating its directory if it is missing."""
         try:
             step()
         except NotFoundError:
@@ -233,7 +233,7 @@ class HadoopStorage:
             step()
 
     def _make_directory(self, path: str, *, serve: bool) -> None:
-        """Creates a directory where there is none, for the users of its parent.
+        """Creates a directory if there is none, for the users of its parent.
 
         Args:
             path: the path of the directory.

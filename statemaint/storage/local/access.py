@@ -41,13 +41,13 @@ def read_access(place: FileOrPath) -> Access:
     Raises:
         OSError: when the status or the ACL cannot be read.
     """
-    found = access_of(os.stat(place))  # noqa: PTH116 -- may be an open file
+    access = access_of(os.stat(place))  # noqa: PTH116 -- may be an open file
     acl = _acl(place)
-    return _with_acl(found, acl) if acl else found
+    return _with_acl(access, acl) if acl else access
 
 
 def give(handle: int, access: Access, *, exact: bool = False) -> None:
-    """Gives an open file of ours an owner, a group, a mode and an ACL, as far as that is allowed.
+    """Gives one of our open files an owner, a group, a mode and an ACL, as far as permitted.
 
     The caller must read the result again: some disks refuse, and some ignore the call silently.
 
@@ -89,10 +89,10 @@ def must_serve(
     Raises:
         UnreadableError: when a user may not.
     """
-    found = read_access(handle)
-    who = deprived(access, found, bits=bits, belongs=_belongs, superuser=_SUPERUSER)
+    actual = read_access(handle)
+    who = deprived(access, actual, bits=bits, belongs=_belongs, superuser=_SUPERUSER)
     if who:
-        raise unreadable(path, like, _named(who), _shown(found), bits=bits)
+        raise unreadable(path, like, _named(who), _shown(actual), bits=bits)
 
 
 def _acl(place: FileOrPath) -> bytes:
@@ -100,19 +100,19 @@ def _acl(place: FileOrPath) -> bytes:
     if read is None:  # only Linux has it
         return b""
     try:
-        found: bytes = read(place, _ACL)
+        acl: bytes = read(place, _ACL)
     except OSError as error:
         if error.errno in _NONE:
             return b""
         raise
-    return found
+    return acl
 
 
-def _with_acl(found: Access, acl: bytes) -> Access:
+def _with_acl(access: Access, acl: bytes) -> Access:
     entries = list(_entries(acl))
-    own = next((bits for tag, bits, _ in entries if tag == _GROUP), found.mode >> 3 & USE)
+    own = next((bits for tag, bits, _ in entries if tag == _GROUP), access.mode >> 3 & USE)
     named = tuple((_KINDS[tag], str(one), bits) for tag, bits, one in entries if tag in _KINDS)
-    return Access(found.owner, found.group, found.mode, own, named)
+    return Access(access.owner, access.group, access.mode, own, named)
 
 
 def _entries(acl: bytes) -> Iterator[tuple[int, int, int]]:
@@ -138,14 +138,14 @@ def _packed(access: Access) -> bytes:
 
 def _belongs(user: str, group: str) -> bool:
     try:
-        found = pwd.getpwuid(int(user))
-        return int(group) in os.getgrouplist(found.pw_name, found.pw_gid)
+        account = pwd.getpwuid(int(user))
+        return int(group) in os.getgrouplist(account.pw_name, account.pw_gid)
     except (KeyError, OSError):
         return False
 
 
 def _named(who: str) -> str:
-    """Returns a user or a group by name, where this machine knows the name."""
+    """Returns a user or a group by name, if this machine knows the name."""
     kind, _, number = who.partition(" ")
     with suppress(KeyError, ValueError):
         if kind == "user":
@@ -155,6 +155,6 @@ def _named(who: str) -> str:
     return who
 
 
-def _shown(found: Access) -> str:
-    owner, group = _named(f"user {found.owner}"), _named(f"group {found.group}")
-    return f"mode {found.mode:04o}, {owner}, {group}"
+def _shown(access: Access) -> str:
+    owner, group = _named(f"user {access.owner}"), _named(f"group {access.group}")
+    return f"mode {access.mode:04o}, {owner}, {group}"

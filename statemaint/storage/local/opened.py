@@ -16,7 +16,7 @@ from statemaint.errors import (
 )
 from statemaint.storage.base import MOST_READ, NO_FILE, must_be_small
 
-# A file of up to this size is read when it is opened, in one call and without a buffer of its own.
+# A file of up to this size is read when it is opened, in one call and without a separate buffer.
 _SMALL = 64 * 1024
 
 

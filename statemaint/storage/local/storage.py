@@ -30,7 +30,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 class LocalStorage:
     """A directory. A write is a temp file, fsync, a link or rename, then fsync of the directory.
 
-    Names are joined as text where it is done for every file: a `Path` costs more than a request.
+    Names that are made for every file are joined as text: a `Path` costs more than a request.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -57,14 +57,14 @@ class LocalStorage:
         top = self._at(prefix) if prefix else self._top
         with Translated(prefix):
             try:
-                found = os.scandir(top)
+                directory = os.scandir(top)
             except FileNotFoundError:  # only this error means that the directory does not exist
                 return
             except NotADirectoryError as error:
                 what = prefix if self._root.is_dir() else ""
                 raise WrongKindError(NO_DIRECTORY, path=what or self.root) from error
             below = f"{prefix}/" if prefix else ""
-            yield from Walk(self._listed).below(found, below, os.path.realpath(top))
+            yield from Walk(self._listed).below(directory, below, os.path.realpath(top))
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
@@ -86,10 +86,10 @@ class LocalStorage:
     def _shared(self, status: os.stat_result) -> Access:
         """Returns the access to a file: one object for all files with the same access."""
         key = status.st_uid, status.st_gid, status.st_mode
-        found = self._access.get(key)
-        if found is None:
-            found = self._access[key] = access_of(status)
-        return found
+        access = self._access.get(key)
+        if access is None:
+            access = self._access[key] = access_of(status)
+        return access
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
@@ -143,7 +143,7 @@ class LocalStorage:
         return settle
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear, whatever had its name."""
+        """Makes one of our records appear, whatever had its name."""
         self.write(path, chunks, overwrite=True)
 
     def append(self, path: str, lines: bytes) -> None:
@@ -252,7 +252,7 @@ class LocalStorage:
         return time.time()  # noqa: TID251 -- the one clock of this storage
 
     def _make_directory(self, folder: str, *, serve: bool = False) -> None:
-        """Creates a directory where there is none, for the users of its parent.
+        """Creates a directory if there is none, for the users of its parent.
 
         Args:
             folder: the directory; the root is never created.
@@ -319,7 +319,7 @@ def _publish(temp: str, final: str, *, overwrite: bool) -> None:
 
 
 def _rename_if_absent(temp: str, final: str) -> None:
-    # Where the file system has no links, a file that appears between the two lines is replaced:
+    # If the file system has no links, a file that appears between the two lines is replaced:
     # the same as when Spark writes one name twice, and the read-back checks the resulting file.
     if os.path.lexists(final):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

@@ -43,14 +43,14 @@ class Walk:
             OSError: when a directory cannot be listed, a file's status cannot be read, or the links
                 have no end in sight: a listing is complete or fails (S10).
         """
-        *left, here = real
-        with directory as found:
-            for item in found:
+        *outer, here = real
+        with directory as items:
+            for item in items:
                 path = prefix + item.name
                 if item.is_dir(follow_symlinks=False):
                     yield from _directory(item, path)
                     inner = os.scandir(item.path)
-                    yield from self.below(inner, f"{path}/", *left, f"{here}/{item.name}")
+                    yield from self.below(inner, f"{path}/", *outer, f"{here}/{item.name}")
                 elif item.is_symlink():
                     yield from self._linked(item, path, real)
                 elif entry := self._file(item, path):

@@ -1,1 +1,1 @@
-"""S3, or any server that speaks its protocol; `probe` finds out what a server supports."""
+"""S3, or any server that speaks its protocol; `probe` determines what a server supports."""

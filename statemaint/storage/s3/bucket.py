@@ -91,9 +91,9 @@ class Bucket:
         """
         with translated(path, self.name):
             request = getattr(self._client, operation)
-            asked = {"Bucket": self.name, **self._extras(operation), **params}
+            arguments = {"Bucket": self.name, **self._extras(operation), **params}
             answer: dict[str, Any] = request(
-                **{name: value for name, value in asked.items() if value is not None}
+                **{name: value for name, value in arguments.items() if value is not None}
             )
             return answer
 
@@ -103,10 +103,10 @@ class Bucket:
         return self.call(operation, path, Key=self._asking.key, **params)
 
     def must_exist(self) -> None:
-        """Checks, once, that the bucket exists: a HEAD's 404 does not name what is missing.
+        """Checks, once, that the bucket exists: a HEAD's 404 may mean the object or the bucket.
 
         Raises:
-            S3Error: when the bucket does not exist, or the server does not tell.
+            S3Error: when the bucket does not exist, or the server does not report it.
         """
         if self._seen:
             return
@@ -154,7 +154,7 @@ class Bucket:
 class ServerClock:
     """The server's clock, as its `Date` headers report it, in whole seconds.
 
-    An answer dated D was made between D and D + 1. The estimate is kept where the answers allow it,
+    An answer dated D was made between D and D + 1. The estimate is kept if the answers allow it,
     so that it neither jumps with every answer nor stays wrong.
     """
 
@@ -176,8 +176,8 @@ class ServerClock:
         earliest = dated - received
         latest = dated + 1 - getattr(self._thread, "sent", received)
         with self._lock:
-            known = earliest if self._ahead is None else self._ahead
-            self._ahead = min(max(known, earliest), latest)
+            current = earliest if self._ahead is None else self._ahead
+            self._ahead = min(max(current, earliest), latest)
 
     def now(self) -> float | None:
         """Returns the time, at most a second behind the server's; `None` before any answer."""
@@ -210,7 +210,7 @@ def _add_md5(params: dict[str, Any], **_: object) -> None:
 
 
 def _client(options: S3Options) -> tuple["S3Client", "Credentials | None"]:
-    """Returns a client of its own session, since threads share the default one; its credentials.
+    """Returns a client with its own session, as threads share the default one; its credentials.
 
     Raises:
         ConfigError: when boto3 is missing, or its own settings are not valid, such as an unknown
@@ -257,7 +257,7 @@ def _boto3() -> Any:
 def _sharing(session: "Session") -> "Session":
     """Returns a session that shares boto3's descriptions of services with the others.
 
-    To read them takes a tenth of a second and 12 MB, and a fleet has a storage for each query.
+    Reading them takes a tenth of a second and 12 MB, and a fleet has a storage for each query.
     """
     # boto3 has no public name for its botocore session.
     inner = getattr(session, "_session", None)

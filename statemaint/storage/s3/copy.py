@@ -13,36 +13,38 @@ from statemaint.storage.s3.settings import Params, encryption_of, ensure_tags, k
 from statemaint.storage.s3.upload import multipart
 
 
-def copy(bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None) -> None:
+def copy(
+    bucket: Bucket, path: str, to: str, original: Mapping[str, Any], like: Params | None
+) -> None:
     """Copies an object on the server, if it is still the same and the new name is free.
 
     Args:
         bucket: the bucket of the object.
         path: the path of the object.
         to: the new name.
-        found: the answer to a HEAD of the object.
+        original: the answer to a HEAD of the object.
         like: the settings of the copy; by default those of the object, except its ACL.
 
     Raises:
         AlreadyExistsError: when the new name is taken.
     """
     must_be_absent(bucket, to)  # not every server supports If-None-Match for copies
-    if found["ContentLength"] > bucket.options.copy_limit or not _copied(
-        bucket, path, to, found, like
+    if original["ContentLength"] > bucket.options.copy_limit or not _copied(
+        bucket, path, to, original, like
     ):
-        _copy_in_parts(bucket, path, to, found, like)
+        _copy_in_parts(bucket, path, to, original, like)
 
 
 def _copied(
-    bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None
+    bucket: Bucket, path: str, to: str, original: Mapping[str, Any], like: Params | None
 ) -> bool:
     """Copies an object whole and returns whether the server can: Ceph cannot if it is encrypted."""
-    params = dict(encryption_of(found).encryption if like is None else like)
-    if like is not None and ("Tagging" in like or found.get("TagCount")):
+    params = dict(encryption_of(original).encryption if like is None else like)
+    if like is not None and ("Tagging" in like or original.get("TagCount")):
         params["TaggingDirective"] = "REPLACE"
     try:
         bucket.call_object(
-            "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=found["ETag"],
+            "copy_object", to, CopySource=_source(bucket, path), CopySourceIfMatch=original["ETag"],
             **params,
         )  # fmt: skip
     except S3Error as error:
@@ -53,11 +55,11 @@ def _copied(
 
 
 def _copy_in_parts(
-    bucket: Bucket, path: str, to: str, found: Mapping[str, Any], like: Params | None
+    bucket: Bucket, path: str, to: str, original: Mapping[str, Any], like: Params | None
 ) -> None:
-    params = {**kept(found), **(_own(bucket, path, found) if like is None else like)}
+    params = {**kept(original), **(_own(bucket, path, original) if like is None else like)}
     tags = parse_qsl(str(params.get("Tagging", "")), keep_blank_values=True)
-    size, limit = found["ContentLength"], bucket.options.copy_limit
+    size, limit = original["ContentLength"], bucket.options.copy_limit
     if not size:
         put(bucket, to, b"", **params)
         return
@@ -67,7 +69,7 @@ def _copy_in_parts(
         end = min(start + limit, size) - 1
         answer = bucket.call_object(
             "upload_part_copy", to, UploadId=upload, PartNumber=number,
-            CopySource=_source(bucket, path), CopySourceIfMatch=found["ETag"],
+            CopySource=_source(bucket, path), CopySourceIfMatch=original["ETag"],
             CopySourceRange=f"bytes={start}-{end}" if size > limit else None,
         )  # fmt: skip
         part: dict[str, Any] = answer["CopyPartResult"]
@@ -80,7 +82,7 @@ def _copy_in_parts(
     ensure_tags(bucket, to, tuple(sorted(tags)))
 
 
-def _own(bucket: Bucket, path: str, found: Mapping[str, Any]) -> Params:
+def _own(bucket: Bucket, path: str, original: Mapping[str, Any]) -> Params:
     """Returns the settings that a copy in parts would lose; tags that cannot be read are lost."""
     try:
         tags = read_tags(bucket, path)
@@ -88,7 +90,7 @@ def _own(bucket: Bucket, path: str, found: Mapping[str, Any]) -> Params:
         if not error.refused:
             raise
         tags = ()
-    settings = replace(encryption_of(found), tags=tags)
+    settings = replace(encryption_of(original), tags=tags)
     return {**settings.encryption, **settings.tagging}
 
 

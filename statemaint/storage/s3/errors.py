@@ -166,16 +166,16 @@ def _one_line(error: "ClientError") -> str:
 def _unanswered(path: str, error: "BotoCoreError") -> S3Error:
     from botocore.exceptions import NoCredentialsError, PartialCredentialsError
 
-    found = S3Error(path, _unreached(error))
-    found.lasting = isinstance(error, NoCredentialsError | PartialCredentialsError)
-    return found
+    failure = S3Error(path, _unreached(error))
+    failure.lasting = isinstance(error, NoCredentialsError | PartialCredentialsError)
+    return failure
 
 
 def _unreached(error: "BotoCoreError") -> str:
     """Returns text for the error's kind: botocore's own may quote an address with a password."""
     from botocore import exceptions as kinds
 
-    known: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+    texts: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
         (
             (kinds.NoCredentialsError, kinds.PartialCredentialsError),
             "no credentials were found by boto3: no variables, no profile, no role",
@@ -198,5 +198,5 @@ def _unreached(error: "BotoCoreError") -> str:
         ((kinds.ReadTimeoutError,), "the S3 endpoint did not answer in time"),
         ((kinds.HTTPClientError,), "the connection to the S3 endpoint broke"),
     )
-    words = next((words for kind, words in known if isinstance(error, kind)), "the request failed")
+    words = next((words for kind, words in texts if isinstance(error, kind)), "the request failed")
     return f"{words} ({type(error).__name__})"

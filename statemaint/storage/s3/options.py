@@ -1,4 +1,4 @@
-"""How S3 is reached: the settings that boto3 does not read from the environment by itself."""
+"""How S3 is reached: the settings that boto3 does not read from the environment itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,10 +72,10 @@ def options_from(environment: Mapping[str, str]) -> S3Options:
     )
 
 
-def _one_of(environment: Mapping[str, str], name: str, known: tuple[str, ...]) -> str | None:
+def _one_of(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str | None:
     value = environment.get(_VARIABLE + name) or None
-    if value is not None and value not in known:
-        raise ConfigError(f"{_VARIABLE}{name}: {value!r} is none of {', '.join(known)}")
+    if value is not None and value not in allowed:
+        raise ConfigError(f"{_VARIABLE}{name}: {value!r} is not one of {', '.join(allowed)}")
     return value
 
 
@@ -89,7 +89,7 @@ def _flag(environment: Mapping[str, str], name: str) -> bool | None:
 
 
 def checked_endpoint(name: str, value: str | None) -> str | None:
-    """Returns the address of a server; `None` where no address is set.
+    """Returns the address of a server; `None` if no address is set.
 
     Raises:
         ConfigError: naming the setting, when its value is not a valid address; the value is never

@@ -15,7 +15,7 @@ _NO_ETAG = "0" * 32
 
 
 class Probe:
-    """Tries conditional writes on objects of its own below `_statemaint/probe/`."""
+    """Tries conditional writes on probe objects below `_statemaint/probe/`."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -32,7 +32,7 @@ class Probe:
             return self._exclusive
 
     def match(self, etag: str) -> dict[str, str]:
-        """Returns the condition that an object still has an ETag; empty where none is supported."""
+        """Returns the condition that an object still has an ETag; empty if none is supported."""
         with self._lock:
             if self._forms is None:
                 self._forms = self._try_match()

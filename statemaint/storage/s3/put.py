@@ -48,16 +48,16 @@ def put_new(bucket: Bucket, probe: Probe, path: str, content: bytes, **params: o
             if not (error.retried and _is_ours(bucket, path, content)):
                 raise taken(path) from error
         return
-    raise StorageError(path, f"others wrote to it at each of {_MOST_CONFLICTS} attempts")
+    raise StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
 
 
 def _is_ours(bucket: Bucket, path: str, content: bytes) -> bool:
     """Returns whether an earlier attempt, whose answer was lost, wrote the object."""
     try:
-        found, _ = read_object(bucket, path)
+        stored, _ = read_object(bucket, path)
     except NotFoundError:
         return False
-    return md5(found).digest() == md5(content).digest()
+    return md5(stored).digest() == md5(content).digest()
 
 
 def taken(path: str) -> AlreadyExistsError:
@@ -109,7 +109,7 @@ def append(
             return
         sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
-    raise StorageError(path, f"others wrote to it at each of {_MOST_CONFLICTS} attempts")
+    raise StorageError(path, f"other writers changed it at each of {_MOST_CONFLICTS} attempts")
 
 
 def _content(bucket: Bucket, path: str) -> tuple[bytes, str | None]:

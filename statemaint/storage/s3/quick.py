@@ -1,9 +1,9 @@
 """Reads of small objects without boto3's layers, which take more time than the network does.
 
-The request is the one that boto3 makes: of the last read that boto3 made, it takes the address and
-the headers; botocore signs it and sends it through boto3's own connections (with their proxies,
-certificates and time limits). Whatever is not the answer to a read (no such key, a refusal, a
-server that is too busy, a broken connection) is left to boto3, which asks again.
+The request is the one that boto3 makes: it takes the address and the headers of the last read that
+boto3 made; botocore signs it and sends it through boto3's own connections (with their proxies,
+certificates and time limits). Anything but the answer to a read (no such key, a refusal, a server
+that is too busy, a broken connection) is left to boto3, which sends the request again.
 """
 
 import time
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.credentials import Credentials
 
-# A session of S3 Express has a signature of its own kind.
+# A session of S3 Express has its own kind of signature.
 _OTHER_KINDS = frozenset(["x-amz-s3session-token"])
-# Made anew for each request, by whoever signs or sends it.
+# Set again for each request, when it is signed or sent.
 _OF_ONE_REQUEST = frozenset(
     ["authorization", "host", "range", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"]
 )
 _OF_BOTO3 = ("amz-sdk-", "traceparent", "tracestate", "x-amzn-trace-id")
 _SIGNED = "AWS4-HMAC-SHA256 Credential="
 _WHOLE, _PART, _MISSING, _EMPTY = 200, 206, 404, 416
-# After a failure boto3 makes all requests for a while: it knows how to wait for a busy server.
+# After a failure boto3 makes all requests for some time: it can wait for a busy server.
 _PAUSE_SECONDS = 30.0
 _MOST_OF_AN_ERROR = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The part of a request that is the same for all reads.
+    """The part of a request that all reads share.
 
     Attributes:
         base: the address of the bucket, up to the keys.
@@ -75,7 +75,7 @@ class QuickReads:
 
         Args:
             client: boto3's client.
-            credentials: those of the client; `None` where there are none.
+            credentials: those of the client; `None` if there are none.
             sent: called when a request is sent.
             received: called with the `Date` header of each answer.
         """
@@ -92,7 +92,7 @@ class QuickReads:
         self._form = _form_of(request, key)
 
     def get(self, path: str, key: str, size: int) -> QuickAnswer | None:
-        """Returns the answer to a read of an object's first bytes; `None` where boto3 must ask.
+        """Returns the answer to a read of an object's first bytes; `None` if boto3 must read it.
 
         Args:
             path: the object's name in errors.
@@ -105,8 +105,8 @@ class QuickReads:
         form = self._form
         if form is None or time.monotonic() < self._paused_until:
             return None
-        found = self._ask(form, key, size)
-        status, answer = found or (0, None)
+        reply = self._ask(form, key, size)
+        status, answer = reply or (0, None)
         if answer is None or status not in (_WHOLE, _PART, _MISSING, _EMPTY):
             self._paused_until = time.monotonic() + _PAUSE_SECONDS
             return None
@@ -143,7 +143,7 @@ class QuickReads:
 
 
 def _form_of(request: "AWSPreparedRequest", key: str) -> _Form | None:
-    """Returns the form of boto3's request; `None` where it is signed in any other way."""
+    """Returns the form of boto3's request; `None` if it is signed in any other way."""
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
     signed, quoted = headers.get("authorization", ""), _quoted(key)
     if not signed.startswith(_SIGNED) or not request.url.endswith(f"/{quoted}"):
@@ -168,7 +168,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _is_bounded(status: int, headers: Mapping[str, str], size: int) -> bool:
-    """Returns whether an answer says how long it is, and is no longer than requested."""
+    """Returns whether an answer states its length, and is no longer than requested."""
     most = size if status in (_WHOLE, _PART) else _MOST_OF_AN_ERROR
     length = headers.get("content-length", "")
     return length.isdecimal() and int(length) <= most

@@ -1,7 +1,7 @@
 """Reads an object: one GET when it fits into a part, otherwise parts that are fetched ahead.
 
 After a seek, a new GET fetches the bytes that are read next. All parts have one ETag: an object
-that is replaced in the middle of a read is an error, not a mixture.
+that is replaced during a read is an error, not a mixture.
 """
 
 import io
@@ -106,16 +106,16 @@ def _open(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
 
 
 def _quickly(bucket: Bucket, path: str) -> tuple[_Object, bytes] | None:
-    """Returns an object's first part, where it can be read without boto3's layers."""
+    """Returns an object's first part, if it can be read without boto3's layers."""
     most = bucket.options.part_size
     answer = bucket.quick.get(path, bucket.key(path), most)
     if answer is None or "etag" not in answer.headers:
         return None
-    found, length = answer.headers, len(answer.content)
-    start, stop, size = _span(found.get("content-range", "")) or (0, length, length)
+    headers, length = answer.headers, len(answer.content)
+    start, stop, size = _span(headers.get("content-range", "")) or (0, length, length)
     if start or stop != length or stop != min(size, most):
         return None
-    return _Object(bucket, path, size, found["etag"]), answer.content
+    return _Object(bucket, path, size, headers["etag"]), answer.content
 
 
 def _surely(bucket: Bucket, path: str) -> tuple[_Object, bytes]:
@@ -145,8 +145,8 @@ def _empty(bucket: Bucket, path: str) -> _Object:
 
 def _span(content_range: str) -> tuple[int, int, int] | None:
     """Returns the first byte of the answer, the byte after its last, and the object's size."""
-    found = _RANGE.fullmatch(content_range)
-    return (int(found[1]), int(found[2]) + 1, int(found[3])) if found else None
+    match = _RANGE.fullmatch(content_range)
+    return (int(match[1]), int(match[2]) + 1, int(match[3])) if match else None
 
 
 def _drain(stream: Any, content: bytearray, wanted: int) -> Exception | None:
@@ -192,9 +192,9 @@ class _Raw(io.RawIOBase):
         if not self._part:
             self._part = memoryview(next(self._parts, b""))
         count = min(len(target), len(self._part))
-        left = self._object.size - self._at
-        if target and not count and left > 0:  # a read after one that failed
-            raise StorageError(self._object.path, f"its last {left} bytes were not read")
+        rest = self._object.size - self._at
+        if target and not count and rest > 0:  # a read after one that failed
+            raise StorageError(self._object.path, f"its last {rest} bytes were not read")
         target[:count] = self._part[:count]
         self._part = self._part[count:]
         self._at += count

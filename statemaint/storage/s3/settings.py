@@ -40,11 +40,11 @@ class ObjectSettings:
     """The settings of an object.
 
     Attributes:
-        sse: how the server encrypts it; empty where the server does not report it.
-        key: the key, where one is named.
+        sse: how the server encrypts it; empty if the server does not report it.
+        key: the key, if one is named.
         bucket_key: whether the bucket's own key is used instead of a request for each object.
-        owner: the account that owns it; empty where there are no ACLs.
-        grants: pairs of a permission and its grantee; `None` where there are no ACLs.
+        owner: the account that owns it; empty if there are no ACLs.
+        grants: pairs of a permission and its grantee; `None` if there are no ACLs.
         tags: its tags, sorted.
     """
 
@@ -68,7 +68,7 @@ class ObjectSettings:
         if self.grants is not None and lost and _ALL_USERS not in other.readers:
             return f"the ACL of the other lets {lost[0]} read, and its own does not"
         if self.tags != other.tags:
-            return "its tags are not those of the other, by which a policy may go"
+            return "its tags are not those of the other, and a policy may depend on them"
         return None
 
     @property
@@ -89,25 +89,25 @@ class ObjectSettings:
     def granting(self, owner: str) -> Params:
         """Returns the parameters that give an object this ACL, and its owner full control."""
         grants = {*(self.grants or ()), ("FULL_CONTROL", f'id="{owner}"')}
-        found: dict[str, list[str]] = {}
+        grantees: dict[str, list[str]] = {}
         for right, who in sorted(grants):
             if right in _GRANTS:
-                found.setdefault(_GRANTS[right], []).append(who)
-        return {name: ",".join(whom) for name, whom in found.items()}
+                grantees.setdefault(_GRANTS[right], []).append(who)
+        return {name: ",".join(whom) for name, whom in grantees.items()}
 
 
-def encryption_of(found: Mapping[str, Any]) -> ObjectSettings:
+def encryption_of(answer: Mapping[str, Any]) -> ObjectSettings:
     """Returns the encryption that an answer about an object reports, and no other settings."""
     return ObjectSettings(
-        found.get("ServerSideEncryption") or "",
-        found.get("SSEKMSKeyId") or "",
-        bool(found.get("BucketKeyEnabled")),
+        answer.get("ServerSideEncryption") or "",
+        answer.get("SSEKMSKeyId") or "",
+        bool(answer.get("BucketKeyEnabled")),
     )
 
 
-def kept(found: Mapping[str, Any]) -> Params:
+def kept(answer: Mapping[str, Any]) -> Params:
     """Returns the parameters that keep an object's metadata when it is rewritten."""
-    return {name: found[name] for name in _KEPT if found.get(name)}
+    return {name: answer[name] for name in _KEPT if answer.get(name)}
 
 
 def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
@@ -118,7 +118,7 @@ def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
         S3Error: when they cannot be read.
     """
     encryption = encryption_of(head(bucket, path))
-    acl = _asked(bucket, "get_object_acl", path)
+    acl = _answer(bucket, "get_object_acl", path)
     return ObjectSettings(
         encryption.sse,
         encryption.key,
@@ -130,18 +130,18 @@ def read_settings(bucket: Bucket, path: str) -> ObjectSettings:
 
 
 def read_tags(bucket: Bucket, path: str) -> tuple[tuple[str, str], ...]:
-    """Returns the tags of an object; none where the server does not support tags.
+    """Returns the tags of an object; none if the server does not support tags.
 
     Raises:
         NotFoundError: when there is no such object.
         S3Error: when they cannot be read.
     """
-    found = _asked(bucket, "get_object_tagging", path) or {}
-    return tuple(sorted((one["Key"], one["Value"]) for one in found.get("TagSet", ())))
+    answer = _answer(bucket, "get_object_tagging", path) or {}
+    return tuple(sorted((one["Key"], one["Value"]) for one in answer.get("TagSet", ())))
 
 
 def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) -> None:
-    """Gives an object its tags where it has lost them: Ceph drops those of uploads in parts.
+    """Gives an object its tags if it has lost them: Ceph drops those of uploads in parts.
 
     Raises:
         S3Error: when the tags cannot be read or set.
@@ -151,7 +151,7 @@ def ensure_tags(bucket: Bucket, path: str, tags: tuple[tuple[str, str], ...]) ->
         bucket.call_object("put_object_tagging", path, Tagging={"TagSet": pairs})
 
 
-def _asked(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
+def _answer(bucket: Bucket, operation: str, path: str) -> dict[str, Any] | None:
     """Returns the answer; `None` from a server that does not support the operation."""
     try:
         return bucket.call_object(operation, path)
@@ -207,13 +207,13 @@ class Likeness:
             NotFoundError: when the object does not exist.
             UnreadableError: when this process has no right to read the settings.
         """
-        found = self._known.get(like)
-        if found is None:
-            found = self._read(path, like, like)
+        settings = self._known.get(like)
+        if settings is None:
+            settings = self._read(path, like, like)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[like] = found
-        return found
+            self._known[like] = settings
+        return settings
 
     def check(self, path: str, like: str) -> None:
         """Checks that every reader of one object can read another.
@@ -222,23 +222,23 @@ class Likeness:
             NotFoundError: when either object does not exist.
             UnreadableError: when a reader may not.
         """
-        wanted, found = self.settings(path, like), self._read(path, like, path)
-        if why := wanted.hides(found):
+        wanted, actual = self.settings(path, like), self._read(path, like, path)
+        if why := wanted.hides(actual):
             raise _unreadable(path, like, why)
 
-    def ensure(self, path: str, like: str, found: Mapping[str, Any], *, in_parts: bool) -> None:
+    def ensure(self, path: str, like: str, answer: Mapping[str, Any], *, in_parts: bool) -> None:
         """Ensures that a new object has its intended settings.
 
         Args:
             path: the path of the new object.
             like: the path of the object with the intended settings.
-            found: the answer to a HEAD of the new object.
+            answer: the answer to a HEAD of the new object.
             in_parts: whether it was uploaded in parts.
 
         Raises:
             UnreadableError: when its settings differ.
         """
-        wanted, made = self.settings(path, like), encryption_of(found)
+        wanted, made = self.settings(path, like), encryption_of(answer)
         if why := _otherwise_encrypted(wanted, made):
             raise _unreadable(path, like, why)
         if in_parts:
@@ -246,11 +246,11 @@ class Likeness:
 
     def _rehearsed(self, path: str, like: str, wanted: ObjectSettings) -> Params:
         params = {**wanted.encryption, **wanted.tagging}
-        found = self._try(path, like, params)
-        if wanted.readers - found.readers:  # another account's, or open to others than its owner
-            params = {**params, **wanted.granting(found.owner)}
-            found = self._try(path, like, params)
-        if why := wanted.hides(found) or _differs(wanted, found):
+        made = self._try(path, like, params)
+        if wanted.readers - made.readers:  # another account's, or open to others than its owner
+            params = {**params, **wanted.granting(made.owner)}
+            made = self._try(path, like, params)
+        if why := wanted.hides(made) or _differs(wanted, made):
             raise _unreadable(path, like, why)
         return params
 
@@ -263,36 +263,36 @@ class Likeness:
         except S3Error as error:
             if not error.refused:
                 raise
-            why = f"the server does not make an object with what the other has: {error.detail}"
+            why = f"the server makes no object with the settings of the other: {error.detail}"
             raise _unreadable(path, like, why) from error
         try:
             return self._read(path, like, probe)
         finally:
             self.bucket.call_object("delete_object", probe)
 
-    def _read(self, path: str, like: str, asked: str) -> ObjectSettings:
+    def _read(self, path: str, like: str, target: str) -> ObjectSettings:
         try:
-            return read_settings(self.bucket, asked)
+            return read_settings(self.bucket, target)
         except S3Error as error:
             if error.status != FORBIDDEN:
                 raise
             raise _unreadable(
-                path, like, f"who may read {asked} is not told: {error.detail}"
+                path, like, f"the readers of {target} are unknown: {error.detail}"
             ) from error
 
 
-def _otherwise_encrypted(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
+def _otherwise_encrypted(wanted: ObjectSettings, actual: ObjectSettings) -> str | None:
     """Returns why a reader who can decrypt one object may not decrypt the other."""
-    if not found.sse.startswith(_BY_KEY) or found.encryption == wanted.encryption:
+    if not actual.sse.startswith(_BY_KEY) or actual.encryption == wanted.encryption:
         return None
-    return f"it is encrypted with {_shown(found)}, and the other with {_shown(wanted)}"
+    return f"it is encrypted with {_shown(actual)}, and the other with {_shown(wanted)}"
 
 
-def _differs(wanted: ObjectSettings, found: ObjectSettings) -> str | None:
+def _differs(wanted: ObjectSettings, actual: ObjectSettings) -> str | None:
     """Returns why a new object would be less protected than the one with the wanted settings."""
-    if found.encryption == wanted.encryption or not wanted.sse:
+    if actual.encryption == wanted.encryption or not wanted.sse:
         return None
-    return f"it would be encrypted with {_shown(found)}, and the other is with {_shown(wanted)}"
+    return f"it would be encrypted with {_shown(actual)}, and the other is with {_shown(wanted)}"
 
 
 def _unreadable(path: str, like: str, why: str) -> UnreadableError:

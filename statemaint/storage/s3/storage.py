@@ -38,13 +38,13 @@ class S3Storage:
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        found = _ADDRESS.fullmatch(address)
-        if not found:
+        match = _ADDRESS.fullmatch(address)
+        if not match:
             raise ConfigError(_not_an_address(address))
-        prefix = "/".join(part for part in (found[2] or "").split("/") if part)
+        prefix = "/".join(part for part in (match[2] or "").split("/") if part)
         self._address, self._sleep = address, sleep
         self._options = options or S3Options()
-        self._bucket = Bucket(found[1], prefix, self._options)
+        self._bucket = Bucket(match[1], prefix, self._options)
         self._probe = Probe(self._bucket)
         self._likeness = Likeness(self._bucket)
 
@@ -72,24 +72,24 @@ class S3Storage:
         """Yields every file below a directory, with one request for each thousand."""
         where = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         for page in self._pages(self._bucket.key(where), where or self.root):
-            for found in page.get("Contents", []):
-                path = self._bucket.path(found["Key"])
-                if not found["Key"].endswith("/") or found["Size"]:
-                    yield _entry(path, found["Size"], found)
+            for item in page.get("Contents", []):
+                path = self._bucket.path(item["Key"])
+                if not item["Key"].endswith("/") or item["Size"]:
+                    yield _entry(path, item["Size"], item)
                 elif named_as_file(path.rstrip("/").rpartition("/")[2]):
-                    yield Entry(path, 0, None)  # an empty object that stands for a directory
+                    yield Entry(path, 0, None)  # an empty object that represents a directory
 
     def folders(self) -> Iterator[str]:
         """Yields the names of the folders directly below the root, and lists nothing in them."""
         within = self._bucket.key("")
         for page in self._pages(within, self.root, Delimiter="/"):
-            for found in page.get("CommonPrefixes", []):
-                yield found["Prefix"].removeprefix(within).rstrip("/")
+            for item in page.get("CommonPrefixes", []):
+                yield item["Prefix"].removeprefix(within).rstrip("/")
 
-    def _pages(self, prefix: str, where: str, **asked: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, prefix: str, where: str, **params: str) -> Iterator[dict[str, Any]]:
         more: dict[str, str] = {}
         while True:
-            page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **asked, **more)
+            page = self._bucket.call("list_objects_v2", where, Prefix=prefix, **params, **more)
             files = len(page.get("Contents", [])) + len(page.get("CommonPrefixes", []))
             if "IsTruncated" not in page or page.get("KeyCount", files) != files:
                 raise StorageError(where, "the server's listing is not whole")
@@ -98,13 +98,13 @@ class S3Storage:
                 return
             token = page.get("NextContinuationToken")
             if not token or token == more.get("ContinuationToken"):
-                raise StorageError(where, "the server's listing does not go on where it should")
+                raise StorageError(where, "the server's listing does not continue where it should")
             more = {"ContinuationToken": token}
 
     def stat(self, path: str) -> Entry:
         """Returns one file's entry."""
-        found = head(self._bucket, path)
-        return _entry(path, found["ContentLength"], found)
+        answer = head(self._bucket, path)
+        return _entry(path, answer["ContentLength"], answer)
 
     def read(self, path: str) -> bytes:
         """Returns a file's whole content."""
@@ -127,12 +127,12 @@ class S3Storage:
         sizes: list[int] = []
         parts = _measured(in_parts(chunks, self._options.part_size), sizes)
         several = self._upload(path, parts, params, overwrite=overwrite)
-        found = head(self._bucket, path)
-        entry = _entry(path, found["ContentLength"], found)
+        answer = head(self._bucket, path)
+        entry = _entry(path, answer["ContentLength"], answer)
         if not overwrite and entry.size != sum(sizes):  # Ceph: see `upload._complete`
             raise taken(path)
         if like is not None:
-            self._likeness.ensure(path, like, found, in_parts=several)
+            self._likeness.ensure(path, like, answer, in_parts=several)
         return entry
 
     def _upload(
@@ -153,11 +153,11 @@ class S3Storage:
         return False
 
     def replace(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Makes a record of ours appear, whatever had its name."""
+        """Makes one of our records appear, whatever had its name."""
         self._upload(path, in_parts(chunks, self._options.part_size), {}, overwrite=True)
 
     def append(self, path: str, lines: bytes) -> None:
-        """Appends whole lines to a file by replacing it, if no other writer did meanwhile."""
+        """Appends whole lines to a file by replacing it, if no other writer did so first."""
         append(self._bucket, self._probe, path, lines, sleep=self._sleep)
 
     def delete(self, path: str) -> None:
@@ -171,9 +171,9 @@ class S3Storage:
 
     def move(self, path: str, to: str, *, like: str | None = None) -> None:
         """Copies a file on the server, then deletes it under its old name."""
-        found = head(self._bucket, path)
+        answer = head(self._bucket, path)
         params = None if like is None else self._likeness.params(to, like)
-        copy(self._bucket, path, to, found, params)
+        copy(self._bucket, path, to, answer, params)
         self.delete(path)
 
     def check_readable(self, path: str, *, like: str) -> None:
@@ -182,19 +182,19 @@ class S3Storage:
 
     def now(self) -> float:
         """Returns the server's time, at most a second behind, since it reports whole seconds."""
-        known = self._bucket.clock.now()
-        if known is None:
+        now = self._bucket.clock.now()
+        if now is None:
             self._bucket.ask()
-            known = self._bucket.clock.now()
-        if known is None:
-            raise S3Error(self._bucket.address, "the server does not say what time it is")
-        return known
+            now = self._bucket.clock.now()
+        if now is None:
+            raise S3Error(self._bucket.address, "the server does not report its time")
+        return now
 
 
-def _entry(path: str, size: int, found: dict[str, Any]) -> Entry:
+def _entry(path: str, size: int, answer: dict[str, Any]) -> Entry:
     # Some servers leave the quotes out of one of the two answers.
-    tag = found.get("ETag", "").strip('"') or None
-    return Entry(path, size, _seconds(found["LastModified"]), tag)
+    tag = answer.get("ETag", "").strip('"') or None
+    return Entry(path, size, _seconds(answer["LastModified"]), tag)
 
 
 def _seconds(time_: datetime) -> float | None:
@@ -210,5 +210,5 @@ def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
 def _not_an_address(address: str) -> str:
     scheme = address.partition(":")[0]
     if "@" in address.partition("://")[2].partition("/")[0]:  # never shown: it may be a secret
-        return f"{scheme}: credentials do not belong into an address; boto3 finds them elsewhere"
+        return f"{scheme}: credentials do not belong in an address; boto3 finds them elsewhere"
     return f"{address}: not an address of S3; write s3://bucket/path"

@@ -1,7 +1,7 @@
 """Times in S3's answers, which botocore parses with a library for dates of any form.
 
-That takes a tenth of a millisecond for each file of a listing, several times as long as everything
-else that is done for the file.
+That takes a tenth of a millisecond for each file of a listing, several times as long as all other
+work for the file.
 """
 
 from datetime import UTC, datetime
@@ -21,22 +21,22 @@ def parse_times_quickly(session: "Session") -> None:
         factory.set_parser_defaults(timestamp_parser=parse_time)
 
 
-def parse_time(found: Any) -> datetime:
+def parse_time(value: Any) -> datetime:
     """Returns a time, as botocore does.
 
     Args:
-        found: ISO 8601 as in listings, the form of HTTP headers, or anything that botocore accepts.
+        value: ISO 8601 as in listings, the form of HTTP headers, or anything that botocore accepts.
 
     Raises:
-        ValueError: when it is no time.
+        ValueError: when it is not a time.
     """
     from botocore.utils import parse_timestamp
 
-    if isinstance(found, str):
-        read = parsedate_to_datetime if "," in found else datetime.fromisoformat
+    if isinstance(value, str):
+        read = parsedate_to_datetime if "," in value else datetime.fromisoformat
         try:
-            parsed = read(found)
+            parsed = read(value)
         except ValueError:
-            return parse_timestamp(found)
+            return parse_timestamp(value)
         return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return parse_timestamp(found)
+    return parse_timestamp(value)

@@ -145,7 +145,7 @@ def test_a_listing_that_fails_in_the_middle_is_an_error(broken: Place, proxy: Fa
     with pytest.raises(StorageError, match="too busy"):
         list(storage.list("a"))
     proxy.fail("GET", Answer(200, first), times=2)
-    with pytest.raises(StorageError, match="does not go on where it should"):
+    with pytest.raises(StorageError, match="does not continue where it should"):
         list(storage.list("a"))
 
 
@@ -400,7 +400,7 @@ def test_a_server_without_a_date_has_no_clock(
 ) -> None:
     storage = broken.storage()
     monkeypatch.setattr(storage._bucket.clock, "answered", lambda _: None)
-    with pytest.raises(StorageError, match="does not say what time it is"):
+    with pytest.raises(StorageError, match="does not report its time"):
         storage.now()
 
 
@@ -466,11 +466,11 @@ def test_an_address_with_credentials_is_refused_and_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"SSE": "DES"}, "STATEMAINT_S3_SSE: 'DES' is none of AES256, aws:kms, aws:kms:dsse"),
+        ({"SSE": "DES"}, "STATEMAINT_S3_SSE: 'DES' is not one of AES256, aws:kms, aws:kms:dsse"),
         ({"SSE_KMS_KEY_ID": "k"}, "STATEMAINT_S3_SSE_KMS_KEY_ID needs STATEMAINT_S3_SSE=aws:kms"),
         ({"REQUESTER_PAYS": "maybe"}, "STATEMAINT_S3_REQUESTER_PAYS: 'maybe' is neither"),
         ({"PATH_STYLE": "2"}, "STATEMAINT_S3_PATH_STYLE: '2' is neither"),
-        ({"RETRY_MODE": "legacy"}, "STATEMAINT_S3_RETRY_MODE: 'legacy' is none of standard, ad"),
+        ({"RETRY_MODE": "legacy"}, "STATEMAINT_S3_RETRY_MODE: 'legacy' is not one of standard, ad"),
         ({"ENDPOINT": "minio:9000"}, "STATEMAINT_S3_ENDPOINT must be"),
         ({"ENDPOINT": "http://me:topsecret@minio"}, "STATEMAINT_S3_ENDPOINT must be"),
         ({"ENDPOINT": "http://[minio"}, "STATEMAINT_S3_ENDPOINT must be"),

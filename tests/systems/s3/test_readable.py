@@ -152,7 +152,7 @@ def test_what_the_server_refuses_to_make_is_said_and_not_published(ceph_place: P
     found = bucket(ceph_place)
     found.put("9.delta", **KMS)
     found.deny("s3:PutObject")
-    with pytest.raises(UnreadableError, match="does not make an object with what the other has"):
+    with pytest.raises(UnreadableError, match="makes no object with the settings of the other"):
         found.storage.write("9.snapshot", [b"x"], like="9.delta")
     assert [one.path for one in found.storage.list("")] == ["9.delta"]
 
@@ -210,7 +210,7 @@ def test_what_cannot_be_told_stops_deletion(ceph_place: Place, action: str) -> N
     report = maintain(found.storage, TIGHT)
     assert (report.exit_code, report.snapshots_written, report.files_deleted) == (3, 0, {})
     assert {one.code for one in report.findings} == {FindingCode.UNREADABLE_BY_QUERY}
-    assert f"is not told: access denied, s3:{action} is not allowed" in report.findings[0].detail
+    assert f"are unknown: access denied, s3:{action} is not allowed" in report.findings[0].detail
     assert {one.path for one in found.storage.list("state")} == before
 
 

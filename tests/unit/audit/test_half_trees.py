@@ -73,7 +73,7 @@ def test_a_query_with_a_watermark_has_lost_its_state() -> None:
     found = doctor(storage)
     assert (found.restarts, [one.damage for one in found.findings]) == (True, [False])
     assert found.findings[0].detail == (
-        "state/ is missing or empty: a query restarts only if no operator of it has state"
+        "state/ is missing or empty: a query restarts only if none of its operators has state"
     )
     storage.write("offsets/24", [WITH_WATERMARK], overwrite=True)
     for number in range(9):

@@ -336,8 +336,8 @@ def test_undo_tells_what_it_left(checkpoint: Path) -> None:
     assert done.returncode == 3
     assert done.stderr.splitlines()[0] == (
         "state/0/0/16.delta stays in the trash: state/0/0/3.delta was written after run "
-        f"{report['run']}; leave it in the trash, `statemaint doctor` says what the checkpoint "
-        "needs"
+        f"{report['run']}; leave it in the trash, `statemaint doctor` reports what the "
+        "checkpoint needs"
     )
     assert "files stay in the trash" in done.stdout
     assert (checkpoint / "state/0/0/3.delta").read_bytes() == b"another"

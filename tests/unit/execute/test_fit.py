@@ -53,12 +53,12 @@ def world(target: int | None) -> StoreWorld:
     [
         (log(5, 8, newest=9), 5, "5.delta was changed; leave it"),
         (log(5, 8, newest=9), 9, "5.delta was changed; leave it"),
-        (log(5, 8, newest=9), 4, "5.delta was changed, and what lay below it is gone; leave it"),
-        (log(9, newest=9), 8, "9.delta was changed, and what lay below it is gone; leave it"),
+        (log(5, 8, newest=9), 4, "5.delta was changed, and the log below it is missing; leave it"),
+        (log(9, newest=9), 8, "9.delta was changed, and the log below it is missing; leave it"),
         (log(10, newest=9), 8, GONE),
         (log(8, sound=(4,), newest=9), 4, None),
         (log(8, sound=(4,), newest=9), 3, None),
-        (log(8, sound=(4,), newest=9), 5, "8.delta was changed, and what lay below"),
+        (log(8, sound=(4,), newest=9), 5, "8.delta was changed, and the log below it"),
         (log(newest=9), 4, GONE),
         (log(newest=9, noted=False), 4, None),
     ],
@@ -109,7 +109,7 @@ def test_nothing_comes_back_below_a_gap(version: int, back: set[int], lacking: i
         assert why is None
     else:
         assert why is not None
-        assert why.startswith(f"version {lacking}, which the commit log asks for, is gone since")
+        assert why.startswith(f"version {lacking}, which the commit log requires, is missing")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_a_snapshot_from_above_the_log_does_not_fit_once_its_batch_has_run(
     why = fit(8)._overtaken(file(name), world(then))
     assert (why is None) is fits
     assert fits or why == (
-        "version 9 was committed after run run took it away; leave it in the trash, "
-        "`statemaint doctor` says what the checkpoint needs"
+        "version 9 was committed after run run removed it; leave it in the trash, "
+        "`statemaint doctor` reports what the checkpoint needs"
     )
     assert fit(8)._overtaken(file(name), None) is None
 
@@ -306,12 +306,12 @@ def test_only_a_sound_zip_refers_to_files() -> None:
     [
         ({PART: b"12345"}, None),
         ({f"{folder_of('run')}/{PART}": b"12345"}, None),
-        ({}, "is gone since"),
-        ({PART: b"1234"}, "is gone since"),
-        ({f"{folder_of('run')}/{PART}": b"1234"}, "is gone since"),
+        ({}, "is missing"),
+        ({PART: b"1234"}, "is missing"),
+        ({f"{folder_of('run')}/{PART}": b"1234"}, "is missing"),
         (
             {f"{folder_of('other')}/{PART}": b"12345"},
-            "went in run other; undo that one first",
+            "was removed by run other; undo that run first",
         ),
     ],
     ids=["there", "in the trash", "nowhere", "another", "another in the trash", "of another run"],
@@ -342,7 +342,7 @@ def test_what_only_staying_zips_refer_to_stays_with_them() -> None:
     assert trash_of(parts=(SST, OTHER)) == {}
     assert trash_of(parts=(SST,), zips=False) == {}
     assert trash_of(parts=(SST,)) == {
-        f"{HOME}/3.zip": f"{HOME}/SSTs/{OTHER}, which {HOME}/3.zip refers to, is gone since",
+        f"{HOME}/3.zip": f"{HOME}/SSTs/{OTHER}, which {HOME}/3.zip refers to, is missing",
         PART: f"only {HOME}/3.zip refers to it, which stays",
     }
 

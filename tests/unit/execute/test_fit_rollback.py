@@ -149,7 +149,7 @@ def test_without_noted_logs_what_is_newer_than_the_manifest_is_the_query_s(
     note = RestoreNote("run", 1, None, None, 0.0)
     is_restored = {"commits/1": (note,)} if len({*there}) < 3 else {}
     undo = rollback(there, deeds=Deeds("run", is_restored), manifests=(None, 10.0, 3.0))
-    said = f"{why} is newer than its manifest, which says nothing of the logs"
+    said = f"{why} is newer than its manifest, which does not record the logs"
     assert [*undo._against_old()] == ([said] if why else [])
 
 
@@ -246,7 +246,7 @@ def test_a_snapshot_waits_for_its_commit_and_a_change_for_none() -> None:
         undo = rollback(trashed={f"{HOME}/{name}": 7.0})
         undo.storage.write(f"{folder_of('other')}/commits/0", [b""])
         if waits:
-            with pytest.raises(ConfigError, match="commits/0 went in run other; undo that one"):
+            with pytest.raises(ConfigError, match="commits/0 was removed by run other; undo"):
                 undo._must_have_its_commits()
         else:
             undo._must_have_its_commits()
@@ -256,7 +256,7 @@ def test_the_logs_are_whole_only_where_all_removed_entries_are_in_place() -> Non
     left, removed = seen("commits/4"), (seen(ENTRY), seen("commits/6"))
     world = LogWorld(5, left=(left,), removed=removed, newest=())
     assert [*rollback({ENTRY: 7.0})._against(world)] == [
-        "commits/4, which the rollback had left, is gone",
+        "commits/4, which the rollback had left, is missing",
         "commits/6 is neither in its place nor in the trash",
     ]
     both = rollback({ENTRY: 7.0, "commits/6": 7.0})

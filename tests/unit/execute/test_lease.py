@@ -615,7 +615,7 @@ def test_a_released_lease_is_not_renewed_again(storage: MemoryStorage) -> None:
 
 def test_a_directory_of_a_leases_name_is_an_error_and_no_end(tmp_path: Path) -> None:
     (tmp_path / path_of(1)).mkdir(parents=True)
-    with pytest.raises(StorageError, match="something that is no lease may have its name") as error:
+    with pytest.raises(StorageError, match="something that is not a lease may have its") as error:
         acquire(LocalStorage(tmp_path), Holder("run"))
     assert path_of(1) in str(error.value)
 

@@ -342,7 +342,7 @@ def test_a_ledger_that_never_stands_still_is_an_error(storage: MemoryStorage) ->
         def list(self, prefix: str) -> Iterator[Entry]:
             yield Entry(f"{prefix}/gone.jsonl", 1, None)
 
-    with pytest.raises(StorageError, match="merged again and again"):
+    with pytest.raises(StorageError, match="merged repeatedly"):
         read_ledger(Moving(storage.files), "0/0")
 
 

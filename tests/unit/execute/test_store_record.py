@@ -100,7 +100,7 @@ def test_a_snapshot_that_came_since_is_noticed() -> None:
     storage.write(f"{HOME}/4.delta", [b"?"])
     one.must_have_no_newcomer()
     storage.write(f"{HOME}/4.snapshot", [b"?"])
-    with pytest.raises(Superseded, match=r"4\.snapshot.* came after the run was planned"):
+    with pytest.raises(Superseded, match=r"4\.snapshot.* appeared after the run was planned"):
         one.must_have_no_newcomer()
     one.placed.append(storage.stat(f"{HOME}/4.snapshot"))
     one.must_have_no_newcomer()

@@ -228,7 +228,7 @@ def test_clocks_that_disagree_are_said_to_be_the_reason(
     document = planned(storage)
     ahead = Ahead(clock=Clock(clock.now + HOUR))
     ahead._files = storage._files
-    with pytest.raises(Superseded, match="stamps files 3600 seconds from what its clock says"):
+    with pytest.raises(Superseded, match="stamps files 3600 seconds off its own clock"):
         applied(ahead, document)
 
 

@@ -135,7 +135,7 @@ def test_a_change_that_goes_meanwhile_supersedes_the_run() -> None:
     report = maintain(storage, TIGHT)
     (finding,) = report.findings
     assert (report.exit_code, finding.code) == (6, FindingCode.SUPERSEDED)
-    assert f"{DELTA}: was there when the run was planned and is gone" in finding.detail
+    assert f"{DELTA}: existed when the run was planned and is missing" in finding.detail
 
 
 # -- deleting
@@ -191,7 +191,7 @@ def test_one_that_goes_meanwhile_supersedes_the_run() -> None:
     forget_readable(storage)
     report = maintain(storage, TIGHT)
     assert report.exit_code == 6
-    assert "state/0/0/6.delta: was there when the run was planned" in report.findings[0].detail
+    assert "state/0/0/6.delta: existed when the run was planned" in report.findings[0].detail
     assert "state/0/0/1.delta" in storage.files
 
 
@@ -444,5 +444,5 @@ def test_undo_ends_where_the_file_beside_which_it_puts_others_is_gone() -> None:
         move(path, to, like=like)
 
     storage.move = cleaned  # type: ignore[method-assign]
-    with pytest.raises(Superseded, match=f"{DELTA}: was there when this undo began"):
+    with pytest.raises(Superseded, match=f"{DELTA}: existed when this undo began"):
         undo(storage, run)

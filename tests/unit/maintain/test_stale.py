@@ -122,7 +122,7 @@ def test_what_a_stale_snapshot_hid_is_compared_before_it_goes() -> None:
     query.storage.write(f"{HOME}/10.snapshot", [encode([(b"wrong", b"1")])], overwrite=True)
     report = maintain(query.storage, TIGHT)
     assert codes(report.findings) == {"STALE_SNAPSHOT", "SNAPSHOT_MISMATCH"}
-    assert f"once {STALE}, which is stale, is gone" in report.findings[-1].detail
+    assert f"once {STALE}, which is stale, is deleted" in report.findings[-1].detail
     assert "20.snapshot" in query.names
     repair(query.storage, trash_for=MONTH)
     assert maintain(query.storage, TIGHT).exit_code == 0
@@ -353,7 +353,7 @@ def test_a_snapshot_that_agrees_confirms_its_own_version_and_none_below(
         looked = doctor(agreeing.storage)
         assert looked.restarts
         assert looked.loadable == (*range(19), 23, 24)
-    with pytest.raises(StatemaintError, match="nothing tells whether version 20 to 23 is right"):
+    with pytest.raises(StatemaintError, match="nothing shows whether version 20 to 23 is right"):
         rollback(agreeing.storage, 21, trash_for=MONTH)
     swapped(agreeing, 20, 21)
     assert verify(agreeing.storage, deep=True).findings == ()

@@ -236,7 +236,7 @@ def test_a_file_in_the_place_stays_and_is_reported(
         assert done.left["state/0/0/5.delta"].startswith(
             "state/0/0/3.delta was written after run run; leave it in the trash"
         )
-        assert "what lay below it is gone" in done.left["state/0/0/2.delta"]
+        assert "the log below it is missing" in done.left["state/0/0/2.delta"]
         assert done.left["state/0/0/3.delta.crc"] == "state/0/0/3.delta stays in the trash"
     assert storage.read("state/0/0/3.delta") == other
     assert "state/0/0/3.delta.crc" not in storage.files  # of the file in the trash

@@ -183,7 +183,7 @@ def test_a_right_checksum_that_a_repair_took_comes_back_beside_its_file(
     rewritten(other, 20)
     assert undo(other, done.run).left == {path: f"{owner}, which it was beside, was written again"}
     other.delete(owner)
-    assert undo(other, done.run).left == {path: f"{owner}, which it was made for, is gone"}
+    assert undo(other, done.run).left == {path: f"{owner}, which it was made for, is missing"}
     assert undo(storage, done.run).left == {}
     assert storage.files[path] == stale
 
@@ -197,7 +197,7 @@ def test_a_repair_of_an_earlier_build_is_undone_as_long_as_nothing_is_newer(
     rewritten(other, 4)
     reason = undo(other, done).left[f"{HOME}/5.snapshot"]
     assert reason.startswith(
-        f"{HOME}/4.delta is newer than the manifest of run {done}, which says nothing of the log"
+        f"{HOME}/4.delta is newer than the manifest of run {done}, which does not record the log"
     )
     rewritten(storage, 6)
     assert undo(storage, done).left == {}
@@ -242,7 +242,7 @@ def test_nor_where_spark_has_cleaned_up_below(storage: MemoryStorage, trashed: s
     snapshot(storage, 18)
     found = undo(storage, trashed)
     assert found.files == 0
-    assert "and what lay below it is gone" in found.left[f"{HOME}/5.snapshot"]
+    assert "and the log below it is missing" in found.left[f"{HOME}/5.snapshot"]
 
 
 def test_nor_where_spark_has_cleaned_up_above(storage: MemoryStorage, trashed: str) -> None:
@@ -252,7 +252,7 @@ def test_nor_where_spark_has_cleaned_up_above(storage: MemoryStorage, trashed: s
         storage.delete(f"{HOME}/{name}")
     found = undo(storage, trashed)
     assert found.files == 0
-    text = "version 17, which the commit log asks for, is gone since"
+    text = "version 17, which the commit log requires, is missing"
     assert text in found.left[f"{HOME}/16.delta"]
 
 
@@ -571,7 +571,7 @@ def test_a_zip_stays_away_with_its_tables_once_its_changelogs_were_written_again
     left = undo(storage, run_id).left
     assert left.keys() == trash
     for path in trash:
-        why = "refers to it, which stays" if path.endswith(".sst") else "what lay below it is gone"
+        why = "refers to it, which stays" if path.endswith(".sst") else "log below it is missing"
         assert why in left[path]
 
 
@@ -585,7 +585,7 @@ def test_a_zip_whose_table_is_gone_stays_away(
     storage.delete(f"{FOLDER}/{run_id}/{path}")
     storage.delete(path)
     left = undo(storage, run_id).left
-    assert left[zip_path] == f"{path}, which {zip_path} refers to, is gone since"
+    assert left[zip_path] == f"{path}, which {zip_path} refers to, is missing"
     assert {one.rpartition(".")[2] for one in left} <= {"zip", "sst"}
 
 

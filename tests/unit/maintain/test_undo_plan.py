@@ -109,9 +109,9 @@ def test_a_rollback_is_planned_as_a_whole_and_refused_as_a_whole(
     plan = planned(storage, gone)
     assert (plan.of_rollback, plan.left) == (True, {})
     run(storage, 21, 23)
-    with pytest.raises(ConfigError, match="the query has gone on since"):
+    with pytest.raises(ConfigError, match="the query has continued since"):
         plan_undo(storage, gone)
-    with pytest.raises(ConfigError, match="the query has gone on since"):
+    with pytest.raises(ConfigError, match="the query has continued since"):
         undo(storage, gone, expected=undo_fingerprint(plan))
 
 

@@ -81,7 +81,7 @@ def must_be_refused(storage: MemoryStorage, back: str, why: str) -> None:
     trash = {path for path in storage.files if path.startswith(FOLDER)}
     with pytest.raises(ConfigError) as error:
         undo(storage, back)
-    assert f"memory:: {why}: the query has gone on since run {back}, and what" in str(error.value)
+    assert f"memory:: {why}: the query has continued since run {back}, and what" in str(error.value)
     assert error.value.exit_code == 2
     assert of_the_query(storage) == before
     assert {path for path in storage.files if path.startswith(FOLDER)} == trash
@@ -95,7 +95,7 @@ def test_not_once_the_query_has_gone_on_past_its_retention(
 ) -> None:
     run(storage, 15, 59, retain=11)
     assert scan_checkpoint(storage).batches == tuple(range(49, 60))
-    must_be_refused(storage, back, "commits/10, which the rollback had left, is gone")
+    must_be_refused(storage, back, "commits/10, which the rollback had left, is missing")
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
@@ -225,7 +225,7 @@ def test_not_where_its_whole_log_was_purged_and_nothing_of_ours_is_left(
     for path in storage.files:
         if path.startswith("state/") and int(path.split("/")[-1].partition(".")[0]) < 38:
             storage.delete(path)
-    must_be_refused(storage, back, "commits/10, which the rollback had left, is gone")
+    must_be_refused(storage, back, "commits/10, which the rollback had left, is missing")
 
 
 # -- it has not
@@ -287,7 +287,7 @@ def test_two_of_them_come_back_the_later_first(
 ) -> None:
     second = rollback(storage, 12, trash_for=MONTH).run
     clock.now += 60
-    with pytest.raises(ConfigError, match=f"commits/13 went in run {second}; undo that one first"):
+    with pytest.raises(ConfigError, match=f"commits/13 was removed by run {second}; undo that run"):
         undo(storage, back)
     undo(storage, second)
     clock.now += 60
@@ -306,9 +306,7 @@ def test_a_table_that_maintenance_has_deleted_is_missed() -> None:
     assert tables
     clock.now += 60
     storage.delete(tables[0])
-    with pytest.raises(
-        ConfigError, match=r"\.sst, which .*\.zip refers to, is gone since; nothing"
-    ):
+    with pytest.raises(ConfigError, match=r"\.sst, which .*\.zip refers to, is missing; no file"):
         undo(storage, back)
 
 
@@ -405,7 +403,7 @@ def test_an_undo_that_was_killed_is_refused_once_the_query_has_gone_on(
             run(again, first, first, attempt=0)
             if first == 21:
                 continue  # all of the old log is back: the query has gone on from there
-            with pytest.raises(ConfigError, match="the query has gone on"):
+            with pytest.raises(ConfigError, match="the query has continued"):
                 undo(again, back)
             refused += 1
             continue
@@ -461,7 +459,7 @@ def test_one_that_was_killed_and_done_again_is_taken_back_in_reverse(*, copies: 
                 undo(again, order[0])
             except ConfigError as error:
                 order = [second, *first]
-                twice += f"went in run {second}; undo that one first" in str(error)
+                twice += f"was removed by run {second}; undo that run first" in str(error)
                 undo(again, second)
             for one in filter(None, order[1:]):
                 undo(again, one)
@@ -499,7 +497,7 @@ def test_one_of_an_earlier_build_is_refused_once_the_query_has_gone_on(
     storage: MemoryStorage, old: str, last: int
 ) -> None:
     run(storage, 15, last, attempt=0, retain=11)
-    with pytest.raises(ConfigError, match="the query has gone on"):
+    with pytest.raises(ConfigError, match="the query has continued"):
         undo(storage, old)
 
 
@@ -513,7 +511,7 @@ def test_one_of_an_earlier_build_tells_a_purged_log_by_its_times(
     must_be_refused(
         storage,
         old,
-        "commits/49 is newer than its manifest, which says nothing of the logs",
+        "commits/49 is newer than its manifest, which does not record the logs",
     )
 
 
@@ -565,7 +563,7 @@ def test_after_a_rewind_by_hand_it_is_as_it_was(
     run(other, 15, 18)
     rewind(other, 14)
     other.write("offsets/15", [storage.files["offsets/15"]])
-    with pytest.raises(ConfigError, match="the query has gone on"):
+    with pytest.raises(ConfigError, match="the query has continued"):
         undo(other, back)
     for version in range(16, 20):
         for partition in range(2):

@@ -118,7 +118,7 @@ def test_lineages_that_disagree_are_believed_neither_way() -> None:
 
 def test_a_lineage_that_begins_nowhere_is_lost() -> None:
     found = chain(Attempts(files("9_a.changelog"), {(9, "a"): ()}), (9, "a"))
-    assert found == Lost((9, "a"), "no zip lies at it and nothing says what came before")
+    assert found == Lost((9, "a"), "it has no zip, and nothing records what came before")
 
 
 def test_a_commit_says_what_came_before_a_forced_snapshot_that_has_no_changelog() -> None:

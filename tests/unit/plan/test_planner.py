@@ -424,8 +424,8 @@ REST = "so no age can be relied on and nothing is deleted; set the clocks right"
     [
         (300.0, None),
         (-300.0, None),
-        (301.0, f"the storage stamps files 301 seconds from what its clock says, {REST}"),
-        (-301.0, f"the storage stamps files -301 seconds from what its clock says, {REST}"),
+        (301.0, f"the storage stamps files 301 seconds off its own clock, {REST}"),
+        (-301.0, f"the storage stamps files -301 seconds off its own clock, {REST}"),
     ],
 )
 def test_a_clock_is_wrong_from_five_minutes_on(skew: float, detail: str | None) -> None:

@@ -353,7 +353,7 @@ def test_what_a_stale_snapshot_hid_is_compared_before_it_is_loaded_for_the_first
     assert [one.path for one in found.stale] == [f"{HOME}/4.snapshot"]
     (heir,) = found.disputed
     assert (heir.path, heir.instead.start, heir.doubts) == (f"{HOME}/2.snapshot", 0, ())
-    assert f"once {HOME}/4.snapshot, which is stale, is gone" in heir.why
+    assert f"once {HOME}/4.snapshot, which is stale, is deleted" in heir.why
 
 
 @pytest.mark.parametrize(("proved", "first"), [(True, 1), (False, 3)])

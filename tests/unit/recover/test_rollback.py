@@ -321,7 +321,7 @@ def test_a_file_that_was_replaced_stays(storage: MemoryStorage) -> None:
     assert live.files["state/0/0/25.delta"] == b"another attempt"
 
     live = pausing(dict(storage.files), first, lambda beside: beside.delete("state/0/0/25.delta"))
-    with pytest.raises(Superseded, match=r"25\.delta: was there when this was planned and is gone"):
+    with pytest.raises(Superseded, match=r"25\.delta: existed when this was planned"):
         rollback(live, 22, trash_for=MONTH)
 
 
@@ -374,7 +374,7 @@ def test_nothing_comes_back_once_the_query_has_gone_on(storage: MemoryStorage) -
     with pytest.raises(ConfigError) as error:
         undo(storage, done.run)
     assert (
-        f"state/0/0/24.delta is another file by now: the query has gone on since run {done.run}"
+        f"state/0/0/24.delta is another file by now: the query has continued since run {done.run}"
         in (str(error.value))
     )
     assert {path: one for path, one in storage.files.items() if "/lease/" not in path} == {
@@ -398,7 +398,7 @@ def test_both_halves_of_one_that_was_killed_come_back_the_later_first(
     again = MemoryStorage(dict(crashing.files), clock=lambda: 1e6)
     (first,) = {path.split("/")[2] for path in again.files if path.startswith("_statemaint/trash")}
     second = rollback(again, 22, trash_for=MONTH).run
-    with pytest.raises(ConfigError, match=f"commits/24 went in run {second}; undo that one first"):
+    with pytest.raises(ConfigError, match=f"commits/24 was removed by run {second}; undo that run"):
         undo(again, first)
     undo(again, second)
     undo(again, first)

@@ -165,7 +165,7 @@ def test_nothing_of_the_logs_and_of_the_metadata_goes_whatever_its_age(clock: Cl
     logs = {path for path in before if not re.fullmatch(r"state/0/\d/\d+\.delta", path)}
     assert logs <= storage.files.keys()
     assert [one.detail for one in scan(storage).findings] == [
-        "state/0/_metadata/odd: no file that Spark writes; it is kept"
+        "state/0/_metadata/odd: not a file that Spark writes; it is kept"
     ]
 
 

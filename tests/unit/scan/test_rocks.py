@@ -149,7 +149,7 @@ def test_a_zip_is_read_for_what_it_refers_to(storage: MemoryStorage) -> None:
 
 @pytest.mark.parametrize(
     ("stored", "text"),
-    [(None, "which is not there"), (b"ab", "which has another size")],
+    [(None, "which does not exist"), (b"ab", "which has another size")],
 )
 def test_a_zip_without_its_table_is_missed_where_it_counts(
     storage: MemoryStorage, stored: bytes | None, text: str

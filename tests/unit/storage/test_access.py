@@ -99,7 +99,7 @@ def of(owner: str, group: str, mode: int, *named: tuple[str, str, int], own: int
         # the umask of a maintainer
         (of("spark", "data", 0o644), of("root", "root", 0o600), "user spark"),
         (of("spark", "data", 0o644), of("spark", "data", 0o600), "group data"),
-        (of("spark", "data", 0o604), of("spark", "data", 0o600), "everybody else"),
+        (of("spark", "data", 0o604), of("spark", "data", 0o600), "all other users"),
         # another owner: all that is sure is what everybody may
         (of("spark", "data", 0o644), of("maint", "ops", 0o644), None),
         (of("spark", "data", 0o640), of("maint", "data", 0o640), "user spark"),
@@ -108,7 +108,7 @@ def of(owner: str, group: str, mode: int, *named: tuple[str, str, int], own: int
         (of("spark", "data", 0o640), of("spark", "ops", 0o640), "group data"),
         (of("spark", "data", 0o640), of("spark", "ops", 0o644), None),
         # a group that everybody else is not in may read less than they
-        (of("spark", "data", 0o604), of("spark", "ops", 0o604), "everybody else"),
+        (of("spark", "data", 0o604), of("spark", "ops", 0o604), "all other users"),
         (of("spark", "data", 0o604), of("spark", "data", 0o604), None),
         # further entries
         (of("spark", "data", 0o640), of("maint", "data", 0o640, ("user", "spark", 4)), None),

@@ -2,7 +2,7 @@
 
 A window holds the payload of changelogs, one after the other. Changes are numbered in order, and
 arrays hold for each the place of its key's length, and the sizes of key and value; the value of a
-removal has size -1. Merges and ranges are left to the clear reader.
+removal has size -1. Merges and ranges are left to the reference reader.
 """
 
 import numpy as np
@@ -105,7 +105,7 @@ def _parse(window, end, work, starts, keys, values, first):
 
 @compiled
 def newest(table, capacity, found):
-    """Lists the numbers of the changes that count; returns how many they are."""
+    """Lists the numbers of the changes that count; returns how many there are."""
     entries, count = address(table), 0
     for slot in range(capacity):
         number = load32(entries, slot * ENTRY + 16)

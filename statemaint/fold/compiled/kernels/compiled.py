@@ -25,9 +25,10 @@ from statemaint.codec.compression import lzf
 def compiled(function: Callable[..., Any]) -> Any:
     """Returns a function compiled at its first call, to run without the GIL.
 
-    The result is kept below `NUMBA_CACHE_DIR`, or below the user's cache folder. Where neither is
-    writable, what was kept there before is used, and each process compiles the rest again, which
-    takes seconds. A result is of one kind of processor, which `NUMBA_CPU_NAME=generic` makes any.
+    The result is kept below `NUMBA_CACHE_DIR`, or below the user's cache folder. If neither is
+    writable, the results kept there earlier are used, and each process compiles the rest again,
+    which takes seconds. A result is for one kind of processor; `NUMBA_CPU_NAME=generic` makes it
+    valid for any.
     """
     place = _place()
     if place is None:
@@ -36,12 +37,12 @@ def compiled(function: Callable[..., Any]) -> Any:
     writable = os.access(place, os.W_OK)
     before, config.CACHE_DIR = config.CACHE_DIR, str(place)
     try:
-        found = njit(nogil=True, cache=writable)(function)
+        dispatcher = njit(nogil=True, cache=writable)(function)
         if not writable:
-            found._cache = _ReadCache(function)  # noqa: SLF001 -- numba has no other way
-        elif isinstance(getattr(found, "_cache", None), FunctionCache):
-            found._cache = _QuickCache(function)  # noqa: SLF001
-        return found
+            dispatcher._cache = _ReadCache(function)  # noqa: SLF001 -- numba has no other way
+        elif isinstance(getattr(dispatcher, "_cache", None), FunctionCache):
+            dispatcher._cache = _QuickCache(function)  # noqa: SLF001
+        return dispatcher
     finally:
         config.CACHE_DIR = before
 
@@ -52,27 +53,27 @@ _NOT_KEPT = (
     "and where nothing can be kept, every process does so again; let it write below NUMBA_CACHE_DIR"
 )
 
-# What was compiled calls numba's runtime, which numba may one day begin in another way.
+# Compiled code calls numba's runtime, which a later numba may initialize in another way.
 _TRIED = frozenset((0, minor) for minor in range(63, 69))
 
 
 class _QuickCache(FunctionCache):  # type: ignore[misc]
-    """A cache of compiled functions that loads one without what only a compilation needs."""
+    """A cache of compiled functions that loads one without the parts that compilation needs."""
 
     _on_miss = _KEPT
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Returns what was compiled for some types; `None` where nothing was."""
+        """Returns the code compiled for some types; `None` if there is none."""
         if numba.version_info.short in _TRIED:
             target_context = _Unrefreshed(target_context)
-        found = super().load_overload(sig, target_context)
-        if found is None:
+        overload = super().load_overload(sig, target_context)
+        if overload is None:
             _say(self._on_miss)
-        return found
+        return overload
 
 
 class _ReadLocator(CompileResultCacheImpl._locator_classes[0]):  # type: ignore[misc] # noqa: SLF001
-    """The folder of `NUMBA_CACHE_DIR`, which numba takes only where it can write."""
+    """The folder of `NUMBA_CACHE_DIR`, which numba uses only if it can write there."""
 
     def ensure_cache_path(self) -> None:
         """Accepts the folder as it is."""
@@ -93,16 +94,16 @@ class _ReadCache(_QuickCache):
 
 
 class _Unrefreshed:
-    """numba's context, which is not asked to load the registries of all that it can compile.
+    """numba's context, without the registries of everything that it can compile.
 
-    That takes longer than the rest of a small fold. A compilation does so itself.
+    Loading them takes longer than the rest of a small fold. A compilation does so itself.
     """
 
     def __init__(self, context: Any) -> None:
         self._context = context
 
     def refresh(self) -> None:
-        """Loads nothing but numba's runtime, which is linked to what was compiled."""
+        """Loads nothing but numba's runtime, which compiled code is linked to."""
         rtsys.initialize(self._context)
 
     def __getattr__(self, name: str) -> Any:
@@ -128,7 +129,7 @@ def _place() -> Path | None:
 
 def fingerprint() -> str:
     """Returns a name for the sources of all kernels."""
-    found = sha256()
+    digest = sha256()
     for source in [*sorted(Path(__file__).parent.glob("*.py")), Path(lzf.__file__)]:
-        found.update(source.read_bytes())
-    return found.hexdigest()[:20]
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:20]

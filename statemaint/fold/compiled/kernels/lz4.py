@@ -254,7 +254,7 @@ def _slot(source, at):
 
 @compiled
 def _shrink(source, begin, end, out, to, most, table):
-    """Compresses one block; returns its end, or `_TOO_MUCH` where it would not get smaller.
+    """Compresses one block; returns its end, or `_TOO_MUCH` if it would not get smaller.
 
     `table` records for some hashes of five bytes where they were last seen in this block.
     """

@@ -269,7 +269,7 @@ def covered(runs, count, begins, ends, found):
 
 @compiled
 def gather(window, runs, count, first, begin, end, out, at):
-    """Copies the parts of a range in runs; returns the output's end and the first run left."""
+    """Copies the parts of a range in runs; returns the output's end and the next run."""
     run = first
     while run < count and runs[run, 0] < end:
         start, stop = max(runs[run, 0], begin), min(runs[run, 1], end)
@@ -284,7 +284,7 @@ def gather(window, runs, count, first, begin, end, out, at):
 
 @compiled
 def retain(runs, count, settled, shift):
-    """Drops the settled parts and moves the rest down; returns the number of runs left."""
+    """Drops the settled parts and moves the rest down; returns the number of remaining runs."""
     left = 0
     for run in range(count):
         if runs[run, 1] > settled:

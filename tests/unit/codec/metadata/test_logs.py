@@ -93,20 +93,20 @@ def test_a_commit_may_have_no_unique_ids(content: bytes) -> None:
         ('{"0":["ab"]}', "cannot be"),
         ('{"0":{"0":["ab"]}}', "cannot be"),
         ('{"0":[null]}', "cannot be"),
-        ('{"0":[[null]]}', "unique id 'None' cannot be"),
-        ('{"0":[[""]]}', "unique id '' cannot be"),
-        ('{"0":[["../a"]]}', "unique id '../a' cannot be"),
-        ('{"0":[["a.b"]]}', "cannot be"),
-        ('{"0":[["a_b"]]}', "cannot be"),
-        ('{"0":[["-a"]]}', "cannot be"),
-        ('{"0":[["a\\n"]]}', "cannot be"),
-        ('{"0":[["é"]]}', "cannot be"),
-        (f'{{"0":[["{"a" * 65}"]]}}', "cannot be"),
-        ('{"":[]}', "operator '' cannot be"),
-        ('{"-1":[]}', "operator '-1' cannot be"),
-        ('{"x":[]}', "operator 'x' cannot be"),
-        ('{"1234567890":[]}', "operator '1234567890' cannot be"),
-        ('{"0":[],"00":[]}', "operator '00' cannot be"),
+        ('{"0":[[null]]}', "unique id 'None' is not valid"),
+        ('{"0":[[""]]}', "unique id '' is not valid"),
+        ('{"0":[["../a"]]}', "unique id '../a' is not valid"),
+        ('{"0":[["a.b"]]}', "is not valid"),
+        ('{"0":[["a_b"]]}', "is not valid"),
+        ('{"0":[["-a"]]}', "is not valid"),
+        ('{"0":[["a\\n"]]}', "is not valid"),
+        ('{"0":[["é"]]}', "is not valid"),
+        (f'{{"0":[["{"a" * 65}"]]}}', "is not valid"),
+        ('{"":[]}', "operator '' is not valid"),
+        ('{"-1":[]}', "operator '-1' is not valid"),
+        ('{"x":[]}', "operator 'x' is not valid"),
+        ('{"1234567890":[]}', "operator '1234567890' is not valid"),
+        ('{"0":[],"00":[]}', "operator '00' is not valid"),
     ],
 )
 def test_unique_ids_that_cannot_be_are_an_error(ids: str, text: str) -> None:
@@ -208,7 +208,7 @@ def test_malformed_operator_metadata_is_an_error(content: bytes) -> None:
 
 def test_a_million_partitions_are_the_most() -> None:
     assert logs.check_partitions(1_000_000) == 1_000_000
-    with pytest.raises(CodecError, match="1000001 partitions cannot be") as caught:
+    with pytest.raises(CodecError, match="1000001 is not a valid number of partitions") as caught:
         logs.check_partitions(1_000_001)
     assert caught.value.offset == 0
 
@@ -264,5 +264,5 @@ def test_malformed_metadata_of_rows_are_an_error(content: bytes) -> None:
 def test_the_name_of_a_schema_file_has_large_letters_or_small() -> None:
     content = with_properties([], '["a/3_0A-aZ", "4_b"]')
     assert logs.parse_state_metadata(content).schemas == {"default": ("3_0A-aZ", "4_b")}
-    with pytest.raises(CodecError, match=f"schema file '{'x' * 80}' cannot be"):
+    with pytest.raises(CodecError, match=f"schema file '{'x' * 80}' is not valid"):
         logs.parse_state_metadata(with_properties([], f'["{"x" * 90}"]'))

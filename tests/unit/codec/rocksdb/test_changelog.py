@@ -293,11 +293,11 @@ def item(version: str = "1", unique_id: str = '"x"') -> str:
         (f"[{item('9' * 30)}]", "version 9{20} after 0"),
         (f"[{item('2')},{item('2')}]", "version 2 after 2"),
         (f"[{item('2')},{item('1')}]", "version 1 after 2"),
-        (f"[{item(unique_id='5')}]", "unique id '5' cannot be"),
-        (f"[{item(unique_id='null')}]", "unique id 'None' cannot be"),
-        (f"[{item(unique_id=chr(34) * 2)}]", "unique id '' cannot be"),
-        (f"[{item(unique_id=chr(34) + '../x' + chr(34))}]", "unique id '../x' cannot be"),
-        (f"[{item('1')},{item('2', chr(34) + 'a' + chr(92) + 'nb' + chr(34))}]", "cannot be"),
+        (f"[{item(unique_id='5')}]", "unique id '5' is not valid"),
+        (f"[{item(unique_id='null')}]", "unique id 'None' is not valid"),
+        (f"[{item(unique_id=chr(34) * 2)}]", "unique id '' is not valid"),
+        (f"[{item(unique_id=chr(34) + '../x' + chr(34))}]", "unique id '../x' is not valid"),
+        (f"[{item('1')},{item('2', chr(34) + 'a' + chr(92) + 'nb' + chr(34))}]", "is not valid"),
     ],
 )
 @pytest.mark.parametrize("version", [3, 4])

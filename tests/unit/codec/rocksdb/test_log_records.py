@@ -90,7 +90,7 @@ def test_a_cut_record_is_damage(end: int) -> None:
         (record(2, b"first") + record(1, b"whole"), "kind 1"),
         (record(2, b"first"), "within one"),
         (record(1, b"whole")[:5], "header cut short"),
-        (written(b"x" * (BLOCK - 2 * HEADER + 3)) + b"\1\0\0\0", "behind the last record"),
+        (written(b"x" * (BLOCK - 2 * HEADER + 3)) + b"\1\0\0\0", "after the last record"),
         (written(b"x" * (BLOCK - HEADER - 3)) + bytes(3) + record(9, b"next block"), "kind 9"),
         (written(b"x" * (BLOCK - 3 * HEADER)) + record(1, b"x" * 40), "cut short"),
     ],

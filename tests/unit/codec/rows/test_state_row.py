@@ -219,7 +219,7 @@ LIST = RowLayout(TEXT, COUNT, NoPrefix(), many=True)
         (b"\x11\0\0", "3 bytes are too few for a size"),
         (struct.pack("<i", 18) + bytes(17), "18 bytes do not fit into 21"),
         (struct.pack("<i", -1) + bytes(17), "-1 bytes do not fit"),
-        (struct.pack("<i", 17) + bytes(17) + b";", "not separated alike"),
+        (struct.pack("<i", 17) + bytes(17) + b";", "not all separated in the same way"),
         (struct.pack("<i", 17) + b"\1" + bytes(16), "encoding of version 1"),
         (struct.pack("<i", 0), "no row where a row should be"),
     ],

@@ -338,7 +338,7 @@ def test_the_merge_operator_is_handed_down_from_zip_to_zip(delimiter: bytes) -> 
 def test_a_merge_that_nothing_explains_is_refused() -> None:
     key = key_of("list", b"a")
     world = tagged({key: b"1"}, [(MERGE, key, b"2")])
-    with workdir() as place, pytest.raises(CodecError, match="no snapshot says") as raised:
+    with workdir() as place, pytest.raises(CodecError, match="no snapshot names") as raised:
         state(world.source, world.chain(2, 0), workdir=place)
     assert raised.value.path == f"{STORE}/2.changelog"
 
@@ -427,7 +427,7 @@ def test_an_sst_file_of_another_size_is_named(built: World, change: int) -> None
     path = sst_of(built)
     content = built.source.storage.read(path)
     damaged(built, path, content[:change] if change < 0 else content + b"x")
-    with pytest.raises(CodecError, match=r"1\.zip says") as raised:
+    with pytest.raises(CodecError, match=r"1\.zip records") as raised:
         built.read_back(1)
     assert raised.value.path == path
 
@@ -445,7 +445,7 @@ def test_and_is_not_read(built: World, tmp_path: Path) -> None:
     assert isinstance(built.source.storage, MemoryStorage)
     source = replace(built.source, storage=Watched(built.source.storage.files))
     found = read_zip(source, built.snapshots[1])
-    with pytest.raises(CodecError, match=r"1\.zip says"):
+    with pytest.raises(CodecError, match=r"1\.zip records"):
         fetch(source, found, tmp_path / "database")
     assert path not in opened
 
@@ -463,7 +463,7 @@ def test_a_damaged_block_is_no_end_of_the_rows(built: World, limits: Limits, par
 
 def test_a_zip_that_counts_wrongly_is_named(built: World) -> None:
     rewrite(built, keys=1999)
-    with pytest.raises(CodecError, match="it holds 2000 keys and says 1999") as raised:
+    with pytest.raises(CodecError, match="it holds 2000 keys and records 1999") as raised:
         built.read_back(1)
     assert raised.value.path == f"{STORE}/1.zip"
 

@@ -27,9 +27,9 @@ def of(notation: str, batches: range = range(5), **more: object) -> tuple[Findin
 def above(version: int, name: str, target: int) -> Finding:
     path = f"{HOME}/{name}"
     detail = (
-        f"{path} lies above version {target}, the last committed one; Spark would load it although"
+        f"{path} is above version {target}, the last committed one; Spark would load it although"
         " its batch runs again. Move it away if the query was rewound; it is kept, and this store"
-        " stands still"
+        " is halted"
     )
     return Finding(FindingCode.SNAPSHOT_ABOVE_TARGET, detail, STORE, version, path)
 
@@ -120,7 +120,7 @@ def test_a_snapshot_that_the_query_cannot_read_spoils_the_batches_that_load_from
 )
 def test_an_unknown_file_is_named_and_what_it_does_to_spark(name: str, harm: str) -> None:
     (found,) = of(f"1d 2d 3d 4d 5d x:{name}")
-    detail = f"{HOME}/{name}: no file that Spark writes{harm}; it is kept"
+    detail = f"{HOME}/{name}: not a file that Spark writes{harm}; it is kept"
     assert found == Finding(FindingCode.UNKNOWN_FILE, detail, STORE, None, f"{HOME}/{name}")
 
 
@@ -175,7 +175,8 @@ def test_a_zip_that_lacks_a_table_spoils_the_batches_that_load_from_it() -> None
     (found,) = diagnose(lacking, rocks_checkpoint(lacking, batches=range(2, 5)))
     path = f"{HOME}/3.zip"
     detail = (
-        f"{path} needs {HOME}/SSTs/b.sst, which is not there; nothing is deleted until it is whole"
+        f"{path} needs {HOME}/SSTs/b.sst, which does not exist; nothing is deleted until it is "
+        "whole"
         " again"
     )
     assert found == Finding(FindingCode.MISSING_SST, detail, STORE, 3, path)

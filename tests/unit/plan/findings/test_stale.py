@@ -32,8 +32,8 @@ def test_a_replaced_log_names_three_files_and_the_versions_in_doubt(
     assert replaced_finding(ONE, SNAPSHOT, 9, doubts) == Finding(
         FindingCode.LOG_REPLACED,
         f"{HOME}: {names} replaced after {SNAPSHOT} was proved equal to the log, and not by the "
-        f"query; the snapshot still agrees, but nothing tells whether version {span} is right. "
-        "Put what was there before back from a copy",
+        f"query; the snapshot still agrees, but nothing shows whether version {span} is right. "
+        "Restore the previous files from a copy",
         STORE,
         doubts[0],
         f"{HOME}/{doubts[0]}.delta",
@@ -46,9 +46,8 @@ def test_an_edited_log_names_three_files() -> None:
     assert edited_finding(ONE, Outdated(proof, entries)) == Finding(
         FindingCode.LOG_REPLACED,
         f"{HOME}: 6.delta, 7.delta, 8.delta replaced after {SNAPSHOT} was proved from it, and not "
-        "by the query; the snapshot stands, but what lies below it is gone, and nothing tells "
-        "whether other files of the log are still what they were. Put what was there before back "
-        "from a copy",
+        "by the query; the snapshot counts, but the files below it are missing, and nothing shows "
+        "whether other files of the log are unchanged. Restore the previous files from a copy",
         STORE,
         9,
         f"{HOME}/6.delta",
