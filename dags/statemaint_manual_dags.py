@@ -1,7 +1,7 @@
-"""Airflow finds the DAGs for manual work here: statemaint_verify, _repair, _rollback, _undo.
+"""The DAGs for manual work, for Airflow to find: statemaint_verify, _repair, _rollback, _undo.
 
-They work on any query of the queries file, which is found as statemaint_dags.py finds it. Who may
-trigger one of them may do so for all queries: leave this file out, or restrict it in Airflow.
+They work on any query of the queries file, which is found as in statemaint_dags.py. A user who may
+trigger one of them may do so for all queries: leave this file out, or restrict them in Airflow.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Airflow finds its statemaint DAGs here: one for each query of the queries file.
+"""The statemaint DAGs, for Airflow to find: one for each query of the queries file.
 
-The environment variable STATEMAINT_QUERIES names that file, else the Airflow Variable
-statemaint_queries; by default it is statemaint_queries.yaml beside this one.
+The environment variable STATEMAINT_QUERIES names that file, or else the Airflow Variable
+statemaint_queries; by default it is statemaint_queries.yaml beside this file.
 """
 
 from pathlib import Path

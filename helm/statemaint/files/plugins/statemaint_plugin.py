@@ -1,7 +1,7 @@
-"""Airflow finds the page `State` here, and the listener that makes the pool and notes on runs.
+"""The page `State`, and the listener that creates the pool and puts notes on runs, for Airflow.
 
-An installed package of statemaint brings both by itself, and then this file brings nothing: it is
-for an Airflow that has statemaint on its path only.
+If the package statemaint is installed, it registers both itself, and this file does nothing: it is
+for an Airflow that only has statemaint on its path.
 """
 
 from statemaint.airflow.plugin import plugins_of_a_file
