@@ -170,8 +170,7 @@ def play_all(
     for some in (played[chunk] for chunk in chunks if chunk in played):
         _add(counts, some)
     chunks = [chunk for chunk in chunks if chunk not in played]
-    with ProcessPoolExecutor(processes) as pool:
-        results = pool.map(partial(play, without=without), chunks)
+    with _results(chunks, processes, without) as results:
         for chunk, some in zip(chunks, results, strict=True):
             _add(counts, some)
             if kept:
@@ -180,6 +179,19 @@ def play_all(
                     file.write(json.dumps(line) + "\n")
     click.echo()
     return counts
+
+
+@contextmanager
+def _results(
+    chunks: Sequence[tuple[int, ...]], processes: int, without: tuple[str, ...]
+) -> Iterator[Iterator[Counts]]:
+    """Yields the counts of each chunk; one process is this one."""
+    work = partial(play, without=without)
+    if processes == 1:
+        yield map(work, chunks)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield pool.map(work, chunks)
 
 
 def _add(counts: Counts, some: Counts) -> None:
