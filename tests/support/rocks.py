@@ -57,7 +57,7 @@ def rocks_store(  # noqa: PLR0913 -- what a test says of its store, all by name
     there = {file.entry.path for file in files}
     unread = {f"{store_id.directory}/{name}": f"{name} is damaged" for name in unreadable}
     missing = {
-        path: f"{path} needs {', '.join(sorted(set(wanted) - there))}, which is not there"
+        path: f"{path} needs {', '.join(sorted(set(wanted) - there))}, which does not exist"
         for path, wanted in parts.items()
         if set(wanted) - there
     }

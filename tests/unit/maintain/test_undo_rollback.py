@@ -81,7 +81,8 @@ def must_be_refused(storage: MemoryStorage, back: str, why: str) -> None:
     trash = {path for path in storage.files if path.startswith(FOLDER)}
     with pytest.raises(ConfigError) as error:
         undo(storage, back)
-    assert f"memory:: {why}: the query has continued since run {back}, and what" in str(error.value)
+    words = f"memory:: {why}: the query has continued since run {back}, and the files"
+    assert words in str(error.value)
     assert error.value.exit_code == 2
     assert of_the_query(storage) == before
     assert {path for path in storage.files if path.startswith(FOLDER)} == trash

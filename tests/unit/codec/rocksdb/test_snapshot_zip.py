@@ -320,7 +320,7 @@ def test_a_zip_is_unmarked_where_no_mark_is_asked_for() -> None:
 
 
 def test_of_a_long_name_80_characters_are_shown() -> None:
-    with pytest.raises(CodecError, match=f"member '{'x' * 80}' is none"):
+    with pytest.raises(CodecError, match=f"member '{'x' * 80}' is not one"):
         snapshot_zip.render({"x" * 90: b""}, ZipMetadata(()))
     with pytest.raises(CodecError, match=f"unknown field '{'x' * 80}'") as caught:
         snapshot_zip.parse_metadata(metadata(**{"x" * 90: [1]}))

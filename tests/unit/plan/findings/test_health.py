@@ -176,8 +176,7 @@ def test_a_zip_that_lacks_a_table_spoils_the_batches_that_load_from_it() -> None
     path = f"{HOME}/3.zip"
     detail = (
         f"{path} needs {HOME}/SSTs/b.sst, which does not exist; nothing is deleted until it is "
-        "whole"
-        " again"
+        "whole again"
     )
     assert found == Finding(FindingCode.MISSING_SST, detail, STORE, 3, path)
     assert found.batches == (2, 3, 4)
