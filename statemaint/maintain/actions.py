@@ -1,4 +1,4 @@
-"""What a run did, action by action, as the ledger has it."""
+"""The actions of a run, as the ledger recorded them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +9,12 @@ from statemaint.storage import Storage
 
 
 def list_actions(storage: Storage, run: str) -> tuple[Mapping[str, Any], ...]:
-    """Returns the actions of a run in the order in which they were noted.
+    """Returns the actions of a run in the order in which they were recorded.
 
-    The ledger keeps what later runs need: of an old run, lines may have been merged away.
+    The ledger keeps what later runs need; it may have merged lines of an old run.
 
     Raises:
-        CodecError: when a file of the ledger is not one of ours.
+        CodecError: when a file of the ledger is not valid.
         StorageError: when anything could not be listed or read.
     """
     folder, listed = run_folder(run), sorted(ledgers(storage))

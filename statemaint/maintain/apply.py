@@ -44,13 +44,13 @@ def parse_plan(name: str, content: bytes) -> PlanFile:
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise ConfigError(
             f"{name}: not a plan ({where}: {first['msg']}); "
-            "give what `statemaint plan --json` printed"
+            "use the output of `statemaint plan --json`"
         ) from None
 
 
 def apply(
     storage: Storage,
-    asked: PlanFile,
+    plan_file: PlanFile,
     *,
     run: str | None = None,
     workers: Workers | int | None = None,
@@ -58,18 +58,18 @@ def apply(
 ) -> Report:
     """Carries out exactly the plan that was made, or nothing.
 
-    The plan is made again as of its original time: where the same files are still there, it is the
+    The plan is made again as of its original time: if the same files are still there, it is the
     same, down to each file's size and time.
 
     Args:
         storage: where the checkpoint lives.
-        asked: the plan.
+        plan_file: the plan.
         run: the run's id in the ledger; a new one by default.
         workers: the number of stores that are maintained at a time, as for `maintain`.
         on_outcome: called with each outcome as it happens, for progress.
 
     Raises:
-        ConfigError: when the plan is of another query's checkpoint.
+        ConfigError: when the plan is for another query's checkpoint.
         Superseded: when a plan made now would be a different one.
         LeaseHeldError: when another run maintains the checkpoint.
         StorageError: when the storage fails.
@@ -77,24 +77,24 @@ def apply(
     must_be_checkpoint(storage)
     work = Work(storage, run or new_run_id(storage.now()), workers=workers)
     with leased(storage, Holder(work.run)) as lease:
-        report = work.carry_out(_same(storage, asked, skew=lease.skew), lease, on_outcome)
+        report = work.carry_out(_same(storage, plan_file, skew=lease.skew), lease, on_outcome)
         tidy(storage, lease)
         return report
 
 
-def _same(storage: Storage, asked: PlanFile, *, skew: float) -> Plan:
-    if asked.now > storage.now() + MOST_SKEW:
-        raise Superseded(storage.root, "the plan was made in the future, by the storage's clock")
-    checkpoint, found = plan_checkpoint(
-        storage, asked.policy, request=asked.request, as_of=asked.now, skew=skew
+def _same(storage: Storage, plan_file: PlanFile, *, skew: float) -> Plan:
+    if plan_file.now > storage.now() + MOST_SKEW:
+        raise Superseded(storage.root, "the plan's time is in the future, by the storage's clock")
+    checkpoint, plan = plan_checkpoint(
+        storage, plan_file.policy, request=plan_file.request, as_of=plan_file.now, skew=skew
     )
-    if checkpoint.query_id != asked.query_id:
+    if checkpoint.query_id != plan_file.query_id:
         raise ConfigError(
-            f"{storage.root}: holds query {checkpoint.query_id!r}, the plan is of query "
-            f"{asked.query_id!r} in {asked.checkpoint}; give the plan of this checkpoint"
+            f"{storage.root}: holds query {checkpoint.query_id!r}, but the plan is for query "
+            f"{plan_file.query_id!r} in {plan_file.checkpoint}; use a plan of this checkpoint"
         )
-    if fingerprint(found) != asked.fingerprint:
-        skewed = (one.detail for one in found.findings if one.code is FindingCode.CLOCK_SKEW)
-        why = next(skewed, "the files that the plan is about, or the plan itself, have changed")
+    if fingerprint(plan) != plan_file.fingerprint:
+        skewed = (one.detail for one in plan.findings if one.code is FindingCode.CLOCK_SKEW)
+        why = next(skewed, "the plan's files, or the plan itself, have changed")
         raise Superseded(storage.root, why)
-    return found
+    return plan

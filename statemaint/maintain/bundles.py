@@ -1,4 +1,4 @@
-"""The partitions that each task of a run maintains: a mapped task of Airflow, a unit of Spark's."""
+"""The partitions that each task of a run maintains: a mapped task of Airflow, a unit of Spark."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -12,18 +12,18 @@ from statemaint.execute.memory import bytes_read
 from statemaint.model.ids import UnitId
 from statemaint.plan import Delete, Plan
 
-# What a partition costs beside the bytes that are read, and what a deletion costs, as bytes.
+# The cost of a partition in addition to the bytes read, and the cost of a deletion, as bytes.
 _PER_PARTITION = 100_000.0
 _PER_DELETION = 2_000.0
-# A task of its own takes about a second of the processor to load the compiled loops: less work than
+# A separate task spends about a second of CPU time on loading the compiled loops: less work than
 # this is not worth it. Without an earlier run, the work is estimated from a local disk.
 _SECONDS_PER_TASK = 5.0
 _PER_SECOND = 200_000_000.0
-# On executors, where a unit costs a few requests: at least so much for each, and a bounded number,
-# as their outcomes come back together.
+# On executors, where a unit costs a few requests: at least this much for each, and a bounded
+# number, as their outcomes come back together.
 _PER_UNIT = 10_000_000.0
 _MOST_UNITS = 1024
-# A few in any case: the first run may be on a far storage, where waiting is most of the work.
+# A few in any case: the first run may be on a remote storage, where most of the work is waiting.
 _FEWEST = 4
 
 Costs = Mapping[str, float]
@@ -50,7 +50,7 @@ class Bundle:
 
     @property
     def label(self) -> str:
-        """Returns the name that is shown: `op 0 / part 3`, `op 0 / parts 0-7`."""
+        """Returns the display name: `op 0 / part 3`, `op 0 / parts 0-7`."""
         first, last = self.partitions[0], self.partitions[-1]
         if first == last:
             return str(UnitId(self.operator, first))
@@ -92,8 +92,8 @@ class Bundle:
 def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
     """Returns the estimated work of each partition that has any.
 
-    It is the bytes to read, scaled by how slow the partition was in the last run that had it. A
-    partition that is not in that run is as slow as the others.
+    This is the bytes to read, scaled by the slowness of the partition in the last run that had it.
+    A partition that is not in that run counts as slow as the others.
     """
     found = dict.fromkeys(plan.units, _PER_PARTITION)
     for store in plan.stores:
@@ -107,12 +107,12 @@ def weights(plan: Plan, costs: Costs) -> dict[UnitId, float]:
 
 
 def task_count(units: Mapping[UnitId, float], costs: Costs, most: int) -> int:
-    """Returns how many tasks the partitions are worth, up to `most`.
+    """Returns the number of tasks that the partitions are worth, up to `most`.
 
     Args:
         units: the estimated work of each partition, by `weights`.
         costs: as `weights` took them.
-        most: the largest number; where there are no more partitions than this, each has its own.
+        most: the largest number; if there are no more partitions than this, each has its own.
     """
     if len(units) <= most:
         return most
@@ -122,9 +122,9 @@ def task_count(units: Mapping[UnitId, float], costs: Costs, most: int) -> int:
 
 
 def unit_count(units: Mapping[UnitId, float]) -> int:
-    """Returns how many units the partitions are worth where a task is cheap, as on executors.
+    """Returns the number of units that partitions are worth if tasks are cheap, as on executors.
 
-    A unit has its own claim and outcome, so that it is not smaller than about 10 MB of work.
+    A unit has its own claim and outcome, so it is not smaller than about 10 MB of work.
     """
     return min(_MOST_UNITS, max(1, ceil(sum(units.values()) / _PER_UNIT)))
 
@@ -149,7 +149,7 @@ def bundles(
 ) -> tuple[Bundle, ...]:
     """Returns bundles of about equal weight, with every partition in exactly one.
 
-    Each partition has a bundle of its own where there are no more than `most`. A bundle never mixes
+    Each partition has its own bundle if there are no more than `most`. A bundle never mixes
     operators, so with more than `most` operators there are more than `most` bundles.
     """
     operators: dict[int, dict[int, float]] = defaultdict(dict)

@@ -2,9 +2,9 @@
 
     _statemaint/units/<run>/work.json               the bundles, and what their tasks need to know
     _statemaint/units/<run>/<unit>/...              a bundle's claim and outcome (`UnitClaim`)
-    _statemaint/units/<run>/outcomes-<attempt>.json the outcomes of one attempt, all of them
+    _statemaint/units/<run>/outcomes-<attempt>.json all outcomes of one attempt
 
-`<run>` is the nonce of the run's lease. All of it lies beside the checkpoint, as that is the one
+`<run>` is the nonce of the run's lease. All of it is beside the checkpoint, as that is the one
 place that Airflow's worker, Spark's driver and its executors all reach. The end of a run deletes
 it.
 """
@@ -26,7 +26,7 @@ from statemaint.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What one engine hands to another.
+    """Work that one engine hands to another.
 
     Attributes:
         query: the query's name.
@@ -34,8 +34,8 @@ class Handed:
         run: the run's name in the ledger.
         bundles: the units of work, all with the holder of the run's lease.
         force_snapshot: as in the run's plan.
-        handover: what the plan has read, as text.
-        every_unit: whether the metrics are of each partition as well.
+        handover: the data that the plan has read, as text.
+        every_unit: whether there are metrics of each partition as well.
     """
 
     query: str
@@ -57,7 +57,7 @@ class Handed:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Handed":
-        """Returns what `to_json` encoded."""
+        """Returns the work that `to_json` encoded."""
         bundles = tuple(Bundle.from_json(one) for one in fields["bundles"])
         policy = Policy(**fields["policy"])
         return cls(**{**fields, "bundles": bundles, "policy": policy})
@@ -70,7 +70,7 @@ def key_of(bundle: Bundle) -> str:
         ValueError: when the run holds no lease.
     """
     if bundle.holder is None:
-        raise ValueError(f"{bundle.label} has no lease, so that no other process can join it")
+        raise ValueError(f"{bundle.label} has no lease, so no other process can join it")
     return bundle.holder.nonce
 
 
@@ -80,7 +80,7 @@ def claim_of(storage: Storage, bundle: Bundle) -> UnitClaim:
 
 
 def hand_over(storage: Storage, work: Handed) -> None:
-    """Stores what another engine is to do.
+    """Stores the work for another engine.
 
     Raises:
         StorageError: when the storage fails.
@@ -90,10 +90,10 @@ def hand_over(storage: Storage, work: Handed) -> None:
 
 
 def read_handed(storage: Storage, key: str) -> Handed:
-    """Returns what `hand_over` has stored.
+    """Returns the work that `hand_over` has stored.
 
     Raises:
-        NotFoundError: when there is none, as the run has ended.
+        NotFoundError: when there is none because the run has ended.
         StorageError: when the storage fails.
     """
     return Handed.from_json(json.loads(storage.read(f"{_folder(key)}/work.json")))
@@ -112,9 +112,9 @@ def store_outcomes(
 
 
 def read_outcomes(storage: Storage, work: Handed, attempt: int) -> dict[str, PartOutcome]:
-    """Returns the outcomes of the bundles by their labels, as far as there are any.
+    """Returns the outcomes of the bundles that have any, by their labels.
 
-    Those of an attempt that died are the ones that its tasks have stored.
+    For an attempt that died, these are the outcomes that its tasks have stored.
 
     Raises:
         StorageError: when the storage fails.

@@ -1,8 +1,8 @@
-"""The runs that changed a checkpoint, as each noted itself.
+"""The runs that changed a checkpoint, as each recorded itself.
 
 _statemaint/runs/<run>/<task>.json     one file for each task of a run, once it has ended
 
-The newest runs are remembered, those whose trash is kept, and all runs younger than one of these.
+The newest runs are remembered, as are those whose trash is kept, and all runs younger than these.
 """
 
 import json
@@ -28,7 +28,7 @@ from statemaint.scan import must_be_checkpoint
 from statemaint.storage import Storage
 
 FOLDER = "_statemaint/runs"
-# How many runs are remembered regardless of their age.
+# The number of runs that are remembered regardless of their age.
 MOST_RUNS = 100
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class _Note:
     """The note of one task of a run; times are by the storage's clock.
 
-    Notes of earlier builds lack `undo_of` and the fields after it: they are not of an undo.
+    Notes of earlier builds lack `undo_of` and the fields after it: they do not record an undo.
     """
 
     started: float
@@ -62,8 +62,8 @@ class Undoing:
     Attributes:
         run: the id of the undo, which is a run of its own.
         time: when it ended, in seconds since the epoch by the storage's clock.
-        files: how many files it brought back.
-        left: how many it left in the trash.
+        files: the number of files that it brought back.
+        left: the number that it left in the trash.
     """
 
     run: str
@@ -80,14 +80,14 @@ class Run:
         run: its id.
         started: when its first task began, in seconds since the epoch by the storage's clock.
         seconds: from then until its last task ended.
-        tasks: how many tasks changed something.
+        tasks: the number of tasks that changed something.
         snapshots_written: by all tasks.
         files_deleted: by all tasks.
         bytes_written: by all tasks.
         bytes_deleted: by all tasks.
-        exit_code: the worst of its tasks'.
-        in_trash: whether anything of what it deleted is still in the trash.
-        undo_of: the run that it undid; `None` where it was not an undo.
+        exit_code: the worst exit code of its tasks.
+        in_trash: whether any file that it deleted is still in the trash.
+        undo_of: the run that it undid; `None` if it was not an undo.
         files_restored: the number of files that it brought back.
         bytes_restored: the bytes of these files.
         undone: each undo of this run, the oldest first.
@@ -110,7 +110,7 @@ class Run:
 
 
 def note_run(storage: Storage, report: Report, fence: Fence) -> None:
-    """Notes a run, or a task of one, if it changed anything; a failing storage is only logged."""
+    """Records a run, or a task of one, if it changed anything; a storage failure is only logged."""
     outcomes = [one for store in report.stores for one in store.outcomes]
     if all(isinstance(one, Halted | Skipped) for one in outcomes):
         return
@@ -136,7 +136,7 @@ def note_recovery(
     removed: Sequence[Remove],
     written: Sequence[SnapshotWritten],
 ) -> None:
-    """Notes a repair or a rollback; a failing storage is only logged."""
+    """Records a repair or a rollback; a storage failure is only logged."""
     note = _Note(
         started=started,
         ended=storage.now(),
@@ -159,9 +159,9 @@ def note_undo(
     started: float,
     files: Sequence[Restored] | None,
 ) -> None:
-    """Notes an undo, which is a run like any other; a failing storage is only logged.
+    """Records an undo, which is a run like any other; a storage failure is only logged.
 
-    It is noted with `None` when it begins, so that a killed undo is among the runs as well.
+    It is recorded with `None` when it begins, so that a killed undo is among the runs as well.
     """
     back = [one for one in files or () if one.in_place]
     left = len(files or ()) - len(back)
@@ -184,7 +184,7 @@ def note_undo(
 
 
 def has_ended(storage: Storage, run: str) -> bool:
-    """Returns whether a run noted itself, which is its last step.
+    """Returns whether a run recorded itself, which is its last step.
 
     Raises:
         StorageError: when the storage fails.
@@ -197,15 +197,15 @@ def _write(storage: Storage, run: str, task: str, note: _Note) -> None:
     try:
         storage.replace(path, [json.dumps(asdict(note)).encode() + b"\n"])
     except StorageError as error:
-        _log.warning("the run is not noted: %s", error)
+        _log.warning("the run is not recorded: %s", error)
 
 
 def _task(request: Request) -> str:
     """Returns a name for the restrictions of a task."""
     parts = [
-        "-".join(str(one) for one in sorted(asked)[:3]) + (f"+{len(asked) - 3}" * (len(asked) > 3))  # noqa: PLR2004
-        for asked in (request.operators, request.partitions, request.stores)
-        if asked
+        "-".join(str(one) for one in sorted(ids)[:3]) + (f"+{len(ids) - 3}" * (len(ids) > 3))  # noqa: PLR2004
+        for ids in (request.operators, request.partitions, request.stores)
+        if ids
     ]
     return "_".join(parts) or "all"
 
@@ -253,8 +253,8 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
 
     Args:
         storage: where the checkpoint lives.
-        most: as many of the newest runs are read; all by default. Of an older run in the trash
-            only that it is there is known then, so that these are left out.
+        most: the number of the newest runs that are read; all by default. With a number, older
+            runs that are only known from the trash are left out.
 
     Raises:
         NotACheckpointError: when there is neither a run nor a checkpoint.
@@ -262,22 +262,22 @@ def list_runs(storage: Storage, *, most: int | None = None) -> tuple[Run, ...]:
     """
     notes = _notes(storage, most)
     trashed, undone = trashed_runs(storage), _undone(notes)
-    found = [
+    runs = [
         _run(run, tasks, in_trash=run in trashed, undone=undone.get(run, ()))
         for run, tasks in notes.items()
     ]
-    found += [
+    runs += [
         _cut_short(run, since, undone.get(run, ()))
         for run, since in trashed.items()
         if run not in notes and most is None
     ]
-    if not found:
+    if not runs:
         must_be_checkpoint(storage)
-    return tuple(sorted(found, key=lambda one: (one.started, one.run), reverse=True))
+    return tuple(sorted(runs, key=lambda one: (one.started, one.run), reverse=True))
 
 
 def _notes(storage: Storage, most: int | None) -> dict[str, list[_Note]]:
-    """Returns the notes of each run; those that are none of ours are left out."""
+    """Returns the notes of each run; invalid ones are left out."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- takes as long as a scan
 
     notes, reader = defaultdict(list), TypeAdapter(_Note)
@@ -303,20 +303,20 @@ def _newest(entries: Iterable[Entry], most: int | None) -> list[Entry]:
 
 def _undone(notes: Mapping[str, Iterable[_Note]]) -> dict[str, tuple[Undoing, ...]]:
     """Returns the undos of each run, by the run."""
-    found: dict[str, list[Undoing]] = defaultdict(list)
+    undos: dict[str, list[Undoing]] = defaultdict(list)
     for run, tasks in notes.items():
-        for one in tasks:
-            if one.undo_of is not None:
-                undoing = Undoing(run, one.ended, one.files_restored, one.files_left)
-                found[one.undo_of].append(undoing)
+        for note in tasks:
+            if note.undo_of is not None:
+                undoing = Undoing(run, note.ended, note.files_restored, note.files_left)
+                undos[note.undo_of].append(undoing)
     return {
         run: tuple(sorted(undoings, key=lambda one: (one.time, one.run)))
-        for run, undoings in found.items()
+        for run, undoings in undos.items()
     }
 
 
 def _cut_short(run: str, since: float, undone: tuple[Undoing, ...]) -> Run:
-    """Returns a run that was killed before it could note itself; it can still be undone."""
+    """Returns a run that was killed before it could record itself; it can still be undone."""
     code = StatemaintError.exit_code
     return Run(run, since, 0.0, 0, 0, 0, 0, 0, code, in_trash=True, undone=undone)
 

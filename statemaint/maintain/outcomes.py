@@ -1,4 +1,4 @@
-"""What a task of a run came to, for the task that reports them all; Airflow's and Spark's tasks."""
+"""The outcome of a task of a run, of Airflow or Spark, for the task that reports all of them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,8 +17,8 @@ class PartOutcome:
 
     Attributes:
         label: the bundle's name.
-        summary: as `report.part.summary` makes it; `None` where nothing was inspected.
-        reason: why the task has failed; `None` where it has not.
+        summary: as `report.part.summary` makes it; `None` if nothing was inspected.
+        reason: why the task has failed; `None` if it has not.
         retry: whether another attempt could succeed.
     """
 
@@ -52,7 +52,7 @@ class PartOutcome:
 def may_pass(error: StatemaintError) -> bool:
     """Returns whether another attempt could succeed: a storage may recover, a lease may be free.
 
-    Without credentials, or where access is denied, another attempt fails in the same way.
+    Without credentials, or if access is denied, another attempt fails in the same way.
     """
     passing = isinstance(error, StorageError | LeaseHeldError | LeaseLostError)
     lasting = isinstance(error, StorageError) and error.lasting

@@ -1,4 +1,4 @@
-"""A run of several tasks: its plan, and the maintenance of a part; Airflow's and Spark's tasks."""
+"""A run of several tasks, of Airflow or Spark: its plan, and the maintenance of a part."""
 
 import os
 from dataclasses import dataclass, replace
@@ -13,18 +13,18 @@ from statemaint.scan import Handover, Recorder
 from statemaint.storage import Storage
 from statemaint.workers import Workers, memory_from
 
-# Of one task: the other tasks of a run make requests as well.
+# For one task: the other tasks of a run make requests as well.
 _STORES_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the tasks of a run are made from.
+    """The input from which the tasks of a run are made.
 
     Attributes:
         plan: the plan of the whole checkpoint; its target version counts for all tasks.
-        idle: the report of the partitions without a task: all, where the logs are damaged.
-        handover: what the tasks need not read again.
+        idle: the report of the partitions without a task: all, if the logs are damaged.
+        handover: the data that the tasks need not read again.
     """
 
     plan: Plan
@@ -43,7 +43,7 @@ def prepare(storage: Storage, policy: Policy, request: Request | None = None) ->
     Args:
         storage: where it lives.
         policy: the policy of the run.
-        request: what the run is restricted to; the whole checkpoint by default.
+        request: the restrictions of the run; the whole checkpoint by default.
 
     Raises:
         StatemaintError: as `plan_checkpoint` does.
@@ -66,7 +66,7 @@ def _idle(storage: Storage, plan: Plan) -> Report:
     )
 
 
-def maintain_part(  # noqa: PLR0913 -- each is a choice of its own
+def maintain_part(  # noqa: PLR0913 -- each is a separate choice
     storage: Storage,
     policy: Policy,
     bundle: Bundle,
@@ -84,7 +84,7 @@ def maintain_part(  # noqa: PLR0913 -- each is a choice of its own
         bundle: the partitions, and the holder of the lease that the run's tasks share.
         run: the run's id in the ledger.
         force_snapshot: as in the run's plan.
-        handover: what the plan has read.
+        handover: the data that the plan has read.
         workers: the stores at a time; by default few, in the memory that the environment sets.
 
     Raises:

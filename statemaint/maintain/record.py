@@ -1,4 +1,4 @@
-"""Where the record of a query's maintenance is stored.
+"""The record of a query's maintenance in storage.
 
 _statemaint/metrics.json     the last run and the totals, replaced by each run's report
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_record(storage: Storage) -> Record | None:
-    """Returns the record; `None` where there is none, or only one of another build.
+    """Returns the record; `None` if there is none, or only one of another build.
 
     Raises:
         StorageError: when the storage fails.
@@ -48,11 +48,11 @@ def write_record(storage: Storage, record: Record) -> None:
 
 
 def note_run(storage: Storage, report: Report) -> None:
-    """Adds a run without Airflow to the record; a failure is logged only.
+    """Adds a run without Airflow to the record; a failure is only logged.
 
     Args:
         storage: where the checkpoint lives.
-        report: of a run of the whole checkpoint: the figures of a part are not the query's.
+        report: of a run of the whole checkpoint: the figures of a part are not those of the query.
     """
     try:
         write_record(storage, next_record(read_record(storage), _ended(storage, report)))
@@ -82,10 +82,10 @@ def _ended(storage: Storage, report: Report) -> LastRun:
 
 
 def note_verification(storage: Storage, *, healthy: bool) -> None:
-    """Adds a verification's result to the record, if there is one; a failure is logged only.
+    """Adds a verification's result to the record, if there is one; a failure is only logged.
 
     Args:
-        storage: where the checkpoint lives; where it cannot be written, nothing is noted.
+        storage: where the checkpoint lives; if it cannot be written, nothing is recorded.
         healthy: whether nothing was damaged.
     """
     try:

@@ -41,7 +41,7 @@ def new_run_id(now: float) -> str:
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
 
 
-def maintain(  # noqa: PLR0913 -- each is a choice of its own
+def maintain(  # noqa: PLR0913 -- each is a separate choice
     storage: Storage,
     policy: Policy,
     *,
@@ -68,7 +68,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         holder: the holder of the lease that it works under. Tasks with the same holder share the
             lease, and leave it to `end_run`; by default a run has its own, whatever its id.
         workers: the number of stores that are maintained at a time, and their memory; by default
-            what suits the storage, the bytes to read and the machine.
+            chosen for the storage, the bytes to read and the machine.
         handover: what the run's plan found beside the partitions that the request names.
         on_outcome: called with each outcome as it happens, for progress.
 
@@ -89,7 +89,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
         return work.carry_out(decided, Fence(), on_outcome)
     with leased(storage, holder or Holder(work.run), keep=holder is not None) as lease:
         if not alone_since(before, lease) or abs(lease.skew) > MOST_SKEW:
-            # Another run has been at work meanwhile, or ages are unreliable.
+            # Another run has worked meanwhile, or ages are unreliable.
             decided = plan_checkpoint(
                 storage, policy, request=request, skew=lease.skew, handover=handover
             )[1]
@@ -102,7 +102,7 @@ def maintain(  # noqa: PLR0913 -- each is a choice of its own
 
 
 def alone_since(before: Claim | None, lease: Lease) -> bool:
-    """Returns whether no other run can have been at work since a claim was the newest one."""
+    """Returns whether no other run can have worked since a claim was the newest one."""
     if before is None:
         return lease.number == 1
     released = not before.deadline and lease.number == before.number + 1
@@ -110,7 +110,7 @@ def alone_since(before: Claim | None, lease: Lease) -> bool:
 
 
 def _trash(storage: Storage, decided: Plan) -> tuple[str, ...]:
-    """Returns the paths that may leave the trash: none in damage or doubt, which they may repair.
+    """Returns the paths to delete from the trash: none in damage or doubt, which they may repair.
 
     Tasks that see only a part of a checkpoint leave the trash alone.
     """
@@ -134,7 +134,7 @@ def begin_run(storage: Storage, holder: Holder) -> None:
 
 
 def check_free(storage: Storage, holder: Holder) -> None:
-    """Checks that no other run holds the lease, before a run of several tasks looks at anything.
+    """Checks that no other run holds the lease, before a run of several tasks reads anything.
 
     Raises:
         LeaseHeldError: when another run holds it, or held it a moment ago.
@@ -162,7 +162,7 @@ def reserve(storage: Storage, holder: Holder) -> None:
 def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = False) -> None:
     """Ends a run of several tasks: empties the trash, tidies up, and ends their lease.
 
-    A task that is still at work stops before its next page of deletions. No run gets the lease for
+    A task that is still running stops before its next page of deletions. No run gets the lease for
     a few seconds, until that task must have noticed.
 
     Args:
@@ -170,7 +170,7 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = Fals
         holder: the holder that the tasks were given.
         sound: whether every task completed and none found damage, which files in the trash might
             repair.
-        units: whether the tasks were Spark's, whose units have files of their own.
+        units: whether the tasks were Spark's, whose units have their own files.
 
     Raises:
         LeaseHeldError: when another run holds the lease by now.
@@ -181,8 +181,8 @@ def end_run(storage: Storage, holder: Holder, *, sound: bool, units: bool = Fals
         try:
             if units:
                 forget_units(storage, before=lease.check)
-            found = expired_trash(storage, storage.now()) if sound else ()
-            empty_trash(storage, found, before=lease.check)
+            expired = expired_trash(storage, storage.now()) if sound else ()
+            empty_trash(storage, expired, before=lease.check)
             tidy(storage, lease)
         finally:
             lease.end()

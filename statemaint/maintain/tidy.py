@@ -1,4 +1,4 @@
-"""Keeps our own files in a checkpoint small: removes those that nothing relies on."""
+"""Keeps our files in a checkpoint small: removes those that nothing relies on."""
 
 import logging
 
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 def tidy(storage: Storage, lease: Lease) -> None:
-    """Compacts the ledger and forgets old runs, now and then; never an error.
+    """Compacts the ledger and forgets old runs, now and then; never raises.
 
     Args:
         storage: where the checkpoint lives.

@@ -1,4 +1,4 @@
-"""Brings back the files that a run deleted (S17), at once or as a plan that was reviewed (S14)."""
+"""Brings back the files that a run deleted (S17), immediately or by a reviewed plan (S14)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +32,12 @@ class Undone:
 
     Attributes:
         run: the run that had deleted the files.
-        files: how many files are in place again.
+        files: the number of files that are in place again.
         bytes: the bytes of these files.
-        left: the paths of the files that stay in the trash, with the reason of each: their store's
-            log was written again since, another file is in their place, a checksum would be
-            beside another file than its own, or the query might be unable to read them.
-        undo: the id under which this undo is noted.
+        left: the paths of the files that stay in the trash, with the reason for each: their
+            store's log was written again since, another file is in their place, a checksum would be
+            beside a file that is not its own, or the query might be unable to read them.
+        undo: the id under which this undo is recorded.
     """
 
     run: str
@@ -60,18 +60,18 @@ def parse_undo(name: str, content: bytes) -> UndoFile | None:
     """Returns the content of the file of an undo; `None` for any other file.
 
     Raises:
-        ConfigError: when it is such a file, and lacks something.
+        ConfigError: when it is such a file, but incomplete.
     """
     try:
-        found: Any = json.loads(content)
+        document: Any = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or found.get("verb") != VERB:
+    if not isinstance(document, dict) or document.get("verb") != VERB:
         return None
-    fields = [found.get(field) for field in UndoFile.__slots__]
+    fields = [document.get(field) for field in UndoFile.__slots__]
     if not all(isinstance(one, str) for one in fields):
         raise ConfigError(
-            f"{name}: not the plan of an undo; give what `statemaint undo --dry-run --json` printed"
+            f"{name}: not the plan of an undo; use the output of `statemaint undo --dry-run --json`"
         )
     return UndoFile(*map(str, fields))
 
@@ -121,8 +121,8 @@ def undo(
         ConfigError: when nothing of that run is in the trash, or it was a rollback and the query
             has continued since.
         LeaseHeldError: when another run maintains the checkpoint.
-        Superseded: when the plan is another one by now, the query was rewound before the first file
-            came back, or it has removed the file beside which one was to be put.
+        Superseded: when the plan has changed by now, the query was rewound before the first file
+            came back, or it has removed the file beside which another was to be restored.
         StorageError: when the storage fails.
     """
     must_be_checkpoint(storage)
@@ -131,7 +131,7 @@ def undo(
     if expected is not None:
         check(plan_undo(storage, run))
     mine, started = new_run_id(storage.now()), storage.now()
-    found: list[Restored] = []
+    restored: list[Restored] = []
     with leased(storage, Holder(mine)) as lease:
         ledger = Ledger(storage, mine, lease)
         noted = partial(note_undo, storage, mine, lease, of=run, started=started)
@@ -144,18 +144,16 @@ def undo(
             must_stand(storage, commit)
 
         ended = has_ended(storage, run)
-        for one in restore(storage, run, ended=ended, check=check, note=begin, before=lease.check):
-            found.append(one)
-            on_restored(one)
-        if not found or any(one.in_place for one in found):
-            noted(files=found)  # an undo that brings nothing back changes nothing
-    back = [one for one in found if one.in_place]
-    left = {one.path: one.reason for one in found if not one.in_place}
-    return Undone(run, len(back), sum(one.bytes for one in back), left, mine)
+        for file in restore(storage, run, ended=ended, check=check, note=begin, before=lease.check):
+            restored.append(file)
+            on_restored(file)
+        if not restored or any(file.in_place for file in restored):
+            noted(files=restored)  # an undo that brings nothing back changes nothing
+    back = [file for file in restored if file.in_place]
+    kept = {file.path: file.reason for file in restored if not file.in_place}
+    return Undone(run, len(back), sum(file.bytes for file in back), kept, mine)
 
 
 def _must_be(expected: str | None, plan: UndoPlan) -> None:
     if expected is not None and undo_fingerprint(plan) != expected:
-        raise Superseded(
-            plan.root, f"what comes back of run {plan.run}, or why not, has changed since the plan"
-        )
+        raise Superseded(plan.root, f"the undo of run {plan.run} has changed since it was planned")

@@ -54,13 +54,13 @@ def _has_verb(content: bytes) -> bool:
 
 
 def apply_recovery(
-    storage: Storage, asked: RecoveryFile, *, workers: Workers | int | None = None
+    storage: Storage, plan_file: RecoveryFile, *, workers: Workers | int | None = None
 ) -> RecoveryReport:
     """Carries out exactly the repair or rollback that was reviewed, or nothing.
 
     Args:
         storage: where the checkpoint lives.
-        asked: the plan.
+        plan_file: the plan.
         workers: the number of stores that are worked on at a time, as for `repair`.
 
     Raises:
@@ -68,16 +68,16 @@ def apply_recovery(
         ConfigError: when it is a rollback without a batch.
         StatemaintError: as `repair` and `rollback` do.
     """
-    if asked.verb is RecoveryVerb.REPAIR:
+    if plan_file.verb is RecoveryVerb.REPAIR:
         return repair(
-            storage, trash_for=asked.trash_for, expected=asked.fingerprint, workers=workers
+            storage, trash_for=plan_file.trash_for, expected=plan_file.fingerprint, workers=workers
         )
-    if asked.batch is None:
+    if plan_file.batch is None:
         raise ConfigError("a rollback needs the batch that it goes back to")
     return rollback(
         storage,
-        asked.batch,
-        trash_for=asked.trash_for,
-        expected=asked.fingerprint,
+        plan_file.batch,
+        trash_for=plan_file.trash_for,
+        expected=plan_file.fingerprint,
         workers=workers,
     )

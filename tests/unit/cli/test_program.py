@@ -322,7 +322,7 @@ def test_an_undo_that_would_be_another_one_by_now_is_refused(
     before = tree(checkpoint)
     again = run("apply", str(file))
     assert again.returncode == 6
-    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {checkpoint}: what comes back of run")
+    assert again.stderr.startswith(f"statemaint: SUPERSEDED: {checkpoint}: the undo of run ")
     assert tree(checkpoint) == before
     file.write_text('{"verb": "undo", "run": "that"}')
     broken = run("apply", str(file))

@@ -158,7 +158,7 @@ def test_another_query_is_refused(storage: MemoryStorage) -> None:
     document = planned(storage)
     storage.write("metadata", [b'{"id":"99999999-2222-3333-4444-555555555555"}'], overwrite=True)
     before = state(storage)
-    with pytest.raises(ConfigError, match="the plan is of query '1111") as refused:
+    with pytest.raises(ConfigError, match="the plan is for query '1111") as refused:
         applied(storage, document)
     assert refused.value.exit_code == 2
     assert state(storage) == before

@@ -96,7 +96,7 @@ def test_another_world_is_another_plan_and_nothing_is_done(
     folder = HOME if change == "of the log" else f"_statemaint/trash/{deleted}/{HOME}"
     storage.write(f"{folder}/5.delta", [delta_bytes(rows(5, 1))], overwrite=True)
     before = dict(storage.files)
-    with pytest.raises(Superseded, match=f"what comes back of run {deleted}, or why not, has"):
+    with pytest.raises(Superseded, match=f"the undo of run {deleted} has changed"):
         undo(storage, deleted, expected=undo_fingerprint(plan))
     assert storage.files == before
 
