@@ -2,18 +2,23 @@
 
 import hashlib
 import re
-import threading
-from collections.abc import Iterator
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import psutil
+from prometheus_client.parser import text_string_to_metric_families
 
+from statemaint.demo.prometheus import pushgateway
 from statemaint.storage import LocalStorage
 from tests.support.checkpoints import write_checkpoint
 from tests.support.paths import ROOT
+from tests.systems.prometheus.support import part
 
 DAGS = ROOT / "dags"
 PLUGINS = ROOT / "plugins"
@@ -95,63 +100,63 @@ def kill_process_of(task: str) -> None:
 
 @dataclass(slots=True)
 class Takings:
-    """An address that takes pushes as a Pushgateway does, and the bodies it took by group."""
+    """A real Pushgateway, and what it has taken of us; still readable after it has ended."""
 
     url: str
-    groups: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, str] | None = None
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The series of each group by its path, in the text format, without the group's labels."""
+        if self.ended is not None:
+            return self.ended
+        groups = defaultdict[str, list[str]](list)
+        for sample in self._samples():
+            labels = dict(sample.labels)
+            if labels.pop("job", None) == "statemaint" and not sample.name.startswith("push_"):
+                del labels["instance"]  # which the Pushgateway adds
+                detail = labels.pop("detail", None)
+                path = f"{_PATH}/{labels['query']}" + (f"/detail/{detail}" if detail else "")
+                groups[path].append(_line(sample.name, labels, sample.value))
+        return {path: "\n".join(lines) for path, lines in groups.items()}
+
+    def _samples(self) -> list[Any]:
+        with urllib.request.urlopen(f"{self.url}/metrics") as answer:  # noqa: S310 -- our own
+            text = answer.read().decode()
+        return [one for family in text_string_to_metric_families(text) for one in family.samples]
+
+    def clear(self) -> None:
+        """Deletes all groups."""
+        for path in self.groups:
+            request = urllib.request.Request(self.url + path, method="DELETE")  # noqa: S310
+            with urllib.request.urlopen(request):  # noqa: S310 -- our own
+                pass
 
     def query(self, query: str) -> str:
         """Returns what was pushed of a query as a whole."""
-        return self.groups.get(f"/metrics/job/statemaint/query/{query}", "")
+        return self.groups.get(f"{_PATH}/{query}", "")
 
     def partitions(self, query: str, metric: str) -> dict[str, str]:
         """Returns what was pushed of each partition of a query with one operator, by partition."""
-        body = self.groups.get(f"/metrics/job/statemaint/query/{query}/detail/partition", "")
+        body = self.groups.get(f"{_PATH}/{query}/detail/partition", "")
         line = re.compile(rf'statemaint_{metric}{{.*partition="(\d+)".*}} (.*)')
         matches = filter(None, map(line.match, body.splitlines()))
         return {found[1]: found[2] for found in matches}
 
 
+_PATH = "/metrics/job/statemaint/query"
+
+
+def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    named = ",".join(f'{label}="{labels[label]}"' for label in sorted(labels))
+    return f"{name}{{{named}}} {float(value)!r}"
+
+
 @contextmanager
 def takings() -> Iterator[Takings]:
     """Takes pushes for the length of a `with` block."""
-    groups: dict[str, str] = {}
-    # A class for each: an Airflow that all tests share pushes while others come and go.
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Taker", (_Taker,), {"taken": groups}))
-    taken = Takings(f"http://127.0.0.1:{server.server_port}", groups)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    part("prometheus-pushgateway")
+    with TemporaryDirectory() as folder, pushgateway(Path(folder)) as server:
+        taken = Takings(server.url)
         yield taken
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _Taker(BaseHTTPRequestHandler):
-    taken: dict[str, str]
-
-    def do_POST(self) -> None:
-        self._take(self.taken.get(self.path, ""))
-
-    def do_PUT(self) -> None:
-        self._take("")
-
-    def do_GET(self) -> None:
-        """Lists no groups, so that none is removed."""
-        self._answer(b'{"data": []}')
-
-    def _take(self, before: str) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.taken[self.path] = before + body
-        self._answer(b"")
-
-    def _answer(self, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        taken.ended = taken.groups

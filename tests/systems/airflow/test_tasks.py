@@ -325,7 +325,7 @@ def test_a_run_that_fails_says_why_and_has_no_success(tmp_path: Path) -> None:
         played(settings(damaged(tmp_path / "c"), gateway=taken.url))
     pushed = taken.query("hourly")
     assert 'code="BROKEN_CHAIN"' in pushed
-    assert "\nstatemaint_last_success_timestamp_seconds{" not in pushed
+    assert "statemaint_last_success_timestamp_seconds{" not in pushed
     assert failures(pushed) == {"damage"}
 
 
@@ -428,7 +428,7 @@ def test_partitions_without_a_task_are_pushed_too(tmp_path: Path) -> None:
     with takings() as taken:
         where = settings(neglected(tmp_path / "c"), gateway=taken.url)
         played(where)
-        taken.groups.clear()
+        taken.clear()
         planned = plan_query(where, Options())
         assert planned.bundles == ()
         finish(where, (), (), decided=planned.decided)
@@ -444,7 +444,7 @@ def test_a_repaired_partition_without_work_is_pushed_as_well_again(tmp_path: Pat
         played(where)
         assert halted(taken.query("hourly")) == 1
         LocalStorage(checkpoint).write("state/0/2/7.delta", [delta_bytes(changes(7, 2))])
-        taken.groups.clear()
+        taken.clear()
         played(where, again=True)
     assert halted(taken.query("hourly")) == 0
 
