@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.utils import floatToGoString
 
 from statemaint.demo.prometheus import pushgateway
 from statemaint.storage import LocalStorage
@@ -149,7 +150,7 @@ _PATH = "/metrics/job/statemaint/query"
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
     named = ",".join(f'{label}="{labels[label]}"' for label in sorted(labels))
-    return f"{name}{{{named}}} {float(value)!r}"
+    return f"{name}{{{named}}} {floatToGoString(value)}"
 
 
 @contextmanager
