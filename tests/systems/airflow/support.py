@@ -150,7 +150,7 @@ _PATH = "/metrics/job/statemaint/query"
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
     named = ",".join(f'{label}="{labels[label]}"' for label in sorted(labels))
-    return f"{name}{{{named}}} {floatToGoString(value)}"
+    return f"{name}{{{named}}} {floatToGoString(value)}"  # type: ignore[no-untyped-call]
 
 
 @contextmanager
