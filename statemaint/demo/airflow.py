@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from statemaint.demo import processes
@@ -41,6 +41,19 @@ class AirflowNotReadyError(StatemaintError):
 
     def __str__(self) -> str:
         return f"Airflow's {self.part} did not become ready; the end of its log:\n{self.log}"
+
+
+class AirflowEndedError(StatemaintError):
+    """A part of a running Airflow has ended."""
+
+    code = "AIRFLOW_ENDED"
+
+    def __init__(self, part: str, log: str) -> None:
+        super().__init__(part, log)
+        self.part, self.log = part, log
+
+    def __str__(self) -> str:
+        return f"Airflow's {self.part} has ended; the end of its log:\n{self.log}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +89,30 @@ class Airflow:
         url: its address, without a slash at the end.
         passwords: the passwords by user name.
         parts: its programs, by name.
+        home: the folder of its database and logs.
     """
 
     url: str
     passwords: Mapping[str, str]
     parts: Mapping[str, Process]
+    home: Path
 
     def client(self, user: str = "admin") -> Client:
-        """Returns a client that is logged in as one of the users."""
-        return Client.login(self.url, user, self.passwords[user])
+        """Returns a client that is logged in as one of the users.
+
+        While it waits it raises `AirflowEndedError` once a part of this Airflow has ended.
+        """
+        return replace(Client.login(self.url, user, self.passwords[user]), check=self.check)
+
+    def check(self) -> None:
+        """Checks that all parts run.
+
+        Raises:
+            AirflowEndedError: when one has ended; names it, with the end of its log.
+        """
+        for name, part in self.parts.items():
+            if not processes.alive(part):
+                raise AirflowEndedError(name, processes.end_of(self.home / f"{name}.log"))
 
 
 @contextmanager
@@ -131,7 +159,7 @@ def start(
         stop(setup.home)
         raise
     progress(f"healthy at {url}")
-    return Airflow(url, passwords, parts)
+    return Airflow(url, passwords, parts, setup.home)
 
 
 def stop(home: Path, *, seconds: float = _STOP_SECONDS) -> None:

@@ -66,12 +66,23 @@ class Answer:
     body: str
 
 
+def _nothing() -> None:
+    """Checks nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client of an Airflow; anonymous without a token."""
+    """A client of an Airflow; anonymous without a token.
+
+    Attributes:
+        url: the Airflow's address, without a slash at the end.
+        token: the token of its user.
+        check: called now and then while the client waits; raises when waiting is in vain.
+    """
 
     url: str
     token: str | None = None
+    check: Callable[[], None] = _nothing
 
     @classmethod
     def login(cls, url: str, user: str, password: str) -> "Client":
@@ -107,7 +118,7 @@ class Client:
 
     def wait_for_dag(self, dag: str, *, seconds: float = 90.0) -> None:
         """Waits until a DAG has been parsed."""
-        _wait(lambda: self.page(f"/api/v2/dags/{_quoted(dag)}").status == 200, dag, seconds)  # noqa: PLR2004
+        self._wait(lambda: self.page(f"/api/v2/dags/{_quoted(dag)}").status == 200, dag, seconds)  # noqa: PLR2004
 
     def unpause(self, dag: str) -> None:
         """Unpauses a DAG, so that its runs start."""
@@ -126,7 +137,7 @@ class Client:
 
     def wait_for_run(self, dag: str, run: str, *, seconds: float = 400.0) -> str:
         """Waits until a run has ended and returns its final state."""
-        _wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
+        self._wait(lambda: self.run_state(dag, run) in _FINAL, f"{dag} {run}", seconds)
         return self.run_state(dag, run)
 
     def task_instances(self, dag: str, run: str) -> list[TaskInstance]:
@@ -149,6 +160,14 @@ class Client:
         path = f"{_run_path(dag, run)}/taskInstances/{_quoted(instance.task)}/logs/{instance.tries}"
         found = self.get(f"{path}?map_index={instance.map_index}&full_content=true")["content"]
         return "\n".join(_log_line(one) for one in found)
+
+    def _wait(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise WaitedTooLongError(f"{what} was not ready after {seconds:.0f} s")
+            time.sleep(_POLL_SECONDS)
 
     def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -203,11 +222,3 @@ def _log_line(event: Mapping[str, Any] | str) -> str:
     errors = event.get("error_detail") or ()
     texts = [f"{one['exc_type']}: {one['exc_value']}" for one in errors]
     return " | ".join([str(event.get("event", "")), *texts])
-
-
-def _wait(condition: Callable[[], bool], what: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise WaitedTooLongError(f"{what} was not ready after {seconds:.0f} s")
-        time.sleep(_POLL_SECONDS)

@@ -1,11 +1,13 @@
 """Starting and ending a real Airflow."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from statemaint.demo.airflow import AirflowNotReadyError, Setup, start, stop
+from statemaint.demo.airflow import AirflowEndedError, AirflowNotReadyError, Setup, start, stop
 from statemaint.demo.processes import Process, alive, spawn
 from tests.systems.airflow.support import DAGS, PLUGINS, THRIFTY
 
@@ -19,7 +21,9 @@ def setup(home: Path, **environ: str) -> Setup:
     return Setup(home=home, dags=DAGS, plugins=PLUGINS, queries=QUERIES, environ=settings)
 
 
-def test_an_airflow_outlives_its_starter_until_it_is_stopped(tmp_path: Path) -> None:
+def test_an_airflow_outlives_its_starter_and_a_client_notices_when_a_part_ends(
+    tmp_path: Path,
+) -> None:
     said: list[str] = []
     running = start(setup(tmp_path / "home"), progress=said.append)
     try:
@@ -27,6 +31,9 @@ def test_an_airflow_outlives_its_starter_until_it_is_stopped(tmp_path: Path) -> 
         assert running.client("viewer").get("/api/v2/dags")["dags"] is not None
         assert said[0] == "preparing the database"
         assert said[-1] == f"healthy at {running.url}"
+        os.kill(running.parts["scheduler"].pid, signal.SIGKILL)
+        with pytest.raises(AirflowEndedError, match="Airflow's scheduler has ended; the end of"):
+            running.client().wait_for_dag("no_such_dag")
     finally:
         stop(tmp_path / "home")
     assert not any(alive(part) for part in running.parts.values())
