@@ -67,7 +67,7 @@ def schemas_of(
             cannot be read.
         StorageError: when a file cannot be read.
     """
-    _must_be_unsafe_rows(storage, checkpoint)
+    _check_encoding(storage, checkpoint)
     metadata = _metadata(storage, store.id.operator, batch_of(version))
     path = _families_path(storage, store.id, metadata)
     if path is not None:
@@ -83,7 +83,7 @@ def schemas_of(
         return {None: Stored(stored.key, layout)}
 
 
-def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
+def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
     try:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:

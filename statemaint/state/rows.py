@@ -331,7 +331,7 @@ def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], F
     wrapping = Wrapping(numbers, source.row_checksums, state.delimiter)
     by_name = {name: _family(part, name, wrapping) for name in part.layouts}
     if not state.families:
-        only = by_name.get(None, Family(None, _must_be_empty))
+        only = by_name.get(None, Family(None, _refuse_row))
         return lambda _: only
     by_number = {number: by_name.get(name) for number, name in state.families.items()}
 
@@ -344,7 +344,7 @@ def families_of(source: Source, part: Part, state: State) -> Callable[[bytes], F
     return family_of
 
 
-def _must_be_empty(_key: bytes, _value: bytes) -> DecodedRow:
+def _refuse_row(_key: bytes, _value: bytes) -> DecodedRow:
     raise CodecError(
         "the numbers of the column families are unknown: no snapshot has them", offset=0
     )
