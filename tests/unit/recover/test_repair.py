@@ -322,7 +322,7 @@ def test_no_zip_is_written_from_a_log_that_is_in_doubt(monkeypatch: pytest.Monke
     monkeypatch.setattr(repairing, "was_replaced", lambda _: True)
     plan = plan_repair(without_its_base())
     assert plan.actions == ()
-    assert "the log is in doubt" in str(plan.unrepaired)
+    assert "is in doubt" in str(plan.unrepaired)
     assert FindingCode.LINEAGE_BROKEN in {one.code for one in plan.findings}
 
 
