@@ -126,7 +126,7 @@ def test_a_submission_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_ours_cannot_be_given_to_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, Hook)
     where = settings(connection="cluster", submit={"application_args": ["x"], "conn_id": "y"})
-    with pytest.raises(ConfigError, match=r"application_args, conn_id cannot be given there"):
+    with pytest.raises(ConfigError, match=r"application_args, conn_id cannot be set there"):
         start_spark(where, [], on_kill=keep)
 
 
