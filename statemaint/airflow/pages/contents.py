@@ -1,4 +1,4 @@
-"""The values of each page's template, from what is known of its queries."""
+"""The values of each page's template, from the facts of its queries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def root() -> str:
 
 
 def worst(records: Iterable[QueryRecord]) -> QueryRecord:
-    """Returns the query that needs most attention."""
+    """Returns the query that needs the most attention."""
     return fleet(records, now())[0].record
 
 

@@ -1,4 +1,4 @@
-// The pages' script: theme, sorting, filter, heat map, and runs that are started in Airflow's API.
+// The pages' script: theme, sorting, filter, heat map, and runs started through Airflow's API.
 "use strict";
 
 // -- Airflow's colours, whatever the operating system says
@@ -106,7 +106,7 @@ function heat(group) {
   const legend = document.getElementById("legend");
   const legends = [
     legend.textContent,
-    "Bytes of all files of the partition; the colour is beside the largest.",
+    "Bytes of all files of the partition; the colour is relative to the largest.",
     "Findings; damage is red.",
   ];
   group.addEventListener("click", (event) => {
@@ -122,7 +122,7 @@ function heat(group) {
   });
 }
 
-// -- runs, by Airflow's API and under the rights of the user
+// -- runs, through Airflow's API and under the rights of the user
 
 function confirmed(question) {
   const dialog = document.getElementById("ask");
@@ -183,7 +183,7 @@ async function watch(path, label, dag, id) {
       tell(`${label}: ${state}.`, page);
       const again = document.createElement("button");
       again.type = "button";
-      again.textContent = "Show what it left";
+      again.textContent = "Show the result";
       again.addEventListener("click", () => location.reload());
       document.getElementById("done").append(" ", again);
       return;
@@ -193,7 +193,7 @@ async function watch(path, label, dag, id) {
   }
 }
 
-// -- what is read when it is opened
+// -- parts that are read when they are opened
 
 function ledger(details) {
   details.addEventListener("toggle", async () => {
