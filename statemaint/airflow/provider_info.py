@@ -74,8 +74,8 @@ def _config() -> dict[str, Any]:
         "options": {
             "dashboard_url": {
                 "description": (
-                    "The address of the dashboard, for a link on each task; `{query}` stands for "
-                    "the query's name."
+                    "The address of the dashboard, for a link on each task; `{query}` is replaced "
+                    "by the name of the query."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

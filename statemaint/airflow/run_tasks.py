@@ -228,7 +228,7 @@ def _plan_has_begun() -> bool:
 
 
 def _last_costs() -> dict[str, float]:
-    """Returns how slow each partition was in the last run that had work."""
+    """Returns the cost of each partition in the last run that had work."""
     ti = get_current_context()["ti"]
     costs = ti.xcom_pull(task_ids=_sibling("report"), key=COSTS, include_prior_dates=True)
     return costs if isinstance(costs, dict) else {}

@@ -310,7 +310,7 @@ def log_waiting(held: str, delay: timedelta) -> None:
 
 
 def run_costs(planned: Sequence[Bundle], summaries: Sequence[Mapping[str, Any]]) -> Costs:
-    """Returns how slow each partition of a run was, for the next run's bundles."""
+    """Returns the cost of each partition of a run, for the next run's bundles."""
     return costs_of(planned, {one["label"]: one["seconds"] for one in summaries})
 
 

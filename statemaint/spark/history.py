@@ -82,7 +82,7 @@ class History:
         return path
 
     def costs(self) -> Mapping[str, Costs]:
-        """Returns how slow each partition of each query was, in the newest run that had it.
+        """Returns the cost of each partition of each query, in the newest run that had it.
 
         An unreadable file is ignored: the costs only make tasks more even.
         """
