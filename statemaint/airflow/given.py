@@ -44,7 +44,7 @@ def given_query(name: str | None, checkpoint: str, keys: Mapping[str, Any]) -> t
 
     Args:
         name: the query's name, for metrics and Assets.
-        checkpoint: its address, or a template of Airflow's.
+        checkpoint: its address, or an Airflow template.
         keys: the keys of a query in the queries file.
 
     Raises:
@@ -84,7 +84,7 @@ def given_name(name: str | None, checkpoint: str) -> str:
 
 
 def is_template(text: str) -> bool:
-    """Returns whether a text is a template of Airflow's, to be filled in when the task runs."""
+    """Returns whether a text is an Airflow template, to be filled in when the task runs."""
     return "{{" in text or "{%" in text
 
 

@@ -1,6 +1,6 @@
 """Runs `python -m statemaint.spark` for a task: in a child process, or by `spark-submit`.
 
-Airflow's Spark provider package is used where it is installed and a query names a connection of
+Airflow's Spark provider package is used if it is installed and a query names a connection of
 its type. A local session, or another master in client mode, needs only PySpark and Java.
 """
 

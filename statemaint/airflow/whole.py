@@ -15,7 +15,7 @@ class WholeRun:
     """The result of a whole run.
 
     Attributes:
-        report: the run's report; `None` where the task must wait.
+        report: the run's report; `None` if the task must wait.
         failure: why the task must fail.
         held: why the task must wait: another run holds the lease.
         shown: the XComs for the pages, by their keys.

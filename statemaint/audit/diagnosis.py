@@ -27,7 +27,7 @@ OF_LOGS = frozenset(
 
 _LONG = PRESETS["safe"].min_deltas_for_snapshot
 _SHOWN = 3
-# A batch runs again where its commit is missing.
+# A batch runs again if its commit is missing.
 _OF_AN_ENTRY = OF_LOGS - {FindingCode.MISSING_COMMIT}
 # Findings that no rollback resolves: they block every batch.
 _OF_ALL_BATCHES = frozenset(
@@ -126,14 +126,14 @@ class Diagnosis:
         took: the reading of that chain; `None` when it could not be read.
         largest: the reading of the chain with the most bytes, where fixed costs weigh least.
         total: bytes of all stores at that version; `None` when one of them does not load.
-        slots: how many stores the query's executors read at the same time.
+        slots: the number of stores that the query's executors read at a time.
         right: the newest loadable batch whose rows are all right, if any; sought only where those
             of the newest version are not.
         disputed: for each snapshot that disagrees with its log, the replaced files.
         deep: whether rows were checked, and the files that no retained version needs.
         resumable: whether the version that a restart reads loads in every store.
         self_repairing: whether Spark 4.2 and later load that version nevertheless: they pass over
-            a bad snapshot, and look further down where one is missing.
+            a bad snapshot, and look further down if one is missing.
         passed_over: the bad snapshots that they then pass over.
     """
 

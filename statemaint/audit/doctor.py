@@ -34,8 +34,8 @@ def doctor(
     Args:
         storage: where the checkpoint lives.
         deep: check as a deep `verify` does; else every file of a retained version is decoded.
-        slots: how many stores the query's executors read at the same time, one or more.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        slots: the number of stores that the query's executors read at a time, one or more.
+        workers: the number of stores read at a time; by default what suits storage and machine.
 
     Raises:
         NotACheckpointError: when there is none.
@@ -102,7 +102,7 @@ def _passed_over(
 
     Only the stores of these snapshots are read again.
 
-    Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: where the newest snapshot does
+    Mirrors `AutoSnapshotLoader.loadSnapshot` of Spark 4.2 and later: if the newest snapshot does
     not load, the one below is tried, and finally the empty state, each with the changes above it.
     In HDFS-backed stores a directory that is named like a snapshot also makes this fail.
     """

@@ -103,7 +103,7 @@ class _SourceLog:
     Attributes:
         folder: the folder of the log.
         entries: the name of each entry by its number.
-        base: the number of the newest compact entry; 0 where there is none.
+        base: the number of the newest compact entry; 0 if there is none.
     """
 
     folder: str

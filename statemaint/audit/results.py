@@ -77,9 +77,9 @@ class Results:
     """The results for all stores and partitions of a checkpoint.
 
     Attributes:
-        facts: the checkpoint without its stores; `None` where nothing was verified.
+        facts: the checkpoint without its stores; `None` if nothing was verified.
         depth: the depth of the check.
-        stores: the results for each store; several where it was verified with and without files.
+        stores: the results for each store; several if it was verified with and without files.
         units: the results for the rows of each partition that was read.
     """
 

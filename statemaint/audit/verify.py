@@ -80,7 +80,7 @@ def verify(
             join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: the number of stores read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when the sample is not a valid share.
@@ -108,7 +108,7 @@ def verify_at(
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
         lineages: whether the zips that the lineages of changelogs name must exist.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: the number of stores read at a time; by default what suits storage and machine.
         known: the results of an earlier verification; what they cover is not read again.
 
     Raises:
@@ -326,7 +326,7 @@ def digest_stores(
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: the number of stores read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.

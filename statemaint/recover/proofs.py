@@ -50,7 +50,7 @@ class Proofs:
 
     Attributes:
         storage: where the checkpoint lives.
-        workers: how many stores are read at a time.
+        workers: the number of stores read at a time.
         results: the results of the verifications.
     """
 

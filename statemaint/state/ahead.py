@@ -63,7 +63,7 @@ def opened_ahead(
     Args:
         storage: where the checkpoint lives.
         readings: one for each store.
-        workers: how many stores are read at a time, and their memory; by default what suits the
+        workers: the number of stores read at a time, and their memory; by default what suits the
             storage and the machine.
         slowly: begin with one store at a time, for a caller that may not want them all.
     """

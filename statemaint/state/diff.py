@@ -59,7 +59,7 @@ class KeyChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of keys of each kind; `rewritten` is `None` where the log is missing."""
+    """The number of keys of each kind; `rewritten` is `None` if the log is missing."""
 
     added: int = 0
     changed: int = 0
@@ -82,7 +82,7 @@ class ChangedRow:
 
     Attributes:
         store: the store that it is in.
-        family: the column family; `None` where the store has none.
+        family: the column family; `None` if the store has none.
         fate: whether it was added, changed or removed.
         key: the columns of its key.
         before: its older value; `None` if it was added.

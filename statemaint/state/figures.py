@@ -43,7 +43,7 @@ class LargeKey:
 
     Attributes:
         store: the store that it is in.
-        family: its column family; `None` where the store has none.
+        family: its column family; `None` if the store has none.
         key: its columns, in readable form.
         bytes: the size of key and value as they are stored.
     """

@@ -35,7 +35,7 @@ class StateRow:
 
     Attributes:
         store: the store that it is in.
-        family: the column family; `None` where the store has none.
+        family: the column family; `None` if the store has none.
         key: the columns of its key.
         value: the columns of its value; a list of them if a value has any number of entries.
     """
@@ -52,7 +52,7 @@ class DecodedRow:
 
     Attributes:
         store: the store that it is in.
-        family: the column family; `None` where the store has none.
+        family: the column family; `None` if the store has none.
         layout: the types of its columns.
         key: the columns of its key.
         entries: the columns of each entry of its value: one entry, unless the layout has many.

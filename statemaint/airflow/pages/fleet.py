@@ -61,7 +61,7 @@ class Outcome:
         mark: its colour.
         when: how long ago it ended, or started.
         stamp: that time.
-        run: its id; `None` where there is none.
+        run: its id; `None` if there is none.
     """
 
     text: str

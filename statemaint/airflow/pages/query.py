@@ -69,7 +69,7 @@ class Advice:
         code: the code.
         damage: whether it is damage.
         details: a line for each finding.
-        command: the next command; empty where there is nothing to do.
+        command: the next command; empty if there is nothing to do.
     """
 
     code: str
