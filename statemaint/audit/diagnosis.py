@@ -58,7 +58,7 @@ _ADVICE = {
         "run `statemaint maintain`: it moves stale snapshots to the trash, the log has the state"
     ),
     FindingCode.LOG_REPLACED: "put the replaced files of the log back from a copy",
-    FindingCode.STALE_CHECKSUM: "put the file that does not match its checksum back from a copy",
+    FindingCode.STALE_CHECKSUM: "put the file that does not fit its checksum back from a copy",
     FindingCode.SNAPSHOT_ABOVE_TARGET: "move away the snapshots above the last commit",
     FindingCode.JOIN_MISMATCH: "restore all stores of the join from one time",
     FindingCode.WRONG_PARTITION: "restore the files of these partitions from a copy",
@@ -260,8 +260,8 @@ class Diagnosis:
         elif not _BY_HAND & self.counts.keys():
             first = "what repair leaves" if _REPAIRABLE & self.counts.keys() else "this"
             yield (
-                f"{first} cannot be repaired from the files that are left: "
-                f"it takes {self._needed} from a copy"
+                f"{first} cannot be repaired from the remaining files: "
+                f"restore {self._needed} from a copy"
             )
 
     @property

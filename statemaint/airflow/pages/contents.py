@@ -63,7 +63,7 @@ def of_query(
         "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
         "runs": known.runs,
         "source": source,
-        "asked": f"?query={quote(record.query, safe='')}",
+        "suffix": f"?query={quote(record.query, safe='')}",
         "now": now(),
     }
 
@@ -75,5 +75,5 @@ def of_partition(record: QueryRecord, plan: Plan, unit: tuple[int, int]) -> Valu
         "unit": UnitId(*unit),
         "plan": plan,
         "stores": timelines(plan),
-        "asked": f"?query={quote(record.query, safe='')}",
+        "suffix": f"?query={quote(record.query, safe='')}",
     }

@@ -135,7 +135,7 @@ function confirmed(question) {
   });
 }
 
-async function asked(path, options) {
+async function request(path, options) {
   const answer = await fetch(document.documentElement.dataset.root + path, { credentials: "same-origin", ...options });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
@@ -162,7 +162,7 @@ async function start(button) {
   const runs = `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`;
   button.disabled = true;
   try {
-    const run = await asked(runs, {
+    const run = await request(runs, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ logical_date: null, conf: JSON.parse(conf) }),
@@ -178,7 +178,7 @@ async function start(button) {
 async function watch(path, label, dag, id) {
   const page = `/dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(id)}`;
   for (;;) {
-    const { state } = await asked(path);
+    const { state } = await request(path);
     if (state === "success" || state === "failed") {
       tell(`${label}: ${state}.`, page);
       const again = document.createElement("button");
