@@ -1,4 +1,4 @@
-"""What an operator reads of a run: what was done, what is broken, what to do next. Pure."""
+"""The texts on a run for an operator: what was done, what is broken, what to do next. Pure."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from statemaint.wording import counted
 # Airflow's notes hold a thousand characters.
 _MOST_CHARACTERS = 1000
 _RUNBOOK = "docs/runbook.md"
-# What is over once the storage answers again, or the query has moved on: the next run repeats it.
+# These pass once the storage answers again, or the query has moved on: the next run repeats them.
 _PASSING = (FindingCode.STORAGE_FAILED, FindingCode.SUPERSEDED)
 # No damage, but something that the operator should change.
 _ADVISED = (FindingCode.FOREIGN_MAINTAINER, FindingCode.LOG_REPLACED)
@@ -22,19 +22,19 @@ Json = dict[str, Any]
 
 
 def steps(findings: Sequence[Json], checkpoint: str) -> list[Json]:
-    """Returns what to do about findings: for each code its runbook entry, and the exact command."""
-    found: dict[str, Json] = {}
-    for one in findings:
-        code = one["code"]
-        if one["damage"] or code in _ADVISED:
-            found.setdefault(
-                code, {"code": code, "detail": one["detail"], **_step(one, checkpoint)}
+    """Returns the steps for findings: for each code its runbook entry and the exact command."""
+    by_code: dict[str, Json] = {}
+    for finding in findings:
+        code = finding["code"]
+        if finding["damage"] or code in _ADVISED:
+            by_code.setdefault(
+                code, {"code": code, "detail": finding["detail"], **_step(finding, checkpoint)}
             )
-    return list(found.values())
+    return list(by_code.values())
 
 
 def is_damaged(broken: Iterable[Json]) -> bool:
-    """Returns whether a checkpoint is damaged, and not only its storage or the query in the way."""
+    """Returns whether a checkpoint is damaged, not just blocked by its storage or the query."""
     return any(one["code"] not in _PASSING for one in broken)
 
 
@@ -85,7 +85,7 @@ def note_of_queries(reports: Mapping[str, Json]) -> str:
 
 def _scope(extra: Mapping[str, Any]) -> list[str]:
     scope = extra.get("scope")
-    return [f"Only {scope}, as the form said."] if scope else []
+    return [f"Only {scope}, as set in the form."] if scope else []
 
 
 def _counted(counts: Mapping[str, Any], *, would: bool) -> str:

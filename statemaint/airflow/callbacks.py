@@ -1,4 +1,4 @@
-"""What Airflow calls when a run fails or misses its deadline."""
+"""The functions that Airflow calls when a run fails or misses its deadline."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
-    """Returns what Airflow calls when a run has failed.
+    """Returns the functions that Airflow calls when a run has failed.
 
     Raises:
         ValueError: when a notifier cannot be called.
@@ -26,7 +26,7 @@ def failure_callbacks(query: Query) -> list[Callable[..., Any]]:
 def deadline(name: str, query: Query) -> DeadlineAlert | None:
     """Returns Airflow's alert for a run that takes longer than the query's deadline, if it has one.
 
-    It counts from when the run is queued; an executor makes the call, no triggerer is needed.
+    The time starts when the run is queued; an executor makes the call, no triggerer is needed.
     """
     if query.deadline is None:
         return None
@@ -43,5 +43,5 @@ def deadline_missed(
 ) -> None:
     """Logs that a query's maintenance is late, and calls its notifiers."""
     _log.error("maintenance of %s has missed its deadline", query)
-    for one in notify:
-        resolve(Notifier.model_validate(dict(one)))(context or {})
+    for notifier in notify:
+        resolve(Notifier.model_validate(dict(notifier)))(context or {})

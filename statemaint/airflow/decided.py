@@ -1,4 +1,4 @@
-"""What `plan` found and `report` has to know. Pure."""
+"""The results of `plan` that `report` needs. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from statemaint.report.units import planned_units
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What `report` has to know of the plan.
+    """The facts of the plan that `report` needs.
 
     Attributes:
         committed: the newest committed batch.
-        target: the version that all partitions are snapshotted at; `None` when there is none.
+        target: the version at which all partitions are snapshotted; `None` when there is none.
         lag: as in `QueryState`, of the partitions without a task.
-        findings: those of the checkpoint and of the partitions without a task.
+        findings: the findings of the checkpoint and of the partitions without a task.
         counts: the number of the checkpoint's own findings that are damage, and of the others.
         units: every partition as the plan found it, with the fields of `figures.Unit`.
-        scope: what the run was restricted to, in words; empty where it was not.
+        scope: the restriction of the run, in words; empty without one.
         facts: the facts of the partitions without a task, for the metrics.
     """
 
@@ -43,14 +43,14 @@ def decided_of(
     scope: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Decided:
-    """Returns what `report` has to know of a plan.
+    """Returns the facts of a plan that `report` needs.
 
     Args:
         plan: the plan.
         findings: the findings that no task reports.
         lag: as in `QueryState`, of the partitions without a task.
-        scope: what the run was restricted to, in words.
-        facts: those of the partitions without a task, for the metrics.
+        scope: the restriction of the run, in words.
+        facts: the facts of the partitions without a task, for the metrics.
     """
     damage = sum(one.damage for one in plan.findings)
     return Decided(

@@ -1,4 +1,4 @@
-"""How a task of ours ends: failed, to be tried again, waiting, or with the event of an Asset."""
+"""The ends of our tasks: failed, to be tried again, waiting, or with the event of an Asset."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,13 +18,13 @@ _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=5), timedelta(minutes=5)
 
 
 def wait(held: str, most: timedelta) -> NoReturn:
-    """Ends this attempt, to look again later: each wait is twice as long as the one before.
+    """Ends this attempt, to try again later: each wait is twice as long as the one before.
 
     Waiting takes no worker and no slot of the pool, and is no retry.
 
     Args:
         held: why the task has to wait.
-        most: the longest time that it waits.
+        most: the maximum time that it waits.
     """
     context = get_current_context()
     now = datetime.now(UTC)
@@ -45,20 +45,20 @@ def fail(failure: Failure) -> NoReturn:
 
 
 def update_assets(
-    context: Mapping[str, Any], told: Mapping[str, bool], extra: Mapping[str, Any]
+    context: Mapping[str, Any], updates: Mapping[str, bool], extra: Mapping[str, Any]
 ) -> None:
-    """Decides which Assets of ours a task updates when it succeeds; the others it keeps.
+    """Decides which of our Assets a task updates when it succeeds; others stay as they are.
 
     Args:
         context: Airflow's context of the task.
-        told: whether to update each Asset of ours, by its name.
+        updates: whether to update each of our Assets, by its name.
         extra: the `extra` of their events.
     """
     outlets = context["task"].outlets
-    outlets[:] = [one for one in outlets if told.get(_name(one), True)]
-    for one in outlets:
-        if _name(one) in told:
-            context["outlet_events"][one].extra = dict(extra)
+    outlets[:] = [one for one in outlets if updates.get(_name(one), True)]
+    for outlet in outlets:
+        if _name(outlet) in updates:
+            context["outlet_events"][outlet].extra = dict(extra)
 
 
 def _name(outlet: object) -> str:

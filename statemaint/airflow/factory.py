@@ -54,38 +54,38 @@ _LONGEST_DELAY = timedelta(hours=1)
 def build_dags(path: str | Path, *, environ: Mapping[str, str] = os.environ) -> dict[str, DAG]:
     """Returns a DAG for each query of a file, by its id; never raises.
 
-    An entry that is wrong has one DAG that shows why and fails. So has the file, where more than
-    its entries is wrong. Reads only the file: no storage, no connection.
+    An invalid entry has one DAG that shows why and fails. So has the file, if there are mistakes
+    outside its entries. Reads only the file: no storage, no connection.
 
     A process that runs one task builds the DAG of that task only.
 
     Args:
         path: the queries file.
-        environ: the environment in which STATEMAINT_PUSHGATEWAY is looked up.
+        environ: the environment that may contain STATEMAINT_PUSHGATEWAY.
     """
-    asked = get_parsing_context().dag_id
+    requested = get_parsing_context().dag_id
     builders = _builders(read_queries(path), environ)
-    return {name: build() for name, build in builders.items() if asked in (None, name)}
+    return {name: build() for name, build in builders.items() if requested in (None, name)}
 
 
 def _builders(reading: QueriesReading, environ: Mapping[str, str]) -> dict[str, Callable[[], DAG]]:
     gateway, wrong = _gateway(reading, environ)
-    found: dict[str, Callable[[], DAG]] = {
+    builders: dict[str, Callable[[], DAG]] = {
         dag_id(name): partial(_dag, reading, name, gateway)
         for name, query in reading.file.queries.items()
         if query.enabled and not query.together
     }
     for shared, names in groups(reading.file.queries).items():
-        found[together_id(shared)] = partial(_together, reading, shared, names, gateway)
+        builders[together_id(shared)] = partial(_together, reading, shared, names, gateway)
     for entry in reading.broken:
         name = broken_dag_id(entry.name)
-        if name in found:
+        if name in builders:
             name = f"{name[:230]}_line_{entry.problems[0].line}"
-        found[name] = partial(_broken, name, entry)
+        builders[name] = partial(_broken, name, entry)
     if problems := [*reading.problems, *wrong]:
-        what = f"The queries file {reading.path} has mistakes beside those in its queries"
-        found[FILE_DAG] = partial(broken_dag, FILE_DAG, what, [str(one) for one in problems])
-    return found
+        what = f"The queries file {reading.path} has mistakes outside its queries"
+        builders[FILE_DAG] = partial(broken_dag, FILE_DAG, what, [str(one) for one in problems])
+    return builders
 
 
 def _broken(name: str, entry: BrokenEntry) -> DAG:
@@ -137,9 +137,7 @@ def _together(
     except Exception as error:  # noqa: BLE001 -- as above
         why = " ".join(str(error).split()) or type(error).__name__
         problem = reading.problem_of(names[0], why)
-        what = (
-            f"`together: {shared}` in the queries file is not valid, so nothing of it is maintained"
-        )
+        what = f"`together: {shared}` in the queries file is not valid, so none of it is maintained"
         return broken_dag(identity, what, [str(problem)], query.schedule)
     return dag
 
@@ -156,7 +154,7 @@ def _settings(reading: QueriesReading, name: str, gateway: str | None) -> QueryS
 
 
 def query_settings(name: str, query: Query, policy: Policy, outputs: Outputs) -> QuerySettings:
-    """Returns a query as its tasks see it."""
+    """Returns the settings of a query for its tasks."""
     logs = Path(conf.get_mandatory_value("logging", "base_log_folder"))
     return QuerySettings(
         query=name,
@@ -181,7 +179,7 @@ def _maintenance(query: Query, settings: QuerySettings) -> DAG:
 
 
 def dag_arguments(query: Query, settings: QuerySettings) -> dict[str, Any]:
-    """Returns the arguments of the DAG that maintains a query, beside its id.
+    """Returns the arguments of the DAG that maintains a query, except its id.
 
     Raises:
         ValueError: when a notifier cannot be called.

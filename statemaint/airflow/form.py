@@ -24,7 +24,7 @@ def form(policy: Policy) -> dict[str, Param]:
             type=["null", "string"],
             enum=[None, "tasks", "spark"],
             title="Engine",
-            description_md="Mapped `tasks`, or one task on `spark`. Empty: as the query says.",
+            description_md="Mapped `tasks`, or one task on `spark`. Empty: as set for the query.",
         ),
     }
 
@@ -73,7 +73,7 @@ def _whole(policy: Policy | None) -> dict[str, Param]:
 
 
 def _count(title: str, text: str, default: int | None) -> Param:
-    of_file = "as each query has it" if default is None else f"{default}, as the queries file says"
+    of_file = "the value of each query" if default is None else f"{default}, as in the queries file"
     return Param(
         None,
         type=["null", "integer"],
@@ -117,10 +117,10 @@ Snapshots long chains of `{query.checkpoint}` and deletes what no retained versi
 | `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
 
 `plan` fixes the version that all partitions are snapshotted at, `maintain` runs once for each
-partition with work (or for some of them, beyond `max_tasks`; with the engine `spark` once for all),
-`report` adds up. A damaged partition fails its own task, with the reason in its log; the others go
-on. Trigger with a configuration for a forced snapshot, some partitions only, or another engine,
-or for a dry run, which ends with `plan`.
+partition with work (or for several, beyond `max_tasks`; with the engine `spark` once for all),
+`report` adds up. A damaged partition fails its own task, with the reason in its log; the others
+continue. Trigger with a configuration for a forced snapshot, some partitions only, or another
+engine, or for a dry run, which ends with `plan`.
 """
 
 
@@ -138,8 +138,8 @@ def together_document(shared: str, names: Sequence[str], query: Query) -> str:
 | `engine` | {query.engine} |
 | `timeout`, `retries` | {duration(query.timeout)}, {query.retries} |
 
-`plan` plans each query by itself, under its own policy and lease. `spark` maintains the partitions
-of all of them by one program of Spark's. `report` ends the run of each query, and adds up. Damage,
+`plan` plans each query separately, under its own policy and lease. `spark` maintains the partitions
+of all of them in one Spark program. `report` ends the run of each query, and adds up. Damage,
 a lease that another run holds, or a storage that fails stops its own query only, and fails the
 run with its name. Trigger with a configuration for some queries only, or for a dry run, which ends
 with `plan`.

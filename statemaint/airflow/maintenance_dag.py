@@ -23,7 +23,7 @@ class DagKeys(QueryKeys, total=False):
 
 
 class StateMaintenanceDag(DAG):
-    """The DAG that an entry of the queries file has: the same tasks, form, pool and Asset.
+    """The DAG of an entry of the queries file: the same tasks, form, pool and Asset.
 
         StateMaintenanceDag(checkpoint="s3://lake/checkpoints/revenue", connection="lake",
                             schedule="@hourly", policy={"min_batches_to_retain": 50})
@@ -35,7 +35,7 @@ class StateMaintenanceDag(DAG):
         pushgateway: where tasks push metrics; STATEMAINT_PUSHGATEWAY in their environment wins.
         textfile: a folder for metrics files.
         plans: a folder for the plans of dry runs.
-        dag: arguments of Airflow's `DAG` that differ.
+        dag: other arguments of Airflow's `DAG`.
         keys: as in the queries file.
 
     Raises:

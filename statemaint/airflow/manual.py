@@ -1,7 +1,7 @@
 """DAGs for manual work on any query: verify, and repair, rollback and undo with an approval.
 
-Each of these three is planned and shown first. What is approved is carried out exactly as it was
-shown, or not at all: the plan's fingerprint must still be that of the checkpoint.
+Each of these three is planned and shown first. An approved plan is carried out exactly as shown, or
+not at all: the plan's fingerprint must still be that of the checkpoint.
 """
 
 import logging
@@ -33,10 +33,10 @@ Planner = Callable[[Storage, Mapping[str, Any]], Shown]
 
 
 def manual_dags(path: str | Path) -> dict[str, DAG]:
-    """Returns the DAGs, by their ids; none where the file has no valid query. Never raises.
+    """Returns the DAGs, by their ids; none if the file has no valid query. Never raises.
 
     Args:
-        path: the queries file. What is wrong in it is shown by the DAGs of `build_dags`.
+        path: the queries file. The DAGs of `build_dags` show its mistakes.
     """
     queries = read_queries(path).file.queries
     if not queries:
@@ -71,12 +71,12 @@ def _verify_dag(queries: Queries) -> DAG:
             with _Failing():
                 storage = _storage(queries, chosen)
                 sample = (share[0], share[1]) if share else None
-                found = verified(storage, deep=chosen["deep"], sample=sample)
-            _log.info("checked %d versions", found.json["versions_checked"])
-            if found.failure:
-                get_current_context()["ti"].xcom_push("found", found.json)
-                fail(found.failure)
-            return found.json
+                result = verified(storage, deep=chosen["deep"], sample=sample)
+            _log.info("checked %d versions", result.json["versions_checked"])
+            if result.failure:
+                get_current_context()["ti"].xcom_push("found", result.json)
+                fail(result.failure)
+            return result.json
 
         verify()
     return dag
@@ -97,7 +97,7 @@ def _rollback_dag(queries: Queries) -> DAG:
         description_md="The newest batch that stays committed.",
     )
     params = {"query": _choice(queries), "batch": batch}
-    about = "Takes a query back to a batch, after an approval"
+    about = "Rolls a query back to a batch, after an approval"
     with _dag(ROLLBACK_DAG, about, params) as dag:
 
         def planner(storage: Storage, form: Mapping[str, Any]) -> Shown:
@@ -112,7 +112,7 @@ def _undo_dag(queries: Queries) -> DAG:
         type="string",
         minLength=1,
         title="Run",
-        description_md="The run whose files come back, as `statemaint runs` lists it.",
+        description_md="The run whose files come back; `statemaint runs` lists it.",
     )
     params = {"query": _choice(queries), "run": run}
     about = "Brings back the files that a run moved to the trash, after an approval"
@@ -145,10 +145,10 @@ def _recovery(queries: Queries, params: Mapping[str, Param], planner: Planner) -
         task_id="approve",
         subject="{{ dag.dag_id }}: {{ params.query }}. Stop the query before you approve.",
         body=f"{{{{ ti.xcom_pull(task_ids='plan', key='{_SHOWN}') }}}}",
-        doc_md="Waits for an answer. Rejected, nothing is done.",
+        doc_md="Waits for an answer; if rejected, nothing is done.",
     )
 
-    @task(task_id="apply", pool=POOL, doc_md="Carries out what was shown, or nothing at all.")
+    @task(task_id="apply", pool=POOL, doc_md="Carries out the shown plan, or nothing at all.")
     def apply(document: dict[str, Any]) -> dict[str, Any]:
         with _Failing():
             done = apply_shown(_storage(queries, _form(params)), document)
@@ -180,18 +180,18 @@ def _choice(queries: Queries) -> Param:
         type="string",
         enum=sorted(queries),
         title="Query",
-        description_md="The query, as the queries file names it.",
+        description_md="The name of the query in the queries file.",
     )
 
 
 def _form(params: Mapping[str, Param]) -> dict[str, Any]:
-    """Returns what the run's form says; other keys are refused, before anything is done."""
+    """Returns the values of the run's form; refuses other keys before anything is done."""
     context = get_current_context()
     unknown = sorted({*(context["dag_run"].conf or {})} - {*params})
     if unknown:
         raise AirflowFailException(
-            f"CONFIG: the run's configuration has {', '.join(map(repr, unknown))}, which is no "
-            f"option; known are {', '.join(params)}. Nothing was done: trigger it again"
+            f"CONFIG: the run's configuration has {', '.join(map(repr, unknown))}, which is "
+            f"not an option; known are {', '.join(params)}. Nothing was done: trigger it again"
         )
     return {name: context["params"][name] for name in params}
 

@@ -33,7 +33,7 @@ _MOST_OF_A_RUN = 180
 
 
 def page_address(airflow: str) -> str:
-    """Returns the address of the page with all queries in an Airflow, by that one's address."""
+    """Returns the address of the page with all queries, by that of its Airflow."""
     return f"{airflow.rstrip('/')}/plugin/{PAGE_ROUTE}"
 
 
@@ -45,7 +45,7 @@ def dag_id(query: str) -> str:
 def broken_dag_id(entry: str) -> str:
     """Returns the id of the DAG that shows what is wrong with an entry of the queries file.
 
-    It is the id of the query's own DAG wherever the entry's name can be one.
+    It is the id of the query's own DAG if the entry's name can be part of one.
     """
     return dag_id(re.sub(r"[^A-Za-z0-9_.-]+", "_", entry) or "_")[:_MOST]
 
@@ -61,12 +61,12 @@ def together_id(shared: str) -> str:
 
 
 def is_together(dag: str) -> bool:
-    """Returns whether a DAG is that of queries with one `together`."""
+    """Returns whether a DAG is one of queries with one `together`."""
     return dag.startswith(_TOGETHER)
 
 
 def of_query(key: str, query: str) -> str:
-    """Returns the key of an XCom that is of one query, where a task leaves those of several."""
+    """Returns the key of the XCom of one query, for a task that leaves those of several."""
     return f"{key}.{query}"
 
 
@@ -81,9 +81,9 @@ def findings_uri(query: str) -> str:
 
 
 def run_name(*parts: str) -> str:
-    """Returns the name in the ledger of a run that several names tell from others.
+    """Returns the name in the ledger of a run that several names identify.
 
-    What is too long for the name of a file is cut, and stays unique.
+    A name that is too long for a file is cut, and stays unique.
     """
     name = ".".join(part for part in parts if part)
     if len(name) <= _MOST_OF_A_RUN:

@@ -1,4 +1,4 @@
-"""A notifier that posts a run's outcome to a webhook, such as one of a chat."""
+"""A notifier that posts a run's outcome to a webhook, such as that of a chat."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +15,7 @@ class StateReportNotifier(BaseNotifier):
     """Posts `{"text": ...}` to a webhook: the query, what is broken, and what to do next.
 
     Args:
-        conn_id: the Airflow connection whose password is the webhook's whole address, which is a
-            secret.
+        conn_id: the Airflow connection whose password is the webhook's whole address, a secret.
         text: the message, a template of Airflow's; by default made from the run's report.
     """
 
@@ -56,5 +55,5 @@ def message(context: Mapping[str, Any]) -> str:
 
 
 def _of(run: object, name: str) -> str:
-    found = run.get(name) if isinstance(run, Mapping) else getattr(run, name, None)
-    return str(found or "unknown")
+    value = run.get(name) if isinstance(run, Mapping) else getattr(run, name, None)
+    return str(value or "unknown")

@@ -16,10 +16,10 @@ def notify_all(
 ) -> None:
     """Calls notifiers with Airflow's context, in which `statemaint` is the run's report.
 
-    What goes wrong is logged only: the run's outcome is that of its maintenance.
+    Errors are only logged: the run's outcome is that of its maintenance.
     """
-    for one in notifiers:
+    for notifier in notifiers:
         try:
-            one({**context, REPORT_VARIABLE: dict(report)})
+            notifier({**context, REPORT_VARIABLE: dict(report)})
         except Exception:  # noqa: BLE001 -- the notifier is not ours
             _log.exception("a notifier of this task failed")

@@ -1,4 +1,4 @@
-"""What the tasks of a run have passed on of a query, and the report that is made of it."""
+"""The results that the tasks of a run have passed on for a query, and the report on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from statemaint.maintain.bundles import Bundle
 
 @dataclass(frozen=True, slots=True)
 class PassedOn:
-    """What the tasks of a run have passed on of a query; a task that was killed passes on nothing.
+    """The results that the tasks of a run have passed on for a query; a killed task has none.
 
     Attributes:
         planned: the bundles of the plan.
-        decided: what the plan found; `None` where the plan has failed.
+        decided: the facts of the plan; `None` if the plan has failed.
         failure: why the plan has failed.
-        summaries: the summaries of those tasks that made one.
+        summaries: the summaries of the tasks that made one.
         errors: the code of each task's error that left no summary.
     """
 
@@ -34,15 +34,15 @@ class PassedOn:
 def reported(
     settings: QuerySettings, passed: PassedOn, *, run: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Ends the run of a query, as `finish` does; returns its report, and its XComs by their keys.
+    """Ends the run of a query, as `finish` does; returns its report, and its XComs by key.
 
     Args:
         settings: the query's settings.
-        passed: what the tasks have passed on.
+        passed: the results that the tasks have passed on.
         run: the run's name in the ledger.
     """
     planned, summaries, decided = passed.planned, passed.summaries, passed.decided
-    found = tasks.finish(
+    report = tasks.finish(
         settings,
         planned,
         summaries,
@@ -57,7 +57,7 @@ def reported(
         summaries,
         decided=decided,
         failure=passed.failure,
-        success=found["success"],
+        success=report["success"],
     )
-    costs = {COSTS: tasks.run_costs(planned, summaries)} if planned and not found["scope"] else {}
-    return found, {NOTE: found["note"], **figures, **costs}
+    costs = {COSTS: tasks.run_costs(planned, summaries)} if planned and not report["scope"] else {}
+    return report, {NOTE: report["note"], **figures, **costs}

@@ -48,10 +48,10 @@ class StatemaintPlugin(AirflowPlugin):
 
 
 def plugins_of_a_file() -> dict[str, type[AirflowPlugin]]:
-    """Returns the plugins that a file in the plugins folder has to bring, by name.
+    """Returns the plugins that a file in the plugins folder must provide, by name.
 
-    There are none where the installed package has entry points for them, which Airflow finds by
-    itself: it reports the second plugin of a name as an error.
+    There are none if the installed package has entry points for them, which Airflow finds on its
+    own: it reports a second plugin of the same name as an error.
     """
     if entry_points(group="airflow.plugins", name=StatemaintPlugin.name):
         return {}

@@ -1,4 +1,4 @@
-"""What Airflow lists of this package: it asks for it through an entry point of the package."""
+"""The description of this package for Airflow, which reads it through an entry point."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def _connection() -> dict[str, Any]:
         "region_name": ("Region", "Such as eu-north-1."),
         "endpoint_url": ("Endpoint", "The address of a server that is not Amazon's."),
         "profile_name": ("Profile", "A profile in the worker's AWS configuration."),
-        "aws_session_token": ("Session token", "Goes with temporary keys."),
+        "aws_session_token": ("Session token", "For temporary keys."),
     }
     return {
         "connection-type": "statemaint",
@@ -63,7 +63,7 @@ def _connection() -> dict[str, Any]:
         "ui-field-behaviour": {
             "hidden-fields": ["host", "schema", "port"],
             "relabeling": {"login": "Access key", "password": "Secret key"},
-            "placeholders": {"login": "empty: boto3 finds credentials by itself"},
+            "placeholders": {"login": "empty: boto3 finds the credentials"},
         },
     }
 
@@ -74,8 +74,8 @@ def _config() -> dict[str, Any]:
         "options": {
             "dashboard_url": {
                 "description": (
-                    "The address of the dashboard, for a link on each task; `{query}` stands for "
-                    "the query's name."
+                    "The address of the dashboard, for a link on each task; `{query}` is replaced "
+                    "by the name of the query."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

@@ -1,4 +1,4 @@
-"""The metrics of a run, published by its report; what goes wrong with them is only logged."""
+"""The metrics of a run, published by its report; errors are only logged."""
 
 import logging
 import time
@@ -48,7 +48,7 @@ def publish_held(settings: QuerySettings) -> None:
 
 
 def named(settings: QuerySettings) -> Named:
-    """Returns what the metrics say of a query besides its record."""
+    """Returns the metrics of a query in addition to its record."""
     from statemaint import __version__  # noqa: PLC0415 -- as above
 
     about = settings.metrics
@@ -63,7 +63,7 @@ def named(settings: QuerySettings) -> Named:
 
 
 def targets(settings: QuerySettings) -> Targets:
-    """Returns where the metrics of a query go."""
+    """Returns the destinations of the metrics of a query."""
     about = settings.metrics
     return Targets(settings.gateway, about.auth, settings.textfile, about.known, about.detailed)
 
@@ -82,15 +82,15 @@ def run_ended(
     failure: str | None,
     errors: Sequence[str] = (),
 ) -> LastRun:
-    """Returns the end of a run.
+    """Returns the record of a run that ends.
 
     Args:
         run: its name.
         planned: the number of tasks of the plan.
-        summaries: the summaries of those tasks that made one.
-        decided: what the plan found: `committed`, `lag` and `facts`.
+        summaries: the summaries of the tasks that made one.
+        decided: the results of the plan: `committed`, `lag` and `facts`.
         failure: why the plan failed.
-        errors: the code of the error of each task that ended with one, and made no summary.
+        errors: the error code of each task that failed without a summary.
     """
     facts = _facts([decided.get("facts"), *(one.get("facts") for one in summaries)])
     codes = [*errors, *([code] if (code := code_of(failure)) else [])]
@@ -118,9 +118,9 @@ def run_ended(
 
 
 def _facts(parts: Iterable[Mapping[str, Any] | None]) -> RunFacts | None:
-    """Returns the facts of a run; `None` where its plan saw no store."""
-    known = [RunFacts.from_json(one) for one in parts if one]
-    return total(known) if known else None
+    """Returns the facts of a run; `None` if its plan saw no store."""
+    facts = [RunFacts.from_json(one) for one in parts if one]
+    return total(facts) if facts else None
 
 
 def _of_codes(codes: Iterable[str]) -> Iterator[Cause]:
@@ -132,11 +132,11 @@ def _of_codes(codes: Iterable[str]) -> Iterator[Cause]:
 
 
 def _damage(summary: Mapping[str, Any]) -> set[Cause]:
-    """Returns why a task failed that made a summary."""
-    found = {one["code"] for one in summary["findings"] if one["damage"]}
+    """Returns why a task with a summary failed."""
+    codes = {one["code"] for one in summary["findings"] if one["damage"]}
     storage = FindingCode.STORAGE_FAILED.value
-    causes = {Cause.STORAGE} if storage in found else set()
-    return causes | ({Cause.DAMAGE} if found - {storage} else set())
+    causes = {Cause.STORAGE} if storage in codes else set()
+    return causes | ({Cause.DAMAGE} if codes - {storage} else set())
 
 
 def _codes(kind: type[StatemaintError]) -> set[str]:
@@ -144,7 +144,7 @@ def _codes(kind: type[StatemaintError]) -> set[str]:
 
 
 def _record(settings: QuerySettings, last: LastRun) -> tuple[Storage | None, Record]:
-    """Returns the record after a run, and the storage to keep it in; none where that fails."""
+    """Returns the record after a run, and the storage to keep it in; none if that fails."""
     try:
         storage = open_checkpoint(settings.checkpoint, settings.connection)
         before = read_record(storage)
@@ -169,11 +169,11 @@ def _credentials(settings: QuerySettings) -> tuple[str | None, str] | None:
     if name is None or settings.gateway is None:
         return None
     try:
-        found = Connection.get(name)
+        connection = Connection.get(name)
     except (AirflowException, AirflowRuntimeError):
         _log.warning("the Airflow connection %s is not defined, or not for this task", name)
         return None
-    return found.login or None, found.password or ""
+    return connection.login or None, connection.password or ""
 
 
 _STORAGE = _codes(StorageError)

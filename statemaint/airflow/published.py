@@ -1,4 +1,4 @@
-"""What the metrics of a query need to know of the queries file."""
+"""The facts of the queries file that the metrics of a query need."""
 
 from hashlib import sha256
 
@@ -12,8 +12,8 @@ from statemaint.queries import QueriesReading
 def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
     """Returns the settings of the metrics of one query of a file.
 
-    The first query of a file that is whole removes the metrics of queries that are gone; a mistake
-    in the file may be what made them go.
+    The first query of a valid file removes the metrics of removed queries; with a mistake in the
+    file, a query may only seem to be removed.
     """
     file = reading.file
     enabled = {one: query for one, query in file.queries.items() if query.enabled}
@@ -33,6 +33,6 @@ def metrics_settings(reading: QueriesReading, name: str) -> MetricsSettings:
 
 
 def _origin(path: str) -> str:
-    """Returns a name of this installation and its file, of which several may share a gateway."""
+    """Returns a name of this installation and its file, as several may share a gateway."""
     address = conf.get("api", "base_url", fallback="")
     return sha256(f"{address} {path}".encode()).hexdigest()[:12]

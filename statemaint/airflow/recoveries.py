@@ -22,9 +22,9 @@ from statemaint.storage import Storage
 from statemaint.wording import counted
 
 _MONTH = 30 * 24 * 3600.0
-# What a person reads before an approval; the log of `plan` has all of it.
+# The lines that an operator reads before an approval; the log of `plan` has all of them.
 _MOST_SHOWN = 50
-# What `parse_recovery` needs of a plan; its actions are made again, and must be the same.
+# The part of a plan for `parse_recovery`; its actions are planned again, and must be the same.
 _KEPT = ("verb", "checkpoint", "batch", "fingerprint")
 # The same for `parse_undo`.
 _KEPT_OF_UNDO = ("verb", "checkpoint", "run", "fingerprint")
@@ -43,10 +43,10 @@ class Shown:
     """A plan as it is shown.
 
     Attributes:
-        document: what `apply_shown` needs; `None` where there is nothing to do.
+        document: the input of `apply_shown`; `None` if there is nothing to do.
         text: the plan for the approval, in Markdown.
         log: the whole plan.
-        failure: why the task fails where there is nothing to do: damage that stays.
+        failure: why the task fails if there is nothing to do: damage that remains.
     """
 
     document: dict[str, Any] | None
@@ -57,7 +57,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was carried out, and why the task fails all the same: damage that stays."""
+    """What was carried out, and why the task fails nevertheless: damage that remains."""
 
     json: dict[str, Any]
     log: str
@@ -65,7 +65,7 @@ class Applied:
 
 
 def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) -> Verified:
-    """Verifies a checkpoint, and notes the result for the metrics.
+    """Verifies a checkpoint, and records the result for the metrics.
 
     Raises:
         StatemaintError: as `verify` does.
@@ -73,7 +73,7 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
     result = verify(storage, deep=deep, sample=sample)
     note_verification(storage, healthy=result.healthy)
     findings = findings_json(result.findings)
-    found = {
+    document = {
         "checkpoint": storage.root,
         "healthy": result.healthy,
         "versions_checked": result.versions_checked,
@@ -81,11 +81,11 @@ def verified(storage: Storage, *, deep: bool, sample: tuple[int, int] | None) ->
         "todo": advice.steps(findings, storage.root),
     }
     failed = None if result.healthy else Failure(reasons(result.findings))
-    return Verified(found, failed)
+    return Verified(document, failed)
 
 
 def plan_shown(plan: RecoveryPlan) -> Shown:
-    """Returns how a plan is shown, and what is needed to carry out exactly this plan."""
+    """Returns the text of a plan, and the document to carry out exactly this plan."""
     lines = list(_lines(plan))
     document = {**recovery_json(plan), "trash_for": _MONTH}
     kept = {name: document[name] for name in (*_KEPT, "trash_for")}
@@ -97,7 +97,7 @@ def plan_shown(plan: RecoveryPlan) -> Shown:
 
 
 def undo_shown(plan: UndoPlan) -> Shown:
-    """Returns how the plan of an undo is shown, and what is needed to carry out exactly this."""
+    """Returns the text of an undo plan, and the document to carry out exactly this plan."""
     lines = [
         *(f"bring back `{one.path}` ({texts.size(one.entry.size)})" for one in plan.coming),
         *(f"stays in the trash: `{path}`: {why}" for path, why in plan.left.items()),
@@ -107,7 +107,7 @@ def undo_shown(plan: UndoPlan) -> Shown:
     head = (
         f"**undo of run `{plan.run}` of `{plan.root}`**: it brings back "
         f"{counted(len(plan.coming), 'file')} ({texts.size(plan.bytes)}), and leaves "
-        f"{len(plan.left)} in the trash. The next maintenance deletes what came back again "
+        f"{len(plan.left)} in the trash. The next maintenance deletes these files again "
         "unless its policy keeps more."
     )
     return _shown(head, lines, kept if plan.coming else None, _staying(plan.left))
@@ -127,7 +127,7 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
     """Carries out exactly the plan that was shown, or nothing.
 
     Raises:
-        Superseded: when the plan would be another one by now, or the query has another checkpoint.
+        Superseded: when the plan has changed since, or the query has another checkpoint.
         StatemaintError: as `repair`, `rollback` and `undo` do.
     """
     content = json.dumps(document).encode()
@@ -136,33 +136,33 @@ def apply_shown(storage: Storage, document: dict[str, Any]) -> Applied:
             raise _of_another(storage)
         done = undo(storage, again.run, expected=again.fingerprint)
         return _undone(done, most_left=document["left"])
-    asked = parse_recovery("the plan", content)
-    if asked is None or asked.checkpoint != storage.root:
+    plan_file = parse_recovery("the plan", content)
+    if plan_file is None or plan_file.checkpoint != storage.root:
         raise _of_another(storage)
-    return _recovered(storage, apply_recovery(storage, asked))
+    return _recovered(storage, apply_recovery(storage, plan_file))
 
 
 def _of_another(storage: Storage) -> Superseded:
-    return Superseded(storage.root, "the plan that was shown is of another checkpoint")
+    return Superseded(storage.root, "the shown plan is of another checkpoint")
 
 
 def _recovered(storage: Storage, done: RecoveryReport) -> Applied:
-    found = recovered_json(done.run, done.plan, done.removed, done.written)
+    document = recovered_json(done.run, done.plan, done.removed, done.written)
     log = (
         f"moved {counted(len(done.removed), 'file')} to the trash, wrote "
         f"{counted(len(done.written), 'snapshot')}; "
         f"`statemaint undo {storage.root} {done.run}` brings the files back"
     )
-    return Applied(found, log, _remaining(done.plan))
+    return Applied(document, log, _remaining(done.plan))
 
 
 def _undone(done: Undone, *, most_left: int) -> Applied:
-    """Returns what an undo did; it has failed where more stays in the trash than was shown."""
+    """Returns the result of an undo; a failure if more files stay in the trash than shown."""
     log = f"brought back {counted(done.files, 'file')} ({texts.size(done.bytes)}) of run {done.run}"
-    found = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
+    document = {"run": done.run, "undo": done.undo, "files": done.files, "bytes": done.bytes}
     left = dict(islice(done.left.items(), MOST_FINDINGS))
     failure = _staying(done.left) if len(done.left) > most_left else None
-    return Applied({**found, "left": left}, log, failure)
+    return Applied({**document, "left": left}, log, failure)
 
 
 def _staying(left: Mapping[str, str]) -> Failure | None:
@@ -181,10 +181,10 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
                 yield f"remove `{step.path}` ({reason}, {size})"
             case WriteSnapshot():
                 yield f"write `{step.path}` (version {step.version}, from the log)"
-    for one in plan.repairs:
-        if one.proof:
-            rows = counted(one.proof.rows, "row")
-            yield f"proof: {one.store} version {one.version} has {rows} then"
+    for repair in plan.repairs:
+        if repair.proof:
+            rows = counted(repair.proof.rows, "row")
+            yield f"proof: {repair.store} version {repair.version} then has {rows}"
     yield from (f"not repaired: {one}" for one in plan.unrepaired)
     yield from (f"stays: {one.code.value}: {one.detail}" for one in plan.findings if one.damage)
 

@@ -21,15 +21,15 @@ class CheckpointSensor(BaseSensorOperator):
     """Waits until a query would restart from its checkpoint, and replays no more than a bound.
 
     Deferred between two looks, it takes no worker and no slot. Each look is a task of its own, as
-    it may read much: the triggerer only waits, and reaches no storage.
+    it may read a lot: the triggerer only waits, and reaches no storage.
 
     Args:
         checkpoint: the query's checkpointLocation.
         connection: the Airflow connection for S3, of type `aws` or `statemaint`.
-        healthy: wait until the query would restart; without it only listings are read.
+        healthy: wait until the query would restart; if off, only listings are read.
         max_chain: wait until a restart replays at most this many deltas in each store.
         spark_version: of the query, such as `4.2`; from 4.2 on Spark passes over bad snapshots.
-        deferrable: whether to wait in the triggerer; else as `mode` says.
+        deferrable: whether to wait in the triggerer; otherwise as set by `mode`.
         kwargs: `poke_interval`, `timeout`, and others of Airflow's sensors.
     """
 
@@ -63,9 +63,9 @@ class CheckpointSensor(BaseSensorOperator):
     def look_again(self, context: Mapping[str, Any], event: Any = None, *, since: str) -> Any:
         """Looks once, and waits in the triggerer for the next time."""
         del event
-        found = self.poke(context)
-        seen: dict[str, Any] = found.xcom_value or {}
-        if found.is_done:
+        look = self.poke(context)
+        seen: dict[str, Any] = look.xcom_value or {}
+        if look.is_done:
             return seen
         if datetime.now(UTC) - datetime.fromisoformat(since) > timedelta(seconds=self.timeout):
             ended = AirflowSkipException if self.soft_fail else AirflowSensorTimeout
@@ -74,12 +74,12 @@ class CheckpointSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="look_again", kwargs={"since": since})
 
     def poke(self, context: Mapping[str, Any]) -> PokeReturnValue:
-        """Returns whether the condition holds, and what was found."""
+        """Returns whether the condition holds, with the facts for the XCom."""
         del context
-        found: dict[str, Any] = {"checkpoint": self.checkpoint}
+        facts: dict[str, Any] = {"checkpoint": self.checkpoint}
         try:
             storage = StatemaintHook(self.checkpoint, self.connection).get_conn()
-            reason = self._long(storage, found) or (self._sick(storage) if self.healthy else None)
+            reason = self._long(storage, facts) or (self._sick(storage) if self.healthy else None)
         except NotACheckpointError as error:
             reason = f"{error.code}: {error}"  # the query may not have begun
         except StatemaintError as error:
@@ -88,12 +88,12 @@ class CheckpointSensor(BaseSensorOperator):
             fail(Failure(f"CONFIG: {error}"))
         if reason:
             self.log.info("not yet: %s", reason)
-        return PokeReturnValue(reason is None, {**found, "reason": reason})
+        return PokeReturnValue(reason is None, {**facts, "reason": reason})
 
-    def _long(self, storage: Storage, found: dict[str, Any]) -> str | None:
+    def _long(self, storage: Storage, facts: dict[str, Any]) -> str | None:
         if self.max_chain is None:
             return None
-        found["chain"] = chain = longest_chain(storage)
+        facts["chain"] = chain = longest_chain(storage)
         if chain is None:
             return "no committed version loads in every store"
         return f"a restart replays {chain} deltas" if chain > self.max_chain else None

@@ -1,4 +1,4 @@
-"""One query and one run, as the tasks see them; without Airflow."""
+"""The settings of one query and of one run, for the tasks; without Airflow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,18 +17,18 @@ Engine = Literal["tasks", "spark"]
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """One query as the queries file and the environment describe it.
+    """The settings of one query, from the queries file and the environment.
 
     Attributes:
         query: its name.
         checkpoint: the address of its checkpoint.
         policy: when to snapshot and what to keep.
         connection: the id of the Airflow connection that reaches it; `None` for the environment.
-        max_tasks: the largest number of tasks that share the partitions.
+        max_tasks: the maximum number of tasks that share the partitions.
         gateway: the Pushgateway's address; `None` without one.
         textfile: the folder for metrics files; `None` to write none.
         plans: the folder for the plans of dry runs; `None` to write none.
-        metrics: what else its metrics need.
+        metrics: the other settings of its metrics.
         engine: what does the work: mapped tasks, or one task with Spark's executors.
         spark: the Spark of `engine: spark`.
     """
@@ -47,7 +47,7 @@ class QuerySettings:
 
 
 def about(settings: QuerySettings) -> dict[str, Any]:
-    """Returns the query as its DAG describes it to the pages; nothing in it is a secret."""
+    """Returns the description of the query for the pages; nothing in it is a secret."""
     return {
         "query": settings.query,
         "checkpoint": settings.checkpoint,
@@ -75,7 +75,7 @@ class Options:
     def of(cls, params: Mapping[str, Any]) -> "Options":
         """Returns the options in a run's params."""
         lists = {name: tuple(params.get(name) or ()) for name in ("operators", "partitions")}
-        # A run that an earlier build has queued lacks the options that are new.
+        # A run queued by an earlier build lacks the new options.
         scalars = (name for name in cls.__slots__ if name not in lists and name in params)
         given = {name: params[name] for name in scalars}
         return cls(**{**given, **lists})
@@ -87,7 +87,7 @@ class Options:
 
     @property
     def scope(self) -> str:
-        """Returns the restriction in words; empty where there is none."""
+        """Returns the restriction in words; empty if there is none."""
         named = (("operator", self.operators), ("partition", self.partitions))
         parts = [f"{name} {', '.join(map(str, sorted(one)))}" for name, one in named if one]
         return " and ".join(parts)
@@ -124,16 +124,16 @@ class Failure:
 def unknown_options(
     conf: Mapping[str, Any] | None, options: Sequence[str] = Options.__slots__
 ) -> Failure | None:
-    """Returns the failure of a run whose configuration has keys that are no options.
+    """Returns the failure of a run whose configuration has unknown keys.
 
     A misspelt `dry_run` must not become a run that deletes.
     """
     unknown = sorted(str(key) for key in conf or {} if key not in options)
     if not unknown:
         return None
-    known = ", ".join(options)
+    allowed = ", ".join(options)
     listed = ", ".join(map(repr, unknown))
     return Failure(
-        f"CONFIG: the run's configuration has {listed}, which is no option; known are {known}. "
-        "Nothing was done: trigger it again"
+        f"CONFIG: the run's configuration has {listed}, which is not an option; "
+        f"known are {allowed}. Nothing was done: trigger it again"
     )

@@ -1,6 +1,6 @@
-"""How a task runs `python -m statemaint.spark`: in a process beside it, or by `spark-submit`.
+"""Runs `python -m statemaint.spark` for a task: in a child process, or by `spark-submit`.
 
-Airflow's Spark provider package is used where it is installed and a query names a connection of
+Airflow's Spark provider package is used if it is installed and a query names a connection of
 its type. A local session, or another master in client mode, needs only PySpark and Java.
 """
 
@@ -26,12 +26,12 @@ from statemaint.queries.models import SparkSettings
 _log = logging.getLogger(__name__)
 _MODULE = "statemaint.spark"
 _LOCAL = "local[*]"
-# How long Spark may take to end once it is told to.
+# The time that Spark has to end after a request to end.
 _PATIENCE = 10.0
 _PROVIDER = "apache-airflow-providers-apache-spark"
 
 OnKill = Callable[[Callable[[], object]], object]
-"""Takes what ends the program, for when Airflow kills the task."""
+"""Receives the function that ends the program, for when Airflow kills the task."""
 
 
 def start_spark(
@@ -42,10 +42,10 @@ def start_spark(
     Args:
         settings: the query's settings, with its Spark.
         arguments: of the program.
-        on_kill: takes what ends the program early.
+        on_kill: receives the function that ends the program early.
 
     Returns:
-        Why it did not end well; `None` where it did.
+        Why it failed; `None` if it did not.
 
     Raises:
         ConfigError: when Spark cannot be started with these settings.
@@ -84,7 +84,7 @@ def _beside(spark: SparkSettings, arguments: Sequence[str], on_kill: OnKill) -> 
 
 
 def _environment(spark: SparkSettings) -> dict[str, str]:
-    """Returns what the program takes Spark's settings from."""
+    """Returns the arguments with Spark's settings for the program."""
     if not spark.conf:
         return {}
     pairs = [part for name, value in spark.conf.items() for part in ("--conf", f"{name}={value}")]
@@ -122,7 +122,7 @@ def _hook() -> Any:
     except ImportError:
         raise ConfigError(
             f"spark.connection is for Airflow's Spark provider package; pip install {_PROVIDER}, "
-            "or give spark.master in its place"
+            "or set spark.master instead"
         ) from None
     return SparkSubmitHook
 
@@ -131,7 +131,7 @@ def _hook_arguments(settings: QuerySettings, arguments: Sequence[str]) -> Mappin
     """Returns the arguments of Airflow's hook.
 
     Raises:
-        ConfigError: when `spark.submit` names what is ours to say.
+        ConfigError: when `spark.submit` names a setting of ours.
     """
     spark = settings.spark
     ours = {
@@ -141,7 +141,7 @@ def _hook_arguments(settings: QuerySettings, arguments: Sequence[str]) -> Mappin
         "name": f"statemaint {settings.query}",
     }
     if twice := sorted(set(ours) & set(spark.submit)):
-        raise ConfigError(f"spark.submit: {', '.join(twice)} cannot be given there")
+        raise ConfigError(f"spark.submit: {', '.join(twice)} cannot be set there")
     return {**spark.submit, **ours}
 
 

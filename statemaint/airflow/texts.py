@@ -8,7 +8,7 @@ from statemaint.wording import counted
 
 Summary = Mapping[str, Any]
 
-# A partition without maintenance for a year has some nine thousand deltas.
+# A partition without maintenance for a year has about nine thousand deltas.
 _MOST_LINES = 10_000
 _COLUMNS = (
     "partitions",
@@ -99,14 +99,14 @@ def totals(summaries: Iterable[Summary]) -> dict[str, Any]:
     return {**sums, "findings": [{"code": code} for code in sorted(codes)]}
 
 
-def _row(one: Summary) -> tuple[str, ...]:
-    codes = ", ".join(sorted({finding["code"] for finding in one["findings"]}))
+def _row(summary: Summary) -> tuple[str, ...]:
+    codes = ", ".join(sorted({finding["code"] for finding in summary["findings"]}))
     return (
-        str(one["label"]),
-        *(str(one[name]) for name in ("done", "skipped", "halted", "snapshots")),
-        size(one["bytes_written"]),
-        str(one["files"]),
-        size(one["bytes"]),
+        str(summary["label"]),
+        *(str(summary[name]) for name in ("done", "skipped", "halted", "snapshots")),
+        size(summary["bytes_written"]),
+        str(summary["files"]),
+        size(summary["bytes"]),
         codes or "-",
     )
 

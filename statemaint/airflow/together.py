@@ -1,6 +1,6 @@
-"""The three tasks of a DAG that maintains several queries by one program of Spark's.
+"""The three tasks of a DAG that maintains several queries in one Spark program.
 
-`plan` and `report` do for each query, one by one, what they do in a DAG of its own. `spark` has
+`plan` and `report` do for each query, one by one, what they do in the DAG of one query. `spark` has
 the bundles of all of them. Each XCom is of one query, by its key (`names.of_query`).
 """
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 # A run that concerns some of the queries names them.
 QUERIES = "queries"
-# What a run's form has; parts of a checkpoint, and another engine, are for a query's own DAG.
+# The fields of a run's form; parts of a checkpoint, and another engine, need a query's own DAG.
 OPTIONS = (
     "dry_run",
     "force_snapshot",
@@ -44,7 +44,7 @@ OPTIONS = (
     QUERIES,
 )
 _PLANNED, _HANDOVER, _REPORT, _ERROR = "planned", "handover", "report", "error"
-# Plans are mostly requests to a storage. Those of a dry run have many lines, kept apart.
+# Plans are mostly requests to a storage. Those of a dry run log many lines, kept apart.
 _AT_A_TIME = 8
 
 
@@ -58,8 +58,8 @@ def together_tasks(shared: str, queries: Sequence[QuerySettings]) -> None:
     planned, spark = _plan_task(queries)(), _spark_task(shared, queries)()
     report = _report_task(queries)().as_teardown()
     planned >> spark >> report
-    for one in (planned, spark, report):
-        one.operator.operator_extra_links = links()
+    for part in (planned, spark, report):
+        part.operator.operator_extra_links = links()
 
 
 def _plan_task(queries: Sequence[QuerySettings]) -> Any:
@@ -68,18 +68,18 @@ def _plan_task(queries: Sequence[QuerySettings]) -> Any:
         context = get_current_context()
         push = context["ti"].xcom_push
         chosen, options = _chosen(queries), Options.of(context["params"])
-        found = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
-        for query, one in found.items():
-            for key, value in _passed_by_plan(one):
+        plans = dict(zip((one.query for one in chosen), _plans(chosen, options), strict=True))
+        for query, planned in plans.items():
+            for key, value in _passed_by_plan(planned):
                 push(of_query(key, query), value)
-        failures = {name: one.failure for name, one in found.items() if one.failure}
+        failures = {name: one.failure for name, one in plans.items() if one.failure}
         if options.dry_run:
-            push(NOTE, cut([f"{name}: {_dry_note(one)}" for name, one in found.items()]))
+            push(NOTE, cut([f"{name}: {_dry_note(one)}" for name, one in plans.items()]))
             if failure := _failed(failures):
                 fail(failure)
             raise DownstreamTasksSkipped(tasks=["spark", "report"])  # type: ignore[no-untyped-call]
-        # Nothing of this attempt is to be done: another one loses nothing, and may succeed.
-        if len(failures) == len(found) and (failure := _failed(failures)) and failure.retry:
+        # This attempt has no work: another one loses nothing, and may succeed.
+        if len(failures) == len(plans) and (failure := _failed(failures)) and failure.retry:
             fail(failure)
 
     return plan
@@ -90,15 +90,15 @@ def _dry_note(planned: Planned) -> str:
 
 
 def _chosen(queries: Sequence[QuerySettings]) -> list[QuerySettings]:
-    """Returns the queries of this run; fails it where its configuration is wrong."""
+    """Returns the queries of this run; fails it if its configuration is wrong."""
     context = get_current_context()
     if unknown := unknown_options(context["dag_run"].conf, OPTIONS):
         fail(unknown)
     names = context["params"].get(QUERIES) or [one.query for one in queries]
-    known = {one.query: one for one in queries}
-    if strange := sorted(set(names) - set(known)):
+    settings = {one.query: one for one in queries}
+    if strange := sorted(set(names) - set(settings)):
         listed = ", ".join(strange)
-        fail(Failure(f"CONFIG: the DAG does not maintain {listed}; it does {', '.join(known)}"))
+        fail(Failure(f"CONFIG: the DAG does not maintain {listed}, but {', '.join(settings)}"))
     return [one for one in queries if one.query in names]
 
 
@@ -108,26 +108,26 @@ def _plans(queries: Sequence[QuerySettings], options: Options) -> Iterable[Plann
 
     def costs(query: str) -> Mapping[str, float]:
         key = of_query(COSTS, query)
-        found = ti.xcom_pull(task_ids="report", key=key, include_prior_dates=True)
-        return found if isinstance(found, dict) else {}
+        stored = ti.xcom_pull(task_ids="report", key=key, include_prior_dates=True)
+        return stored if isinstance(stored, dict) else {}
 
-    # What asks Airflow is asked here; threads only ask storages.
-    asked = [(one, holder_of(dag), costs(one.query)) for one in queries]
+    # Requests to Airflow are made here; threads only make requests to storages.
+    requests = [(one, holder_of(dag), costs(one.query)) for one in queries]
     plan = partial(_plan, options=options, run=run)
     with ThreadPoolExecutor(1 if options.dry_run else _AT_A_TIME) as pool:
-        found = list(pool.map(plan, asked))
-        if any(one.held for one in found):
+        plans = list(pool.map(plan, requests))
+        if any(one.held for one in plans):
             # No run gets a lease in the first seconds after another has ended it.
             time.sleep(QUIET + 1)
-            again = zip(asked, found, strict=True)
-            found = list(pool.map(lambda one: plan(one[0]) if one[1].held else one[1], again))
-    return [_not_held(one, planned) for one, planned in zip(queries, found, strict=True)]
+            again = zip(requests, plans, strict=True)
+            plans = list(pool.map(lambda one: plan(one[0]) if one[1].held else one[1], again))
+    return [_not_held(one, planned) for one, planned in zip(queries, plans, strict=True)]
 
 
 def _plan(
-    asked: tuple[QuerySettings, Holder, Mapping[str, float]], *, options: Options, run: str
+    request: tuple[QuerySettings, Holder, Mapping[str, float]], *, options: Options, run: str
 ) -> Planned:
-    settings, holder, costs = asked
+    settings, holder, costs = request
     try:
         return tasks.plan_query(settings, options, holder, run=run, costs=costs)
     except Exception as error:  # noqa: BLE001 -- one query must not stop the others (S16)
@@ -136,12 +136,12 @@ def _plan(
 
 def _fault(settings: QuerySettings, error: Exception) -> Failure:
     _log.error("%s", settings.query, exc_info=error)
-    told = " ".join(str(error).split())
-    return Failure(f"{FindingCode.FAULT.value}: {type(error).__name__}: {told}")
+    detail = " ".join(str(error).split())
+    return Failure(f"{FindingCode.FAULT.value}: {type(error).__name__}: {detail}")
 
 
 def _not_held(settings: QuerySettings, planned: Planned) -> Planned:
-    """Returns the plan of a query; one whose lease another run holds has its turn in the next."""
+    """Returns the plan of a query; it fails if another run holds the lease, until the next run."""
     if planned.held is None:
         return planned
     tasks.log_held(settings)
@@ -166,7 +166,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
     @task(
         task_id="spark",
         show_return_value_in_logs=False,
-        doc_md="Maintains the partitions of all queries by one program of Spark's.",
+        doc_md="Maintains the partitions of all queries in one Spark program.",
     )
     def spark() -> None:
         context = get_current_context()
@@ -200,7 +200,7 @@ def _spark_task(shared: str, queries: Sequence[QuerySettings]) -> Any:
 
 
 def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
-    """Returns what runs Spark's program for all queries of a name, which it has in its own."""
+    """Returns a function that runs Spark's program for all queries of a name, under that name."""
 
     def start(settings: QuerySettings, arguments: Sequence[str]) -> str | None:
         return start_spark(replace(settings, query=shared), arguments, on_kill=on_kill)
@@ -209,14 +209,14 @@ def shared_start(shared: str, on_kill: OnKill) -> on_spark.Start:
 
 
 def _planned(query: str) -> PassedOn:
-    """Returns what `plan` has passed on of a query."""
-    found = _pulled(_PLANNED, query)
-    if found is None:
+    """Returns the results of `plan` for a query."""
+    passed = _pulled(_PLANNED, query)
+    if passed is None:
         return PassedOn()
     return PassedOn(
-        planned=tuple(tasks.bundles_of(found["bundles"])),
-        decided=Decided(**found["decided"]),
-        failure=found["failure"],
+        planned=tuple(tasks.bundles_of(passed["bundles"])),
+        decided=Decided(**passed["decided"]),
+        failure=passed["failure"],
     )
 
 
@@ -225,10 +225,10 @@ def _pulled(key: str, query: str, task_id: str = "plan") -> Any:
 
 
 def _failed(failures: Mapping[str, Failure]) -> Failure | None:
-    """Returns the failure of a task in which some queries have failed; logs that of each."""
+    """Returns the failure of a task in which some queries have failed; logs each of them."""
     named = [Failure(f"{name}: {one.reason}", one.retry) for name, one in failures.items()]
-    for one in named:
-        _log.error(one.reason)
+    for failure in named:
+        _log.error(failure.reason)
     return on_spark.together(named)
 
 
@@ -239,18 +239,18 @@ def _report_task(queries: Sequence[QuerySettings]) -> Any:
         task_id="report",
         outlets=outlets,
         show_return_value_in_logs=False,
-        doc_md="Adds up, for each query, what its partitions came to.",
+        doc_md="Adds up, for each query, the results of its partitions.",
     )
     def report() -> dict[str, Any]:
         context = get_current_context()
         if Options.of(context["params"]).dry_run:
             raise AirflowSkipException("DRY RUN: there is nothing to report")
         chosen = _chosen(queries)
-        found = {one.query: _reported(one, context) for one in chosen}
-        told = {one: False for query in queries if query not in chosen for one in _assets(query)}
-        update_assets(context, told, {})
-        context["ti"].xcom_push(NOTE, note_of_queries(found))
-        return found
+        reports = {one.query: _reported(one, context) for one in chosen}
+        updates = {one: False for query in queries if query not in chosen for one in _assets(query)}
+        update_assets(context, updates, {})
+        context["ti"].xcom_push(NOTE, note_of_queries(reports))
+        return reports
 
     return report
 
@@ -265,24 +265,24 @@ def _reported(settings: QuerySettings, context: Mapping[str, Any]) -> dict[str, 
     event, damage = _assets(settings)
     try:
         passed, run = _passed_on(query), str(context["dag_run"].run_id)
-        found, xcoms = reported(settings, passed, run=run)
+        report, xcoms = reported(settings, passed, run=run)
     except Exception as error:  # noqa: BLE001 -- one query must not keep the others from their end
         reason = _fault(settings, error).reason
         figures = figures_of_run(settings, (), (), decided=None, failure=reason, success=False)
-        for key, one in figures.items():  # or the page would show the run before
-            ti.xcom_push(of_query(key, query), one)
+        for key, value in figures.items():  # or the page would show the previous run
+            ti.xcom_push(of_query(key, query), value)
         update_assets(context, {event: False, damage: False}, {})
         return {"query": query, "success": False, "note": reason}
-    for key, one in xcoms.items():
+    for key, value in xcoms.items():
         if key != NOTE:  # the run has one note, for all queries
-            ti.xcom_push(of_query(key, query), one)
-    told = {event: found["maintained"], damage: is_damaged(found["broken"])}
-    update_assets(context, told, found)
-    return found
+            ti.xcom_push(of_query(key, query), value)
+    updates = {event: report["maintained"], damage: is_damaged(report["broken"])}
+    update_assets(context, updates, report)
+    return report
 
 
 def _passed_on(query: str) -> PassedOn:
-    """Returns what `plan` and `spark` have passed on of a query."""
+    """Returns the results of `plan` and `spark` for a query."""
     passed = _planned(query)
     if not passed.planned:
         return passed

@@ -58,8 +58,8 @@ def _begins(
             on_header(changelog.read_header(payload))
         else:
             removals = isinstance(file, Delta)
-            found = records.decode(payload, row_checksums=source.row_checksums, removals=removals)
-            next(found, None)
+            decoded = records.decode(payload, row_checksums=source.row_checksums, removals=removals)
+            next(decoded, None)
     except CodecError:
         return False
     return True

@@ -11,7 +11,7 @@ from statemaint.plan import judge
 def need_of(store: Store, source: Source, checkpoint: Checkpoint, depth: Depth) -> int:
     """Returns an upper estimate of the memory that checking a store takes, in bytes.
 
-    A snapshot that turns out to be wrong is compared with more of the log than is counted here.
+    A snapshot that turns out to be wrong is compared with more of the log than this counts.
 
     Args:
         store: the store.
@@ -24,8 +24,8 @@ def need_of(store: Store, source: Source, checkpoint: Checkpoint, depth: Depth) 
         return reading
     chains = _compared(store)
     largest = max(chains, key=lambda one: one.size, default=None)
-    found = density(source, largest.deltas if largest else (), checkpoint.provider)
-    return max([reading, *(_need(one, source, store, found) for one in chains)])
+    density_of_log = density(source, largest.deltas if largest else (), checkpoint.provider)
+    return max([reading, *(_need(one, source, store, density_of_log) for one in chains)])
 
 
 def chain_need(chain: Chain, source: Source, store: Store, checkpoint: Checkpoint) -> int:

@@ -26,13 +26,13 @@ _LONGEST = 4 * 1024 * 1024
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _ENTRY = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 _ADVICE = (
-    "the file source knows by it which files it has read: a restart fails, or reads files again or "
-    "never; put it back from a copy"
+    "it records which files the file source has read: a restart fails, or rereads or skips files; "
+    "put it back from a copy"
 )
 
 
 def restart_logs(storage: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
-    """Yields the findings of the logs that a restart reads, besides the commits.
+    """Yields the findings of the logs that a restart reads, except the commits.
 
     Args:
         storage: where the checkpoint lives.
@@ -77,8 +77,8 @@ def _sources(
     if start and counted and len(start.sources) != len(end.sources):
         detail = (
             f"offsets/{batch} has {len(end.sources)} sources and offsets/{batch - 1} has "
-            f"{len(start.sources)}: one of them is cut, and a restart fails; put it back from a "
-            "copy"
+            f"{len(start.sources)}: one of them is truncated, and a restart fails; put it back "
+            "from a copy"
         )
         yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
         return
@@ -90,8 +90,8 @@ def _sources(
             yield from log.findings(storage, -1 if first is None else first, last, whole=whole)
         elif first is not None:
             detail = (
-                f"offsets/{batch}: what it says of source {number} is cut, and a restart fails; put"
-                " the file back from a copy"
+                f"offsets/{batch}: the offset of source {number} is truncated, so a restart fails; "
+                "put it back from a copy"
             )
             yield Finding(FindingCode.UNREADABLE_OFFSET, detail, path=f"offsets/{batch}")
 
@@ -103,7 +103,7 @@ class _SourceLog:
     Attributes:
         folder: the folder of the log.
         entries: the name of each entry by its number.
-        base: the number of the newest compact entry; 0 where there is none.
+        base: the number of the newest compact entry; 0 if there is none.
     """
 
     folder: str
@@ -112,12 +112,12 @@ class _SourceLog:
 
     @classmethod
     def listed(cls, storage: Storage, source: str) -> "_SourceLog":
-        """Returns the log of a source as it is listed."""
+        """Returns the log of a source as listed."""
         folder = f"sources/{source}"
         names = (one.path.removeprefix(f"{folder}/") for one in storage.list(folder))
-        found = {int(one[1]): one for name in names if (one := _ENTRY.fullmatch(name))}
-        base = max((number for number, one in found.items() if one[2]), default=0)
-        return cls(folder, {number: one[0] for number, one in found.items()}, base)
+        listed = {int(one[1]): one for name in names if (one := _ENTRY.fullmatch(name))}
+        base = max((number for number, one in listed.items() if one[2]), default=0)
+        return cls(folder, {number: one[0] for number, one in listed.items()}, base)
 
     def findings(
         self, storage: Storage, first: int, last: int, *, whole: bool

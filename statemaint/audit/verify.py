@@ -1,4 +1,4 @@
-"""Reads everything that a restart could need, and reports what does not rebuild."""
+"""Reads everything that a restart could need, and reports the versions that do not rebuild."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ from statemaint.state.versions import chain_of, committed_version
 from statemaint.storage import Storage, stoppable
 from statemaint.workers import Job, Workers, in_turn
 
-# Up to here it takes as long to fetch a file whole as to fetch its beginning.
+# Up to this size, fetching a whole file takes as long as fetching its beginning.
 _READ_WHOLE = 256 * 1024
 
 
@@ -44,9 +44,9 @@ class Verification:
 
     Attributes:
         checkpoint: the checkpoint that was read.
-        versions_checked: retained versions of which every file passed, counted per store.
+        versions_checked: the number of retained versions whose files all passed, counted per store.
         findings: damage and notices.
-        results: what another verification of the same checkpoint can take over.
+        results: the results that another verification of the same checkpoint can reuse.
     """
 
     checkpoint: Checkpoint
@@ -74,13 +74,13 @@ def verify(
 
     Args:
         storage: where the checkpoint lives.
-        deep: read all of it: every file decoded, needed or not, every snapshot compared with the
+        deep: read everything: every file decoded, needed or not, every snapshot compared with the
             log below it, every checksum file with the file beside it, and every row of the newest
             version checked: whether it is in the partition of its key, and whether the stores of a
             join agree.
         sample: the `n`-th of `t` shares of the partitions, `(n, t)` with `n` from 1 to `t`; all
             by default. The `t` shares together are all partitions, each with all of its stores.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: the number of stores read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when the sample is not a valid share.
@@ -107,8 +107,8 @@ def verify_at(
         storage: where it lives.
         depth: the depth of the check.
         only: returns whether to read a store; all by default.
-        lineages: whether the zips that the lineages of changelogs name must be there.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        lineages: whether the zips that the lineages of changelogs name must exist.
+        workers: the number of stores read at a time; by default what suits storage and machine.
         known: the results of an earlier verification; what they cover is not read again.
 
     Raises:
@@ -145,13 +145,13 @@ def verify_at(
 
 @dataclass(frozen=True, slots=True)
 class _StoreCheck:
-    """Verifies the stores of one checkpoint, each by itself.
+    """Verifies the stores of one checkpoint, each on its own.
 
     Attributes:
-        storage: where they are.
-        checkpoint: theirs.
-        depth: how deep.
-        lineages: whether the zips are there that the lineages of changelogs name.
+        storage: where the checkpoint lives.
+        checkpoint: their checkpoint.
+        depth: the depth of the check.
+        lineages: whether the zips that the lineages of changelogs name must exist.
         engine: loads the engine when it is first needed.
         known: the results that are not computed again.
         ahead: the number of files of a store that are fetched at a time.
@@ -170,7 +170,7 @@ class _StoreCheck:
         yield self.known.store(store, lineages=self.lineages) or self._read(store)
 
     def need(self, store: Store) -> int:
-        """Returns an estimate of the memory that this takes."""
+        """Returns an estimate of the memory that the check of a store takes."""
         source = Source.of(self.storage, store, self.checkpoint)
         return need_of(store, source, self.checkpoint, self.depth)
 
@@ -180,7 +180,7 @@ class _StoreCheck:
         findings = [*_diagnosed(store, checkpoint)]
         findings += check_suspects(source, self.engine, store, checkpoint)
         deltas = needed_deltas(store, checkpoint)
-        if self.depth is Depth.HEADERS:  # of larger ones not all is read
+        if self.depth is Depth.HEADERS:  # larger ones are not read whole
             deltas = (one for one in deltas if one.entry.size <= _READ_WHOLE)
         with source.fetching(deltas) as near:
             rebuilt = rebuild(
@@ -202,16 +202,16 @@ def _diagnosed(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
 
 def _shares(number: int, total: int) -> Callable[[StoreId], bool]:
     if not 1 <= number <= total:
-        raise ConfigError(f"share {number} of {total} cannot be; take one from 1/{total} on")
+        raise ConfigError(f"share {number} of {total} is not valid; the first is 1/{total}")
     return lambda store: (store.operator + store.partition) % total == number - 1
 
 
 def _logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
     """Yields the findings that a second look at the logs confirms, as the query may be running."""
-    if found := list(_look_at_logs(reading, checkpoint, whole=whole)):
+    if findings := list(_look_at_logs(reading, checkpoint, whole=whole)):
         names = scan_checkpoint(reading, lambda _: False)
         again = {one.path for one in _look_at_logs(reading, names, whole=whole)}
-        yield from (one for one in found if one.path in again)
+        yield from (one for one in findings if one.path in again)
 
 
 def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> Iterator[Finding]:
@@ -220,7 +220,7 @@ def _look_at_logs(reading: Storage, checkpoint: Checkpoint, *, whole: bool) -> I
 
 
 def _purged(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Yields a notice where Spark's own clean-up has left batches of the commit log stateless."""
+    """Yields a notice if Spark's own clean-up has left batches of the commit log without state."""
     if checkpoint.span is None:
         return
     required, last = checkpoint.span
@@ -239,10 +239,10 @@ def _orphans(store: Store) -> Iterator[Finding]:
     lone = [side.entry for side in lone_checksum_files(store.files)]
     temps = [file.entry for file in store.files if isinstance(file, TempFile)]
     for entry in lone + temps:
-        detail = f"{entry.path}: left behind by a write or a deletion that was cut short"
+        detail = f"{entry.path}: left behind by an interrupted write or deletion"
         yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
     for entry in _unreferenced(store):
-        detail = f"{entry.path}: no snapshot refers to it; an upload was cut short, or is going on"
+        detail = f"{entry.path}: no snapshot refers to it; an upload was interrupted or is running"
         yield Finding(FindingCode.ORPHAN_FILE, detail, store.id, path=entry.path)
 
 
@@ -283,7 +283,7 @@ def _unneeded(
 def _sides(storage: Storage, store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     """Compares Hadoop's checksum files with the files beside them, as Hadoop does on reading."""
     lone = {side.entry.path for side in lone_checksum_files(store.files)}
-    unused = {entry.path for entry in _unreferenced(store)}  # an upload that was cut short
+    unused = {entry.path for entry in _unreferenced(store)}  # an interrupted upload
     for side in store.files:
         if not isinstance(side, ChecksumFile) or side.by_spark or side.entry.path in lone:
             continue
@@ -326,7 +326,7 @@ def digest_stores(
     Args:
         storage: where the checkpoint lives.
         version: the newest committed one by default.
-        workers: how many stores are read at a time; by default what suits storage and machine.
+        workers: the number of stores read at a time; by default what suits storage and machine.
 
     Raises:
         ConfigError: when nothing is committed, or a store does not have that version.
@@ -336,8 +336,8 @@ def digest_stores(
     """
     reading, crew = stoppable(storage), Workers.of(workers)
     checkpoint = scan_checkpoint(reading)
-    asked = committed_version(checkpoint, version)
-    chains = [(store, chain_of(checkpoint, store, asked)) for store in checkpoint.stores]
+    requested = committed_version(checkpoint, version)
+    chains = [(store, chain_of(checkpoint, store, requested)) for store in checkpoint.stores]
     size = sum(chain.size for _, chain in chains)
     ahead = crew.ahead(storage.parallel, len(chains), size)
     engine = engine_for(size, checkpoint.provider)
@@ -347,8 +347,10 @@ def digest_stores(
     jobs = [
         Job(partial(digest.of, *one), partial(digest.need, *one), one[1].size) for one in chains
     ]
-    found = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
-    return asked, tuple((store.id, one) for (store, _), one in zip(chains, found, strict=True))
+    digests = in_turn(jobs, threads=threads, budget=budget, stop=reading.stop)
+    return requested, tuple(
+        (store.id, one) for (store, _), one in zip(chains, digests, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,13 +44,13 @@ from statemaint.workers import Workers
 def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> RecoveryPlan:
     """Returns the plan of a repair, each step with its proof; writes nothing.
 
-    A bad snapshot whose version the log gives is rebuilt where retained versions are loaded from
-    it, and removed elsewhere. A checksum that does not fit a sound file is removed, and so are a
+    A bad snapshot whose version the log gives is rebuilt if retained versions are loaded from it,
+    and removed otherwise. A checksum that does not match a sound file is removed, and so are a
     snapshot above the commit log and an unreadable schema file. Nothing else is repaired: lost or
     damaged changes, rows in the wrong partition and joins that disagree are left to the operator.
 
     Each step is proved on the checkpoint as it would be without the files: everything that they may
-    affect is verified again as `verify --deep` does; the step's finding must have ended, and no
+    affect is verified again as `verify --deep` does; the step's finding must be resolved, and no
     other may have appeared.
 
     Args:
@@ -58,7 +58,7 @@ def plan_repair(storage: Storage, *, workers: Workers | int | None = None) -> Re
         workers: the number of stores that are read at a time; by default what suits the storage.
 
     Raises:
-        Superseded: when a store is removed meanwhile.
+        Superseded: when a store is removed in the meantime.
         UnsupportedError: when the checkpoint is of a kind that cannot be read.
         StorageError: when anything could not be listed or read.
     """
@@ -74,17 +74,17 @@ def repair(
 ) -> RecoveryReport:
     """Repairs what the log can prove; the bad files are moved to the trash.
 
-    The query must not run: if its logs change meanwhile, nothing is done.
+    The query must not run: if its logs change in the meantime, nothing is done.
 
     Args:
         storage: where the checkpoint lives.
-        trash_for: seconds that the bad files are kept at least.
+        trash_for: the minimum number of seconds that the bad files are kept.
         expected: the fingerprint of the plan that was reviewed; none by default.
         workers: the number of stores that are read, and then repaired, at a time; by default what
             suits the storage. The plan and the report are the same with any number.
 
     Raises:
-        Superseded: when the plan is another one by now, or the logs change meanwhile.
+        Superseded: when the plan has changed since, or the logs change in the meantime.
         LeaseHeldError: when another run maintains the checkpoint.
         SnapshotMismatchError: when a new snapshot does not read back as it was folded.
         UnsupportedError, StorageError: as `plan_repair` does.
@@ -122,7 +122,7 @@ def _proved(storage: Storage, workers: Workers | int | None) -> Proved:
 
 
 class _Search:
-    """The steps that were proved so far, and the verification with all of them taken."""
+    """The steps that are proved so far, and the verification with all of them taken."""
 
     def __init__(self, storage: Storage, before: Verification, proofs: Proofs) -> None:
         self._storage, self._before, self._proofs = storage, before, proofs
@@ -132,21 +132,21 @@ class _Search:
     def consider(self, step: RepairStep) -> None:
         """Takes a step with its proof, unless there is a reason against it."""
         hidden = frozenset(path for one in self.accepted for path in one.paths)
-        left = tuple(one for one in step.removes if one.path not in hidden)
-        if not left or self._settled(step.finding):
-            return  # another step removes its files, or nothing is wrong any more
-        step = replace(step, removes=left)
+        removes = tuple(one for one in step.removes if one.path not in hidden)
+        if not removes or self._settled(step.finding):
+            return  # another step removes its files, or the fault is resolved
+        step = replace(step, removes=removes)
         view = Without(self._storage, hidden | step.paths)
         # A removed zip may be rebuilt, so a lineage that names it is not broken for good.
-        known, workers = self.after.results + self._proofs.results, self._proofs.workers
-        without = verify_at(view, Depth.ROWS, lineages=False, known=known, workers=workers)
+        results, workers = self.after.results + self._proofs.results, self._proofs.workers
+        without = verify_at(view, Depth.ROWS, lineages=False, known=results, workers=workers)
         try:
-            must = next(self._against(step, without), None)
-            proof = None if must else self._proofs.of(view, without.checkpoint, step)
+            objection = next(self._against(step, without), None)
+            proof = None if objection else self._proofs.of(view, without.checkpoint, step)
         except (CheckpointError, UnsupportedError) as error:
-            must, proof = f"the log does not give version {step.version}: {error}", None
-        if must or proof is None:
-            self._stays.setdefault(step.removes[-1].path, f"{must}")
+            objection, proof = f"the log does not give version {step.version}: {error}", None
+        if objection or proof is None:
+            self._stays.setdefault(step.removes[-1].path, f"{objection}")
             return
         self.accepted.append(replace(step, proof=proof))
         self.after = without
@@ -159,7 +159,7 @@ class _Search:
             return
         if was_replaced(store):
             path = step.finding.path or store.id.directory
-            self._stays.setdefault(path, "the log is in doubt that a zip would be written from")
+            self._stays.setdefault(path, "the log that a zip would be written from is in doubt")
             return
         try:
             proof = self._proofs.of(self._storage, self._before.checkpoint, step)
@@ -170,10 +170,10 @@ class _Search:
         self.based.append(replace(step, proof=proof))
 
     def _settled(self, finding: Finding) -> bool:
-        """Returns whether the step for another finding has ended this one.
+        """Returns whether the step for another finding has resolved this one.
 
-        A mismatch may end with the removal of the lower snapshot that the other differs from, and
-        a checksum that does not fit has two possible steps.
+        Removing the lower of two snapshots may resolve a mismatch between them, and a checksum
+        that does not match has two possible steps.
         """
         twofold = finding.code is FindingCode.SNAPSHOT_MISMATCH or of_checksum(finding)
         return twofold and _key(finding) not in _damage(self.after)
@@ -182,10 +182,10 @@ class _Search:
         """Yields the reasons against a step."""
         before, after = store_of(self._before.checkpoint, step), listed(without.checkpoint, step)
         if after is None:
-            yield "without it nothing is left of its store"
+            yield "without it, its store has no files"
             return
         if refers(after, step.removes[-1].path):
-            yield "a zip that stays refers to it"
+            yield "a remaining zip refers to it"
         new = sorted(_damage(without) - self._damage - _allowed(step))
         yield from (f"without it, {code} at {path}" for code, path in new)
         if step.reason is RemoveReason.BAD_SNAPSHOT:
@@ -194,15 +194,15 @@ class _Search:
             yield from self._against_checksum(step, before, without)
         elif step.finding.code is FindingCode.SNAPSHOT_MISMATCH or self._decodes(step, before):
             yield from self._against_log(step, before, after)
-        if step.reason is RemoveReason.BAD_SNAPSHOT and _lost_families(after, without, step):
-            yield "no zip is left that says which column families there are"
+        if step.reason is RemoveReason.BAD_SNAPSHOT and _loses_families(after, without, step):
+            yield "no remaining zip lists the column families"
 
     def _in_doubt(self, step: RepairStep, store: Store) -> Iterator[str]:
         """Yields why the log may not give the version of a bad snapshot."""
-        for one in self._before.findings:
-            mine = one.code is FindingCode.LOG_REPLACED and one.store == store.id
-            if mine and batch_of(step.version) in one.batches:
-                yield f"{one.path} was replaced; put what was there before back from a copy"
+        for finding in self._before.findings:
+            mine = finding.code is FindingCode.LOG_REPLACED and finding.store == store.id
+            if mine and batch_of(step.version) in finding.batches:
+                yield f"{finding.path} was replaced; put the original back from a copy"
         for suspect in judge(store, self._before.checkpoint).disputed:
             by_others = () if suspect.by_query else suspect.replaced
             if suspect.path != step.removes[-1].path and any(v <= step.version for v in by_others):
@@ -220,19 +220,19 @@ class _Search:
             yield f"{side.owner} is damaged itself"
         compared = self._agrees(store_of(without.checkpoint, step), side)
         # A checksum of other bytes may be right, and the file beside it another whole file.
-        garbled = not _says_a_sum(self._storage, side)
+        garbled = not _is_checksum(self._storage, side)
         if not compared and not (garbled and self_checking(without.checkpoint)):
-            yield f"nothing tells whether it or {side.owner} is wrong; put both back from a copy"
+            yield f"it is unclear whether it or {side.owner} is wrong; put both back from a copy"
 
     def _agrees(self, store: Store, side: ChecksumFile) -> bool:
         """Returns whether a snapshot that was not made from a file agrees with its content.
 
         No checksum is read for this: those of the other files may be stale as well.
         """
-        found = witness(store, side)
-        if found is None:
+        pair = witness(store, side)
+        if pair is None:
             return False
-        snapshot, chain = found
+        snapshot, chain = pair
         source = replace(
             Source.of(self._storage, store, self._before.checkpoint),
             checksums={},
@@ -265,41 +265,41 @@ class _Search:
         """Yields why the log may be wrong, and not the snapshot that differs from it."""
         path = step.removes[-1].path
         disputed = judge(before, self._before.checkpoint).disputed
-        for one in disputed:
-            if one.path == path and not one.by_query:
-                once = "it was equal to the log when it was proved; " if one.proved else ""
-                yield f"{once}{one.why}"
+        for suspect in disputed:
+            if suspect.path == path and not suspect.by_query:
+                once = "it was equal to the log when it was proved; " if suspect.proved else ""
+                yield f"{once}{suspect.why}"
         for proof in before.attestations:
             if proof.path == path and fingerprint(self._storage, path) == (proof.size, proof.sum):
                 yield (
-                    "it was equal to the log when it was proved, so it is the log that has changed "
-                    "since; put the log's files back from a copy"
+                    "it was equal to the log when it was proved, so the log has changed since; put "
+                    "the log's files back from a copy"
                 )
         chain = after.versions.from_log(step.version, proved=())
         if chain and (edited := _edited(after, chain, step.removes[-1].entry)):
             yield f"{edited}; one of the two is wrong"
         if chain and chain.base and not _is_proved(after, chain.base.entry.path):
             yield (
-                f"what it differs from begins with {chain.base.entry.path}, which nobody has "
-                "proved; one of the two is wrong"
+                f"the chain that it differs from begins with {chain.base.entry.path}, which is "
+                "not proved; one of the two is wrong"
             )
 
     @property
     def unrepaired(self) -> tuple[str, ...]:
-        """Returns, for each file whose removal might have ended a finding, why it stays."""
-        gone = {path for one in self.accepted for path in one.paths}
+        """Returns each file whose removal might have resolved a finding, with why it stays."""
+        removed = {path for one in self.accepted for path in one.paths}
         return tuple(
-            f"{path} stays: {why}" for path, why in self._stays.items() if path not in gone
+            f"{path} stays: {why}" for path, why in self._stays.items() if path not in removed
         )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the findings that remain after all steps; none of them ends a broken lineage."""
+        """Returns the findings that remain after all steps; no step resolves a broken lineage."""
         lineages = (one for one in self._before.findings if one.code is FindingCode.LINEAGE_BROKEN)
         own = (one for one in lineages if one.path and one.path.endswith(".changelog"))
         based = [store_of(self._before.checkpoint, one) for one in self.based]
-        found = dict.fromkeys((*self.after.findings, *own))
-        return tuple(one for one in found if not any(lacks_base(store, one) for store in based))
+        remaining = dict.fromkeys((*self.after.findings, *own))
+        return tuple(one for one in remaining if not any(lacks_base(store, one) for store in based))
 
     @property
     def _damage(self) -> set[tuple[str, str]]:
@@ -326,22 +326,22 @@ def _damage(found: Verification) -> set[tuple[str, str]]:
     return {_key(one) for one in found.findings if one.damage}
 
 
-def _key(found: Finding) -> tuple[str, str]:
-    return found.code.value, found.path or str(found.store)
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.code.value, finding.path or str(finding.store)
 
 
-def _lost_families(store: Store, found: Verification, step: RepairStep) -> bool:
+def _loses_families(store: Store, verified: Verification, step: RepairStep) -> bool:
     zips = store.rocks is None or store.versions.snapshots
-    return not zips and has_families(_operator(found, step))
+    return not zips and has_families(_operator(verified, step))
 
 
-def _operator(found: Verification, step: RepairStep) -> Operator | None:
-    number = store_of(found.checkpoint, step).id.operator
-    return next((one for one in found.checkpoint.operators if one.id == number), None)
+def _operator(verified: Verification, step: RepairStep) -> Operator | None:
+    number = store_of(verified.checkpoint, step).id.operator
+    return next((one for one in verified.checkpoint.operators if one.id == number), None)
 
 
-def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:
-    """Returns whether the content of a checksum file is a checksum, of whatever bytes."""
+def _is_checksum(storage: Storage, side: ChecksumFile) -> bool:
+    """Returns whether the content of a checksum file is a valid checksum of any bytes."""
     if side.by_spark and side.entry.size > checksum_file.MOST_BYTES:
         return False
     content = storage.read(side.entry.path)
@@ -358,16 +358,16 @@ def _says_a_sum(storage: Storage, side: ChecksumFile) -> bool:
 def _edited(store: Store, chain: Chain, snapshot: Entry) -> str | None:
     """Returns why a log may have been changed by something other than its query; `None` if not.
 
-    A query writes one change after the other. A rewound query writes every change again, from some
+    A query writes one change after another. A rewound query writes every change again, from some
     version up to the snapshot's and beyond.
     """
     above = store.versions.deltas.get(chain.version + 1)
     entries = [one.entry for one in (*chain.deltas, *((above,) if above else ()))]
-    for one, after in pairwise(entries):
-        if (one.modified or 0.0) > (after.modified or 0.0):
-            if snapshot.modified is not None and (one.modified or 0.0) > snapshot.modified:
-                return f"{one.path} was written after it, and not by a query that was rewound"
-            return f"{one.path} was written after {after.path}, which no query does"
+    for earlier, later in pairwise(entries):
+        if (earlier.modified or 0.0) > (later.modified or 0.0):
+            if snapshot.modified is not None and (earlier.modified or 0.0) > snapshot.modified:
+                return f"{earlier.path} was written after it, and not by a query that was rewound"
+            return f"{earlier.path} was written after {later.path}, which no query does"
     return None
 
 

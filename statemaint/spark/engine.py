@@ -19,7 +19,7 @@ from statemaint.spark.units import Piece, maintain_unit, prepare_query
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
-# A query's plan is one listing; several queries may share a task where there are very many.
+# A query's plan is one listing; several queries may share a task if there are very many.
 _PLANS_A_CORE = 64
 Tell = Callable[[str], object]
 
@@ -31,9 +31,9 @@ class FleetRun:
     Attributes:
         name: its id, in the ledger of every query.
         attempt: grows with each attempt at the same run, whose leases it ends.
-        force_snapshot: write a snapshot at the target even where the chain is short.
+        force_snapshot: write a snapshot at the target even if the chain is short.
         wait: seconds to wait for leases that other runs hold.
-        tell: told of the progress, in lines.
+        tell: receives the progress, in lines.
     """
 
     name: str
@@ -44,17 +44,17 @@ class FleetRun:
 
     @classmethod
     def named(cls, name: str | None, now: float) -> "FleetRun":
-        """Returns a run of a name, by default of a new one."""
+        """Returns a run of a name, a new one by default."""
         return cls(name or new_run_id(now))
 
     def options(self, **more: Any) -> dict[str, Any]:
-        """Returns what every piece of work of the run needs."""
+        """Returns the options of every piece of work of the run."""
         return {"run": self.name, "force_snapshot": self.force_snapshot, **more}
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What a query's plan says to the driver."""
+    """The message of a query's plan to the driver."""
 
     target: Target
     version: int
@@ -72,7 +72,7 @@ def run_fleet(
     run: FleetRun,
     costs: Mapping[str, Costs] | None = None,
 ) -> Any:
-    """Maintains a fleet, and returns the outcomes as a table of Arrow's.
+    """Maintains a fleet, and returns the outcomes as an Arrow table.
 
     Args:
         spark: the session.
@@ -102,7 +102,7 @@ def run_fleet(
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What came back from executors: the rows of stores, and those of the queries themselves."""
+    """The results of executors: the rows of stores, and those of the queries themselves."""
 
     table: Any
     notes: list[Row]
@@ -116,9 +116,9 @@ class _Answers:
 
     @property
     def worst(self) -> list[Row]:
-        """Returns what happened to the stores of each query, as notes of the query."""
-        found = self.table.group_by(["query", "outcome", "exit_code"]).aggregate([])
-        return [{**_EMPTY, **row} for row in found.to_pylist()]
+        """Returns the outcomes of the stores of each query, as notes of the query."""
+        outcomes = self.table.group_by(["query", "outcome", "exit_code"]).aggregate([])
+        return [{**_EMPTY, **row} for row in outcomes.to_pylist()]
 
 
 def _planned(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
@@ -134,16 +134,16 @@ def _collected(spark: Any, tasks: Sequence[Sequence[str]], work: Any) -> Any:
 
 
 def _prepared(fleet: Iterable[Target], notes: Iterable[Row]) -> list[_Prepared]:
-    told = {row["query"]: json.loads(row["note"]) for row in notes if row["note"]}
+    messages = {row["query"]: json.loads(row["note"]) for row in notes if row["note"]}
     return [
         _Prepared(
             target=one,
-            version=told[one.query]["target"],
-            units={UnitId(*unit): weight for *unit, weight in told[one.query]["units"]},
-            handover=told[one.query]["handover"],
+            version=messages[one.query]["target"],
+            units={UnitId(*unit): weight for *unit, weight in messages[one.query]["units"]},
+            handover=messages[one.query]["handover"],
         )
         for one in fleet
-        if one.query in told
+        if one.query in messages
     ]
 
 
@@ -171,19 +171,19 @@ def _maintained(
     return _Answers.of(table), [(one.target, bundle) for one, bundle in units]
 
 
-def _piece(one: _Prepared, bundle: Bundle, run: FleetRun) -> str:
-    options = run.options(bundle=bundle.to_json(), handover=one.handover)
-    return Piece(one.target, options).to_json()
+def _piece(prepared: _Prepared, bundle: Bundle, run: FleetRun) -> str:
+    options = run.options(bundle=bundle.to_json(), handover=prepared.handover)
+    return Piece(prepared.target, options).to_json()
 
 
 def _missing(units: Iterable[tuple[Target, Bundle]], done: _Answers) -> list[Row]:
-    """Returns a row for each unit that nothing came back of, and tells which it is."""
+    """Returns a row with an error for each unit without a result."""
     rows = done.table.group_by(["query", "unit"]).aggregate([]).to_pylist()
-    told = {(row["query"], row["unit"]) for row in [*rows, *done.notes]}
+    reported = {(row["query"], row["unit"]) for row in [*rows, *done.notes]}
     return [
         {**_EMPTY, **error_row(target, RuntimeError(f"{bundle.label} gave no report"))}
         for target, bundle in units
-        if (target.query, bundle.label) not in told
+        if (target.query, bundle.label) not in reported
     ]
 
 
@@ -209,7 +209,7 @@ def _end(
     holders: Mapping[Target, Holder],
     queries: Mapping[str, Row],
 ) -> None:
-    """Ends the run of every query; one without a row of its own has not been sound."""
+    """Ends the run of every query; one without a row of its own was not sound."""
     sound = {
         one.target: queries.get(one.target.query, {"exit_code": 1})["exit_code"] == 0
         for one in ready
@@ -226,5 +226,5 @@ def _table(tables: Sequence[Any], rows: Sequence[Row]) -> Any:
 
 
 def with_options(run: FleetRun, **options: Any) -> FleetRun:
-    """Returns a run with the options that are given."""
+    """Returns a run with the given options."""
     return replace(run, **{name: value for name, value in options.items() if value is not None})

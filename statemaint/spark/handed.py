@@ -1,7 +1,7 @@
 """The bundles of runs that Airflow's `plan` has handed over, maintained by executors.
 
 The lease of each query is that of its run, which `plan` has taken: the driver joins and renews it,
-and leaves its end to Airflow's `report`. Executors do what Airflow's tasks do, by the same
+and leaves its end to Airflow's `report`. Executors do the work of Airflow's tasks, by the same
 functions.
 """
 
@@ -28,18 +28,18 @@ from statemaint.storage import Storage
 from statemaint.wording import counted
 
 _COLUMNS = {"query": "string", "outcome": "string"}
-# Requests of the driver at a time, to the storages of all queries together.
+# Concurrent requests of the driver, to the storages of all queries together.
 _AT_A_TIME = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was handed over of a query.
+    """The handed-over work of a query.
 
     Attributes:
         target: the query, with the policy that its run was planned with.
         work: its units.
-        key: the key by which it was found.
+        key: the key of the handover.
     """
 
     target: Target
@@ -50,17 +50,17 @@ class _Read:
 def carry_out(
     spark: Any, handed: Sequence[tuple[str, str]], *, attempt: int, tell: Tell
 ) -> list[PartOutcome]:
-    """Maintains what was handed over, and stores the outcomes of each query; safe to repeat.
+    """Maintains the handed-over bundles, and stores the outcomes of each query; safe to repeat.
 
     A bundle with an outcome that counts is not maintained again by a later attempt. A query whose
     storage fails has no outcomes, and does not stop the others (S16).
 
     Args:
         spark: the session.
-        handed: for each query, the address of its checkpoint, as driver and executors reach it, and
-            the key of what was handed over.
+        handed: for each query, the address of its checkpoint for driver and executors, and the key
+            of its handover.
         attempt: the number of this attempt.
-        tell: told of the progress, in lines.
+        tell: receives the progress, in lines.
 
     Raises:
         StatemaintError: when nothing can be read of any query.
@@ -81,19 +81,19 @@ def carry_out(
 
 
 def _read(handed: Sequence[tuple[str, str]], tell: Tell) -> list[_Read]:
-    found: list[_Read] = []
+    works: list[_Read] = []
 
     def read(place: tuple[str, str]) -> None:
         checkpoint, key = place
         work = read_handed(Target("", checkpoint).open(), key)
-        found.append(_Read(Target(work.query, checkpoint, work.policy), work, key))
+        works.append(_Read(Target(work.query, checkpoint, work.policy), work, key))
 
     failed = list(_each(read, handed))
     for (checkpoint, _), error in failed:
         tell(f"{checkpoint}: {error.code}: {error}")
-    if failed and not found:
+    if failed and not works:
         raise failed[0][1]
-    return sorted(found, key=lambda one: one.work.query)
+    return sorted(works, key=lambda one: one.work.query)
 
 
 def _each(
@@ -113,19 +113,19 @@ def _each(
 
 
 def _leased(spark: Any, works: Sequence[_Read]) -> dict[str, list[PartOutcome]]:
-    """Returns the outcomes of each query; of one whose lease is not to be had, why not."""
+    """Returns the outcomes of each query; errors if its lease cannot be taken."""
     holders = {one.target: one.work.bundles[0].holder for one in works}
     with leases() as held:
         held.take({target: holder for target, holder in holders.items() if holder})
         outcomes: dict[str, list[PartOutcome]] = {one.target.query: [] for one in works}
         pieces = []
-        for one in works:
-            refused = held.refused.get(one.target.query)
-            for unit in one.work.bundles:
+        for place in works:
+            refused = held.refused.get(place.target.query)
+            for unit in place.work.bundles:
                 if refused:
-                    outcomes[one.target.query].append(PartOutcome.of_error(unit.label, refused))
+                    outcomes[place.target.query].append(PartOutcome.of_error(unit.label, refused))
                 else:
-                    pieces.append((_piece(one.target, unit, one.work), unit.weight))
+                    pieces.append((_piece(place.target, unit, place.work), unit.weight))
         for row in _rows(spark, pieces):
             outcomes[row["query"]].append(PartOutcome(**json.loads(row["outcome"])))
     return outcomes
@@ -188,8 +188,8 @@ def _outcome(given: Piece, bundle: Bundle, storage: Storage) -> Row:
             workers=task_workers(storage),
         )
     except LeaseLostError:
-        raise  # the unit's own, perhaps: `once` knows
+        raise  # perhaps the unit's own lease: `once` decides
     except StatemaintError as error:
         return PartOutcome.of_error(bundle.label, error).to_json()
-    found = PartOutcome.of_report(bundle, report, every_unit=options["every_unit"])
-    return found.to_json()
+    outcome = PartOutcome.of_report(bundle, report, every_unit=options["every_unit"])
+    return outcome.to_json()

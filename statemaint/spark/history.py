@@ -4,7 +4,7 @@
 
 A run is one file, which appears whole and in one step or not at all, by the same storages as
 checkpoints. So a run that dies half-way leaves nothing that a reader sees, and another attempt at
-a run replaces its file. No run rewrites another one's.
+a run replaces its file. No run rewrites the file of another.
 """
 
 import io
@@ -22,7 +22,7 @@ from statemaint.spark.columns import OUTCOMES, ddl
 from statemaint.storage import LocalStorage, Storage, open_storage
 
 _PATH = re.compile(r"date=(\d{4}-\d{2}-\d{2})/([^/]+)\.parquet")
-# How many runs are looked at for how long a partition takes; a query is in most of them.
+# The number of runs that are read for the time that a partition takes; most have every query.
 _NEWEST = 3
 _ATTEMPT = b"statemaint.attempt"
 _COLUMNS = ["query", "operator", "partition", "unit", "weight", "seconds"]
@@ -54,13 +54,13 @@ class History:
         return cls(storage)
 
     def add(self, run: str, table: Any, now: float, *, attempt: int = 1) -> str:
-        """Adds the outcomes of a run, in the place of an earlier attempt's, and returns the path.
+        """Adds the outcomes of a run, replaces those of an earlier attempt, and returns the path.
 
         An attempt that ends after a later one, to which it lost its leases, adds nothing.
 
         Args:
             run: the run's id.
-            table: the outcomes, as a table of Arrow's.
+            table: the outcomes, as an Arrow table.
             now: the time, in seconds since the epoch.
             attempt: the number of the attempt at the run.
 
@@ -82,25 +82,25 @@ class History:
         return path
 
     def costs(self) -> Mapping[str, Costs]:
-        """Returns how slow each partition of each query was, in the newest run that had it.
+        """Returns the cost of each partition of each query, in the newest run that had it.
 
-        A file that cannot be read tells nothing: it only makes tasks more even.
+        An unreadable file is ignored: the costs only make tasks more even.
         """
-        found: dict[str, dict[str, float]] = {}
+        costs: dict[str, dict[str, float]] = {}
         try:
             newest = sorted(self._paths())[-_NEWEST:]
         except StorageError:
-            return found
-        for path in newest:  # a newer one replaces what an older one says
+            return costs
+        for path in newest:  # a newer one replaces the costs of an older one
             for row in self._rows(path):
                 if row["unit"] and row["weight"] and row["seconds"]:
                     unit = UnitId(row["operator"], row["partition"])
-                    query = found.setdefault(row["query"], {})
+                    query = costs.setdefault(row["query"], {})
                     query[str(unit)] = row["seconds"] / row["weight"]
-        return found
+        return costs
 
     def _attempt(self, path: str) -> int:
-        """Returns the number of the attempt that wrote a file; 0 for what is no file of ours."""
+        """Returns the number of the attempt that wrote a file; 0 if the file is not ours."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -131,6 +131,6 @@ def read_history(spark: Any, address: str) -> Any:
 
     Args:
         spark: the session.
-        address: the address of the history, as Spark reaches it.
+        address: the address of the history for Spark.
     """
     return spark.read.schema(f"{ddl(OUTCOMES)}, date date").parquet(address)

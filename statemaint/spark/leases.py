@@ -13,13 +13,13 @@ from statemaint.maintain import begin_run, end_run
 from statemaint.spark.fleet import Target
 
 _log = logging.getLogger(__name__)
-# Requests of the driver that are made at a time, to the storages of all queries together.
+# Concurrent requests of the driver, to the storages of all queries together.
 _AT_A_TIME = 16
 _LOOK_AGAIN = 1.0
 
 
 class Leases:
-    """The leases that a run has got so far, by query; released to no one before `ended`."""
+    """The leases that a run has taken so far, by query; released to no one before `ended`."""
 
     def __init__(self, pause: Callable[[float], object] = time.sleep) -> None:
         self._held = ExitStack()
@@ -40,7 +40,7 @@ class Leases:
         _each(begin, [one for one in holders if holders[one].attempt > 1])
 
     def take(self, holders: Mapping[Target, Holder], *, wait: float = 0.0) -> None:
-        """Takes the leases of queries; what is not to be had is in `refused`.
+        """Takes the leases of queries; the errors of the others are in `refused`.
 
         Args:
             holders: the holder of each query's lease.
@@ -88,12 +88,12 @@ class Leases:
                 forget_units(storage, before=lease.check)
                 end_run(storage, holders[target], sound=sound[target])
             except StatemaintError as error:
-                _log.warning("%s: the lease ends by itself: %s", target.query, error)
+                _log.warning("%s: the lease is left to expire: %s", target.query, error)
 
         _each(end, [one for one in sound if one.query in self.leases])
 
     def close(self) -> None:
-        """Renews no lease any longer."""
+        """Stops renewing leases."""
         self._held.close()
 
 
@@ -105,9 +105,9 @@ def _each(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
 
 @contextmanager
 def leases(pause: Callable[[float], object] = time.sleep) -> Iterator[Leases]:
-    """Renews what is taken while the block runs; what is left then ends by its deadline."""
-    found = Leases(pause)
+    """Renews the taken leases while the block runs; the remaining ones then expire."""
+    held = Leases(pause)
     try:
-        yield found
+        yield held
     finally:
-        found.close()
+        held.close()

@@ -1,4 +1,4 @@
-"""`python -m statemaint.spark`: the four verbs, by itself or under `spark-submit`."""
+"""`python -m statemaint.spark`: the four verbs, on its own or under `spark-submit`."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ def program() -> None:
 
 
 def _fleet_flags(command: Command) -> Command:
-    """Adds the flags of every verb; passes the verb the fleet's names and how to end."""
+    """Adds the flags of every verb."""
     for option in reversed(_FLEET):
         command = option(command)
     return as_json(command)
@@ -64,13 +64,11 @@ _FLEET = [
     ),
     click.option("--master", help="The master.  [default: spark-submit's, or local[*]]"),
     click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://..."),
-    click.option(
-        "--output", metavar="PATH", help="Write all rows there as Parquet; it must not exist."
-    ),
+    click.option("--output", metavar="PATH", help="Write all rows to this new Parquet dataset."),
     click.option(
         "--summary",
         metavar="FILE",
-        help="Write there what would be printed; spark-submit mixes that with messages.",
+        help="Write the output to this file; spark-submit mixes it with messages.",
     ),
 ]
 
@@ -78,7 +76,7 @@ _FLEET = [
 @program.command()
 @_fleet_flags
 def inventory(**flags: Any) -> None:
-    """Show what is there: stores, chains, sizes, findings."""
+    """List stores with their chains, sizes and findings."""
     _run(api.inventory, INVENTORY, **flags)
 
 
@@ -115,7 +113,7 @@ def maintain(
 ) -> None:
     """Write snapshots, delete files that no retained version needs, and report."""
     if attempt and not run:
-        raise ConfigError("--attempt is that of a run; give its id with --run")
+        raise ConfigError("--attempt needs the id of its run; give it with --run")
     verb = partial(
         api.maintain_fleet,
         policy=policy,
@@ -135,9 +133,9 @@ def maintain(
 @click.option("--master", help="The master.  [default: spark-submit's, or local[*]]")
 @click.option("--remote", metavar="ADDRESS", help="A Spark Connect server instead: sc://...")
 def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: str | None) -> None:
-    """Maintain what Airflow's `plan` has handed over; Airflow runs this itself."""
+    """Maintain the bundles that Airflow's `plan` has handed over; Airflow runs this itself."""
     if len(handed) % 2:
-        raise ConfigError("give the key of each checkpoint after it")
+        raise ConfigError("give each checkpoint followed by its key")
     pairs = list(zip(handed[::2], handed[1::2], strict=True))
     spark = session(master, remote)
     try:
@@ -156,7 +154,7 @@ def units(*, handed: tuple[str, ...], attempt: int, master: str | None, remote: 
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many tasks share the partitions of a query.",
+    help="The number of tasks that share the partitions of a query.",
 )
 def verify(*, deep: bool, shares: int, **flags: Any) -> None:
     """Check that every retained version of every store loads."""
@@ -188,8 +186,8 @@ def _run(  # noqa: PLR0913 -- the flags of every verb
 
 
 def _only(fleet: Sequence[Target], names: Sequence[str]) -> Sequence[Target]:
-    known = {one.query for one in fleet}
-    if unknown := sorted(set(names) - known):
+    queries = {one.query for one in fleet}
+    if unknown := sorted(set(names) - queries):
         raise ConfigError(f"the file has no enabled query {', '.join(unknown)}")
     return [one for one in fleet if one.query in names] if names else fleet
 
@@ -199,45 +197,45 @@ def _rows(table: Any) -> Iterator[Mapping[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _end(found: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
-    code = worst(one.exit_code for one in found)
+def _end(results: Sequence[QuerySummary], *, as_json: bool) -> NoReturn:
+    code = worst(one.exit_code for one in results)
     if as_json:
-        document = {"exit_code": code, "queries": [one.to_json() for one in found]}
+        document = {"exit_code": code, "queries": [one.to_json() for one in results]}
         click.echo(json.dumps(document, indent=2))
     else:
-        _print(found)
-    for one in found:
-        for error in one.errors[:1]:
-            click.echo(f"{one.query}: {error}", err=True)
+        _print(results)
+    for summary in results:
+        for error in summary.errors[:1]:
+            click.echo(f"{summary.query}: {error}", err=True)
     sys.exit(code)
 
 
-def _print(found: Sequence[QuerySummary]) -> None:
+def _print(results: Sequence[QuerySummary]) -> None:
     columns = ("query", "stores", "longest chain", "files", "bytes", "done", "findings", "exit")
-    tables.print_table(columns, [_cells(one) for one in found[:_MOST]])
-    if len(found) > _MOST:
-        tables.print_line(f"and {len(found) - _MOST} better ones; --json lists them")
-    stores = sum(one.stores for one in found)
-    bad = [one for one in found if one.exit_code]
+    tables.print_table(columns, [_cells(one) for one in results[:_MOST]])
+    if len(results) > _MOST:
+        tables.print_line(f"and {len(results) - _MOST} more; --json lists them")
+    stores = sum(one.stores for one in results)
+    bad = [one for one in results if one.exit_code]
     worst_of_all = f"; the worst is {bad[0].query}" if bad else ""
-    whole = f"{counted(len(found), 'query', 'queries')}, {counted(stores, 'store')}"
-    tables.print_line(f"{whole}, {len(bad)} not well{worst_of_all}")
+    whole = f"{counted(len(results), 'query', 'queries')}, {counted(stores, 'store')}"
+    tables.print_line(f"{whole}, {len(bad)} with problems{worst_of_all}")
 
 
-def _cells(one: QuerySummary) -> tuple[str, ...]:
-    sums = one.sums
-    done = [f"{count} {kind}" for kind, count in sorted(one.actions.items())]
+def _cells(summary: QuerySummary) -> tuple[str, ...]:
+    sums = summary.sums
+    done = [f"{count} {kind}" for kind, count in sorted(summary.actions.items())]
     if "snapshots_written" in sums:
         done += [f"{sums['snapshots_written']} written", f"{sums['files_deleted']} deleted"]
     if "versions_checked" in sums:
         done += [counted(sums["versions_checked"], "version")]
     return (
-        one.query,
-        str(one.stores or ""),
-        "" if one.chain is None else str(one.chain),
+        summary.query,
+        str(summary.stores or ""),
+        "" if summary.chain is None else str(summary.chain),
         str(sums.get("files", "")),
         decimal(sums["bytes"]) if "bytes" in sums else "",
         ", ".join(done),
-        " ".join(sorted(one.codes)),
-        str(one.exit_code),
+        " ".join(sorted(summary.codes)),
+        str(summary.exit_code),
     )

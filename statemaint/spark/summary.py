@@ -1,4 +1,4 @@
-"""The rows of a fleet in a few figures for each query, the worst first. Pure."""
+"""Summaries of the rows of a fleet, one for each query, the worst first. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _CHAINS = ("chain_length", "chain_after")
 
 @dataclass(slots=True)
 class QuerySummary:
-    """What the rows of a query say together.
+    """The summary of the rows of a query.
 
     Attributes:
         query: its name.
@@ -23,10 +23,10 @@ class QuerySummary:
         stores: the number of its stores.
         chain: the longest chain of a store.
         sums: the sum of each counted column that the rows have.
-        actions: how many actions of each kind its plan has.
+        actions: the number of actions of each kind in its plan.
         codes: the codes of its findings.
         halted: the stores that are halted.
-        errors: why it, or a part of it, could not be worked on.
+        errors: why it, or a part of it, could not be processed.
         exit_code: the worst of its rows.
     """
 
@@ -77,7 +77,7 @@ class QuerySummary:
         self.sums[name] = self.sums.get(name, 0) + (value or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the summary as `--json` prints it."""
+        """Returns the summary in the form of `--json`."""
         return {
             "query": self.query,
             "checkpoint": self.checkpoint,
@@ -94,13 +94,13 @@ class QuerySummary:
 
 def summaries(rows: Iterable[Mapping[str, Any]]) -> list[QuerySummary]:
     """Returns a summary of each query, the worst first."""
-    found: dict[str, QuerySummary] = {}
+    by_query: dict[str, QuerySummary] = {}
     for row in rows:
-        one = found.setdefault(row["query"], QuerySummary(row["query"], row["checkpoint"]))
-        one.add(row)
-    return sorted(found.values(), key=_badness)
+        summary = by_query.setdefault(row["query"], QuerySummary(row["query"], row["checkpoint"]))
+        summary.add(row)
+    return sorted(by_query.values(), key=_badness)
 
 
-def _badness(one: QuerySummary) -> tuple[Any, ...]:
-    order = (1, 5, 3, 2, 4, 6, 0).index(one.exit_code)
-    return order, -one.halted, -len(one.errors), -(one.chain or 0), one.query
+def _badness(summary: QuerySummary) -> tuple[Any, ...]:
+    order = (1, 5, 3, 2, 4, 6, 0).index(summary.exit_code)
+    return order, -summary.halted, -len(summary.errors), -(summary.chain or 0), summary.query

@@ -2,10 +2,10 @@
 
 A key is
 
-    added      where only the newer version has it
-    removed    where only the older version has it
-    changed    where both have it, with other bytes in its value
-    rewritten  where both have it with the same bytes, and a delta or changelog between put it
+    added      if only the newer version has it
+    removed    if only the older version has it
+    changed    if both have it, with other bytes in its value
+    rewritten  if both have it with the same bytes, and a delta or changelog between put it
 
 Rows are compared as they are stored, one by one in the order of their keys, so the files between
 the versions (deltas, snapshots or none) do not matter. Only `rewritten` needs the whole log between
@@ -44,7 +44,7 @@ from statemaint.workers import Workers
 
 Row = tuple[bytes, bytes]
 Pair = tuple[bytes, bytes | None, bytes | None]
-"""A key, its older value and its newer one; `None` where it is not there."""
+"""A key, its older value and its newer one; `None` if it is missing."""
 
 
 @unique
@@ -59,7 +59,7 @@ class KeyChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of keys of each kind; `rewritten` is `None` where the log is missing."""
+    """The number of keys of each kind; `rewritten` is `None` if the log is missing."""
 
     added: int = 0
     changed: int = 0
@@ -82,11 +82,11 @@ class ChangedRow:
 
     Attributes:
         store: the store that it is in.
-        family: the column family; `None` where the store has none.
-        fate: which of the three.
+        family: the column family; `None` if the store has none.
+        fate: whether it was added, changed or removed.
         key: the columns of its key.
-        before: its older value; `None` where it was added.
-        after: its newer value; `None` where it was removed.
+        before: its older value; `None` if it was added.
+        after: its newer value; `None` if it was removed.
     """
 
     store: StoreId
@@ -114,7 +114,7 @@ class StateDiff:
         older: the older version.
         newer: the newer version.
         stores: each requested store and column family, changed or not.
-        rows: the requested rows; empty where `compare` handed them over one by one.
+        rows: the requested rows; empty if `compare` handed them over one by one.
     """
 
     older: int
@@ -124,7 +124,7 @@ class StateDiff:
 
     @property
     def total(self) -> Counts:
-        """Returns the counts of all stores together."""
+        """Returns the total counts of all stores."""
         return sum((one.counts for one in self.stores), Counts())
 
 
@@ -141,16 +141,16 @@ def pairs(older: Iterator[Row], newer: Iterator[Row]) -> Iterator[Pair]:
         else:
             yield *old, new[1]
             old, new = next(older, None), next(newer, None)
-    yield from ((key, value, None) for key, value in _left(old, older))
-    yield from ((key, None, value) for key, value in _left(new, newer))
+    yield from ((key, value, None) for key, value in _rest(old, older))
+    yield from ((key, None, value) for key, value in _rest(new, newer))
 
 
-def _left(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
+def _rest(row: Row | None, rows: Iterator[Row]) -> Iterator[Row]:
     return chain((row,), rows) if row else rows
 
 
 def fate_of(pair: Pair, put: Callable[[bytes], bool]) -> KeyChange | None:
-    """Returns the change of a key, `None` for none; `put` tells whether the log between put it."""
+    """Returns the change of a key, if any; `put` returns whether the log between put it."""
     key, old, new = pair
     if old is None:
         return KeyChange.ADDED
@@ -174,7 +174,7 @@ def diff_state(
 
     Args:
         storage: where the checkpoint lives, or its address.
-        versions: the older and the newer one; by default the newest committed one, and the one
+        versions: the older and the newer one; by default the newest committed version, and the one
             before the newer. Version 0 is the empty state.
         operator: the stateful operator.
         partition: all of them by default.
@@ -193,7 +193,7 @@ def diff_state(
         raise ConfigError(f"{reading.root}: {text}")
     if checkpoint.moved(older, newer):
         text = f"the state was repartitioned between versions {older} and {newer}"
-        raise ConfigError(f"{reading.root}: {text}; compare two on the same side of that")
+        raise ConfigError(f"{reading.root}: {text}; compare two versions on the same side")
     parts = (parts_at(reading, checkpoint, one, family) for one in (older, newer))
     both = tuple((one, two) for one, two in zip(*parts, strict=True) if one.layouts or two.layouts)
     if family is not None and not both:
@@ -203,7 +203,7 @@ def diff_state(
 
 @dataclass(frozen=True, slots=True)
 class DiffSelection:
-    """The part of a checkpoint's state that is to be compared.
+    """The part of a checkpoint's state to be compared.
 
     Attributes:
         storage: where it lives.
@@ -235,7 +235,7 @@ class DiffSelection:
         Args:
             keep: returns whether a row is requested; counts are of all rows.
             limit: the maximum number of rows to return.
-            into: receives each of these rows as it is found; then none is held or returned.
+            into: receives each of these rows immediately; then none is held or returned.
             workers: the number of stores whose files are read ahead, in bounded memory; by default
                 what suits the storage. The result is the same with any number.
 
@@ -277,10 +277,10 @@ class _Kept:
         return self._left == 0
 
     def take(self, fate: KeyChange, before: DecodedRow | None, after: DecodedRow | None) -> None:
-        found = [self._readable.row(one) for one in (before, after) if one]
-        one = found[-1]
-        old, new = found[0].value if before else None, one.value if after else None
-        row = ChangedRow(one.store, one.family, fate, one.key, old, new)
+        rows = [self._readable.row(one) for one in (before, after) if one]
+        newest = rows[-1]
+        old, new = rows[0].value if before else None, newest.value if after else None
+        row = ChangedRow(newest.store, newest.family, fate, newest.key, old, new)
         if self._keep(row):
             self._into(row)
             self._left = None if self._left is None else self._left - 1
@@ -337,8 +337,8 @@ def _compared(both: _Both, kept: _Kept) -> Iterator[StoreDiff]:
             _take(sides, pair, fate, counts, kept)
     for name in sorted({*older.layouts, *newer.layouts}, key=lambda name: name or ""):
         added, changed, removed, rewritten = (counts[name, fate] for fate in KeyChange)
-        known = rewritten if both.puts.known else None
-        yield StoreDiff(newer.store.id, name, Counts(added, changed, removed, known))
+        rewrites = rewritten if both.puts.known else None
+        yield StoreDiff(newer.store.id, name, Counts(added, changed, removed, rewrites))
 
 
 def _take(

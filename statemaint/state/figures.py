@@ -24,8 +24,8 @@ class Notice:
 
     Attributes:
         code: its stable code.
-        operator: the stateful operator that it is about.
-        store: the store's name, `None` where it is about all of the operator.
+        operator: the stateful operator.
+        store: the store's name; `None` if it is about the whole operator.
         family: the column family.
         detail: a readable explanation.
     """
@@ -39,11 +39,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class LargeKey:
-    """A key that takes much space.
+    """A key that takes a lot of space.
 
     Attributes:
         store: the store that it is in.
-        family: its column family; `None` where the store has none.
+        family: its column family; `None` if the store has none.
         key: its columns, in readable form.
         bytes: the size of key and value as they are stored.
     """
@@ -56,13 +56,13 @@ class LargeKey:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of a store, of a column family of it, or of several together.
+    """The numbers of a store, of one of its column families, or of several together.
 
     Attributes:
         rows: the number of rows at the newest committed version.
         bytes: the size of their keys and values.
         versions: the number of versions of the log, the most of any store.
-        churn: the changes by the log; `None` where a store no longer has a log.
+        churn: the changes by the log; `None` if a store no longer has a log.
         untouched: rows that no version above the requested one has put; `None` as for churn.
     """
 
@@ -84,7 +84,7 @@ class Figures:
 
     @property
     def untouched_share(self) -> float | None:
-        """Returns the share of the rows that were not put since."""
+        """Returns the share of the rows that were not put since the requested version."""
         return self.untouched / self.rows if self.rows and self.untouched is not None else None
 
     @property
@@ -139,7 +139,7 @@ class StateStats:
 
     Attributes:
         version: the newest committed version, which was measured.
-        since: the version that untouched keys are at least as old as; `None` without any log.
+        since: the version since which untouched keys were not put; `None` without any log.
         operators: each requested operator.
         stores: each store and column family.
         notices: observations that are worth a look.

@@ -27,7 +27,7 @@ from statemaint.model.ids import StoreId, batch_of
 from statemaint.storage import Storage
 
 Layouts = Mapping[str | None, RowLayout]
-"""Of each column family by its name; of `None` in a store without any."""
+"""The layout of each column family by its name; by `None` in a store without any."""
 
 _UNKNOWN = StateMetadata({}, frozenset(), {})
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -49,17 +49,17 @@ class Stored:
 
 def layouts_of(storage: Storage, checkpoint: Checkpoint, store: Store, version: int) -> Layouts:
     """Returns the row layouts of a store at a version; raises as `schemas_of` does."""
-    found = schemas_of(storage, checkpoint, store, version)
-    return {name: one.layout for name, one in found.items()}
+    schemas = schemas_of(storage, checkpoint, store, version)
+    return {name: one.layout for name, one in schemas.items()}
 
 
 def schemas_of(
     storage: Storage, checkpoint: Checkpoint, store: Store, version: int
 ) -> Mapping[str | None, Stored]:
-    """Returns the schema of each column family of a store at a version, of `None` without any.
+    """Returns the schema of each column family of a store at a version, by `None` without any.
 
     Schema files are found by their names in the checkpoint: the operators' metadata names the
-    place where the checkpoint was created, which a copy has left.
+    place where the checkpoint was created, which is wrong for a copy.
 
     Raises:
         DamagedError: when there is no schema, or it cannot be read.
@@ -67,7 +67,7 @@ def schemas_of(
             cannot be read.
         StorageError: when a file cannot be read.
     """
-    _must_be_unsafe_rows(storage, checkpoint)
+    _check_encoding(storage, checkpoint)
     metadata = _metadata(storage, store.id.operator, batch_of(version))
     path = _families_path(storage, store.id, metadata)
     if path is not None:
@@ -77,20 +77,20 @@ def schemas_of(
     # All partitions share the schema that is stored under the first.
     path = f"{StoreId(store.id.operator, 0, store.id.store).directory}/_metadata/schema"
     with _reading(storage, path):
-        found = schema.parse_schema(storage.read(path))
-        key, value = parse_struct(found.key), parse_struct(found.value)
+        stored = schema.parse_schema(storage.read(path))
+        key, value = parse_struct(stored.key), parse_struct(stored.value)
         layout = RowLayout(key, value, _encoder(store, key, metadata))
-        return {None: Stored(found.key, layout)}
+        return {None: Stored(stored.key, layout)}
 
 
-def _must_be_unsafe_rows(storage: Storage, checkpoint: Checkpoint) -> None:
+def _check_encoding(storage: Storage, checkpoint: Checkpoint) -> None:
     try:
         conf = logs.parse_conf(storage.read(f"offsets/{checkpoint.committed}"))
     except NotFoundError:
-        return  # purged meanwhile; Spark before 4.0 has no other encoding
-    found = conf.get(_ENCODING, _UNSAFE_ROW)
-    if found.strip().lower() != _UNSAFE_ROW:
-        raise UnsupportedError(storage.root, f"{_ENCODING}={found}", _UNSAFE_ROW)
+        return  # purged in the meantime; Spark before 4.0 has no other encoding
+    encoding = conf.get(_ENCODING, _UNSAFE_ROW)
+    if encoding.strip().lower() != _UNSAFE_ROW:
+        raise UnsupportedError(storage.root, f"{_ENCODING}={encoding}", _UNSAFE_ROW)
 
 
 @contextmanager
@@ -106,12 +106,12 @@ def _reading(storage: Storage, path: str) -> Iterator[None]:
     except CodecError as error:
         raise DamagedError(path, error.detail, code=code) from error
     except NotFoundError as error:
-        text = "it says what the rows of this state are, and is not there"
+        text = "it has the schema of these rows, and is missing"
         raise DamagedError(path, text, code=code) from error
 
 
 def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
-    """Returns the metadata that counted at a batch; Spark before 4.0 writes none."""
+    """Returns the metadata that applied at a batch; Spark before 4.0 writes none."""
     entries = list(storage.list(f"state/{operator}/_metadata"))
     newer = _by_batch(entry for entry in entries if entry.path.endswith(f"/v2/{entry.name}"))
     older = [entry.path for entry in entries if entry.name == "metadata"]
@@ -123,7 +123,7 @@ def _metadata(storage: Storage, operator: int, batch: int) -> StateMetadata:
 
 
 def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) -> str | None:
-    """Returns the path of the schemas of a store's column families; `None` where it has none."""
+    """Returns the path of the schemas of a store's column families; `None` if it has none."""
     folder = f"state/{store.operator}/_stateSchema/{store.store}"
     if named := metadata.schemas.get(store.store):
         return f"{folder}/{named[-1]}"
@@ -132,16 +132,16 @@ def _families_path(storage: Storage, store: StoreId, metadata: StateMetadata) ->
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[int, str]:
-    """Returns the paths of files that are named by batches, with a unique id or without."""
+    """Returns the paths of files named by batches, with or without a unique id."""
     numbers = ((entry.name.partition("_")[0], entry.path) for entry in entries)
     return {int(name): path for name, path in numbers if name.isascii() and name.isdecimal()}
 
 
 def _at(paths: Mapping[int, str], batch: int) -> str | None:
-    """Returns the path that counted at a batch: the newest up to it, or else the oldest above."""
+    """Returns the path that applied at a batch: the newest up to it, or else the oldest above."""
     below = [number for number in paths if number <= batch]
-    found = max(below, default=min(paths, default=None))
-    return None if found is None else paths[found]
+    chosen = max(below, default=min(paths, default=None))
+    return None if chosen is None else paths[chosen]
 
 
 def _of_family(family: ColumnFamily, metadata: StateMetadata) -> RowLayout:

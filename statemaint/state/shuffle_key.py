@@ -41,7 +41,7 @@ class ShuffleKey:
     Attributes:
         row: returns the row within a key, with all the columns of `kind`.
         kind: the types of these columns.
-        columns: how many of them, from the first on, decide the partition.
+        columns: the number of leading columns that decide the partition.
     """
 
     row: Callable[[bytes], bytes]
@@ -70,28 +70,28 @@ def shuffles_by_all_keys(conf: Mapping[str, str]) -> bool:
 def shuffle_key(
     operator: Operator | None, name: str, layout: RowLayout, families: int
 ) -> ShuffleKey | None:
-    """Returns the shuffle key of the rows of a store, where it is known.
+    """Returns the shuffle key of the rows of a store, if it is known.
 
     Args:
         operator: the operator by its metadata; Spark before 4.0 writes none.
-        name: the name of the column family, or of the store where it has none.
-        layout: the layout of the rows of either.
+        name: the name of the column family, or of a store without any.
+        layout: the layout of its rows.
         families: the size in bytes of the column family's number in front of each key.
     """
     try:
         kind = must_be_writable(layout.key)
     except CodecError:
-        return None  # a type that hashes in another way, such as text with a collation
+        return None  # a type that hashes differently, such as text with a collation
     columns = _columns(operator, name, kind)
-    found = _row_in(layout.encoder, families, kind)
-    if not columns or found is None:
+    row_and_type = _row_in(layout.encoder, families, kind)
+    if not columns or row_and_type is None:
         return None
-    row, within = found
+    row, within = row_and_type
     return ShuffleKey(row, within, columns) if columns <= len(within.fields) else None
 
 
 def _columns(operator: Operator | None, name: str, kind: StructType) -> int:
-    """Returns how many columns of a key decide its partition; 0 where that is unknown."""
+    """Returns the number of columns of a key that decide its partition; 0 if that is unknown."""
     side, _, rest = name.partition("-")
     if (side in ("left", "right") and operator is None) or (operator and operator.name == _JOIN):
         return len(kind.fields) - (rest in _WITH_LAST)
@@ -127,5 +127,5 @@ def _row_in(
 def _size(key: bytes, at: int) -> int:
     if len(key) < at + _INT.size:
         raise CodecError(f"{len(key)} bytes are too few for a key", offset=0)
-    found: int = _INT.unpack_from(key, at)[0]
-    return found
+    size: int = _INT.unpack_from(key, at)[0]
+    return size

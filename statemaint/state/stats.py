@@ -46,7 +46,7 @@ from statemaint.storage import Storage
 from statemaint.wording import counted
 from statemaint.workers import Workers
 
-# Fewer versions may simply not have reached the time at which the first keys are removed.
+# Fewer versions may simply end before the first keys are due for removal.
 _LEAST_VERSIONS = 10
 # With fewer rows, no batch waits for the largest partition.
 _LEAST_ROWS = 1000
@@ -66,7 +66,7 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
 ) -> StateStats:
     """Measures state at the newest committed version; writes nothing.
 
-    Memory does not grow with the state, but for its column families, the keys in `top` and the
+    Memory does not grow with the state, except for its column families, the keys in `top` and the
     ranges that the log deletes: what does not fit is sorted in the temporary directory.
 
     Args:
@@ -99,10 +99,10 @@ def state_stats(  # noqa: PLR0913 -- each is a choice of its own
     parts = (Part(one, chain, layouts(one)) for one, chain in chains)
     readings = (_reading(checkpoint, part, at, top) for part in parts)
     with closing(opened_ahead(reading, readings, workers=workers)) as measured:
-        found = [one for stats_of_store in measured for one in stats_of_store]
-    operators = tuple(_operators(found, top))
-    notices = (*never_removes(found), *skewed(operators))
-    return StateStats(version, at, operators, tuple(found), notices)
+        by_store = [one for stats_of_store in measured for one in stats_of_store]
+    operators = tuple(_operators(by_store, top))
+    notices = (*never_removes(by_store), *skewed(operators))
+    return StateStats(version, at, operators, tuple(by_store), notices)
 
 
 def _longest(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
@@ -120,8 +120,8 @@ def _since(
     committed_version(checkpoint, since)
     for store, chain in chains:
         if since < chain.start:
-            text = f"{store.id}: what came after version {since} is not in the log any more"
-            raise ConfigError(f"{text}, it begins behind version {chain.start}")
+            text = f"{store.id}: the log no longer has all changes after version {since}"
+            raise ConfigError(f"{text}, it begins after version {chain.start}")
     return since
 
 
@@ -134,7 +134,7 @@ class _Tally:
     def __init__(self, top: int) -> None:
         self._top = top
         self.rows = self.bytes = self.untouched = 0
-        # Of equally large keys the first one ranks higher.
+        # Of equally large keys, the first ranks higher.
         self._heap: list[tuple[int, int, bytes, bytes]] = []
 
     def add(self, key: bytes, value: bytes, *, untouched: bool) -> None:
@@ -149,12 +149,12 @@ class _Tally:
 
     @property
     def largest(self) -> list[tuple[int, bytes, bytes]]:
-        found = sorted(self._heap, reverse=True)
-        return [(size, key, value) for size, _, key, value in found]
+        ranked = sorted(self._heap, reverse=True)
+        return [(size, key, value) for size, _, key, value in ranked]
 
 
 _TABLES = 3
-"""A store's rows, those that it began with, and what happened to its keys."""
+"""A store's rows, those that it began with, and the events of its keys."""
 
 
 def _reading(
@@ -187,13 +187,13 @@ def _measured(source: Source, part: Part, since: int | None, top: int) -> Iterat
 
 def _figures(chain: Chain, since: int | None, tally: _Tally, churn: Churn) -> Figures:
     logged = bool(chain.deltas)
-    known = since is not None and (logged or since == chain.version)
+    dated = since is not None and (logged or since == chain.version)
     return Figures(
         tally.rows,
         tally.bytes,
         len(chain.deltas),
         churn if logged else None,
-        tally.untouched if known else None,
+        tally.untouched if dated else None,
     )
 
 
@@ -217,43 +217,43 @@ def _decoded(
             yield LargeKey(row.store, row.family, row.key, size)
 
 
-# -- all of them
+# -- all stores
 
 
 def _operators(stores: Iterable[StoreStats], top: int) -> Iterator[OperatorStats]:
     by_operator: dict[int, list[StoreStats]] = defaultdict(list)
-    for one in stores:
-        by_operator[one.store.operator].append(one)
-    for operator, found in sorted(by_operator.items()):
-        figures = reduce(add, (one.figures for one in found))
-        largest = (key for one in found for key in one.largest)
+    for stats in stores:
+        by_operator[stats.store.operator].append(stats)
+    for operator, of_operator in sorted(by_operator.items()):
+        figures = reduce(add, (stats.figures for stats in of_operator))
+        largest = (key for stats in of_operator for key in stats.largest)
         first = sorted(largest, key=lambda key: -key.bytes)[:top]
-        yield OperatorStats(operator, figures, _skew(found), tuple(first))
+        yield OperatorStats(operator, figures, _skew(of_operator), tuple(first))
 
 
 def _skew(stores: Iterable[StoreStats]) -> Skew:
     rows: dict[int, int] = defaultdict(int)
-    for one in stores:
-        rows[one.store.partition] += one.figures.rows
+    for stats in stores:
+        rows[stats.store.partition] += stats.figures.rows
     largest = max(sorted(rows), key=rows.__getitem__)
     return Skew(largest, rows[largest], sum(rows.values()) / len(rows))
 
 
 def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
-    """Yields a notice where no partition ever removed a key of the query and new keys keep coming.
+    """Yields a notice if no partition has ever removed a key of the query and new keys keep coming.
 
     There must be ten versions or more, with keys added in the newer half of them.
     """
     kinds: dict[tuple[int, str, str | None], list[Figures]] = defaultdict(list)
-    for one in stores:
-        if of_the_query(one.family):
-            kinds[one.store.operator, one.store.store, one.family].append(one.figures)
-    for (operator, store, family), found in kinds.items():
-        churn, versions = reduce(add, found).churn, min(one.versions for one in found)
+    for stats in stores:
+        if of_the_query(stats.family):
+            kinds[stats.store.operator, stats.store.store, stats.family].append(stats.figures)
+    for (operator, store, family), figures in kinds.items():
+        churn, versions = reduce(add, figures).churn, min(stats.versions for stats in figures)
         grows = churn is not None and not churn.removes and churn.recent
         if churn is None or not grows or versions < _LEAST_VERSIONS:
             continue
-        where = " / ".join(one for one in (f"op {operator}", store, family) if one)
+        where = " / ".join(filter(None, (f"op {operator}", store, family)))
         detail = (
             f"{where}: {counted(versions, 'version')} added {counted(churn.added, 'key')}, "
             f"{churn.recent} of them in the newer half of these, and removed none. State that only "
@@ -264,12 +264,12 @@ def never_removes(stores: Iterable[StoreStats]) -> Iterator[Notice]:
 
 
 def skewed(operators: Iterable[OperatorStats]) -> Iterator[Notice]:
-    """Yields a notice where a partition has at least three times the mean, and 1,000 rows."""
-    for one in operators:
-        ratio = one.skew.ratio or 0.0
-        if ratio >= _SKEWED and one.skew.rows >= _LEAST_ROWS:
+    """Yields a notice if a partition has at least three times the mean, and 1,000 rows."""
+    for stats in operators:
+        skew, ratio = stats.skew, stats.skew.ratio or 0.0
+        if ratio >= _SKEWED and skew.rows >= _LEAST_ROWS:
             detail = (
-                f"op {one.operator}: partition {one.skew.partition} has {one.skew.rows} rows, "
-                f"{ratio:.1f} times the mean: its task is what each batch waits for"
+                f"op {stats.operator}: partition {skew.partition} has {skew.rows} rows, "
+                f"{ratio:.1f} times the mean: each batch waits for its task"
             )
-            yield Notice(NoticeCode.SKEWED, one.operator, None, None, detail)
+            yield Notice(NoticeCode.SKEWED, stats.operator, None, None, detail)

@@ -1,4 +1,4 @@
-"""Finds the requested version of the state, and whether it is there."""
+"""Finds the requested version of the state, and checks that it exists."""
 
 from statemaint.errors import ConfigError, DamagedError
 from statemaint.model.chain import Chain, Gap
@@ -10,7 +10,7 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
     """Returns a committed version, the newest one by default.
 
     Raises:
-        ConfigError: when it is not.
+        ConfigError: when it is not committed.
         DamagedError: when the checkpoint's own logs cannot be read.
     """
     for finding in checkpoint.findings:
@@ -26,23 +26,23 @@ def committed_version(checkpoint: Checkpoint, version: int | None = None) -> int
 
 
 def stores_at(checkpoint: Checkpoint, version: int) -> tuple[Store, ...]:
-    """Returns the stores that a version has; a repartition changes that.
+    """Returns the stores of a version; a repartition changes them.
 
     Raises:
-        ConfigError: when it has none of the stores that are there.
+        ConfigError: when it has none of the existing stores.
     """
-    found = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
-    if not found:
+    existing = tuple(one for one in checkpoint.stores if checkpoint.asks(one.id, version))
+    if not existing:
         text = f"version {version} has no partition {checkpoint.stores[0].id.partition}"
         raise ConfigError(f"{checkpoint.root}: {text}; the state was repartitioned")
-    return found
+    return existing
 
 
 def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
     """Returns the chain that a store's version folds from.
 
     Raises:
-        DamagedError: when it does not load, and should.
+        DamagedError: when it should load, and does not.
         ConfigError: when it no longer loads.
     """
     chain = store.versions.chain(version)
@@ -52,12 +52,12 @@ def chain_of(checkpoint: Checkpoint, store: Store, version: int) -> Chain:
         for finding in diagnose(store, checkpoint):
             if finding.damage:
                 raise DamagedError(store.id.directory, finding.detail, code=finding.code.value)
-    raise ConfigError(_gone(store, chain))
+    raise ConfigError(_no_longer_loads(store, chain))
 
 
-def _gone(store: Store, gap: Gap) -> str:
+def _no_longer_loads(store: Store, gap: Gap) -> str:
     kind = "delta" if store.rocks is None else "changelog"
     return (
-        f"{store.id}: version {gap.version} does not load any more, "
-        f"{store.id.directory}/{gap.first}.{kind} is not there"
+        f"{store.id}: version {gap.version} no longer loads, "
+        f"{store.id.directory}/{gap.first}.{kind} is missing"
     )

@@ -6,7 +6,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def ago(then: datetime | None, now: datetime) -> str:
-    """Returns how long ago a time was: `just now`, `5 min ago`, `3 h ago`, `2 days ago`."""
+    """Returns the age of a time: `just now`, `5 min ago`, `3 h ago`, `2 days ago`."""
     if then is None:
         return "never"
     seconds = (now - then).total_seconds()
@@ -14,7 +14,7 @@ def ago(then: datetime | None, now: datetime) -> str:
 
 
 def ahead(then: datetime, now: datetime) -> str:
-    """Returns how far ahead a time is: `due`, `in 5 min`."""
+    """Returns the time until a time: `due`, `in 5 min`."""
     seconds = (then - now).total_seconds()
     return "due" if seconds <= 0 else f"in {span(seconds)}"
 
@@ -33,5 +33,5 @@ def span(seconds: float) -> str:
 
 
 def stamp(then: datetime | None) -> str:
-    """Returns a time in UTC; empty for none."""
+    """Returns a time in UTC; empty without one."""
     return f"{then:%Y-%m-%d %H:%M} UTC" if then else ""

@@ -8,9 +8,9 @@
     /statemaint/dags/{dag_id}/state                  the output of `statemaint scan --json`
     /statemaint/static/{name}                        the pages' style and script
 
-What a button does goes to Airflow's own API, under the rights of the user. Airflow mounts such an
-app without any authorisation; a test checks that every route has one. Endpoints are plain
-functions, so that a slow storage blocks a thread and not the server.
+Buttons call Airflow's own API, under the rights of the user. Airflow mounts such an app without any
+authorisation; a test checks that every route has one. Endpoints are plain functions, so a slow
+storage blocks a thread and not the server.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ from statemaint.planning import scan_checkpoint
 from statemaint.report.to_json import scan_json
 
 _HEADERS = {
-    # Scripts and styles are our own files, nothing is from elsewhere, framed by Airflow only.
+    # Scripts and styles are our own files, nothing is from elsewhere, and only Airflow frames them.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
@@ -85,14 +85,14 @@ def app() -> FastAPI:
 
 def _queries(user: GetUserDep, session: SessionDep) -> Response:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    found = records(session, readable)
-    return _html("queries.html", **contents.of_fleet(found))
+    listed = records(session, readable)
+    return _html("queries.html", **contents.of_fleet(listed))
 
 
 def _static(name: str) -> Response:
     if name not in _STATIC:
         return Response(status_code=404, headers=_HEADERS)
-    # Always asked for again: it changes with the package, and Airflow's cookie guards it.
+    # Never cached: it changes with the package, and Airflow's cookie guards it.
     headers = {**_HEADERS, "Cache-Control": "no-cache"}
     return FileResponse(FOLDER / "static" / name, media_type=_STATIC[name], headers=headers)
 
@@ -111,15 +111,15 @@ def _query(
         if live:
             raise
         source, unknown = None, str(error)
-    known = details(session, record)
+    content = details(session, record)
     if live and source:
         storage = open_checkpoint(source.checkpoint, source.connection)
-        record, known = looked_at_now(storage, source.policy, record, known)
+        record, content = looked_at_now(storage, source.policy, record, content)
     refused = _refused(dag_id, user, session, in_file=bool(source and source.in_file))
-    found = contents.of_query(record, known, source=source, refused=refused)
+    values = contents.of_query(record, content, source=source, refused=refused)
     names = sorted({one.query for one in others} - {record.query})
     paused = _paused([one for one in _of_buttons(dag_id) if one not in refused], session)
-    return _html("query.html", **found, unknown=unknown, live=live, others=names, paused=paused)
+    return _html("query.html", **values, unknown=unknown, live=live, others=names, paused=paused)
 
 
 def _runs(dag_id: str, session: SessionDep, query: Name = None) -> Response:
@@ -152,29 +152,29 @@ def _source(dag_id: str, query: str | None, session: Session) -> CheckpointSourc
 def _record(
     dag_id: str, query: str | None, session: Session
 ) -> tuple[QueryRecord, list[QueryRecord]]:
-    """Returns a query of a DAG, by default the worst, and all of them."""
-    found = records(session, {dag_id}, dag_id)
-    asked = [one for one in found if query in (None, one.query)]
-    if not asked:
-        what = f"maintains no query {query!r}" if found else "maintains no query"
+    """Returns a query of a DAG, the worst by default, and all of them."""
+    of_dag = records(session, {dag_id}, dag_id)
+    requested = [one for one in of_dag if query in (None, one.query)]
+    if not requested:
+        what = f"maintains no query {query!r}" if of_dag else "maintains no query"
         raise UnknownQueryError(
             f"the DAG {dag_id} {what}: this page is for DAGs with the tasks of statemaint"
         )
-    return contents.worst(asked), found
+    return contents.worst(requested), of_dag
 
 
 def _refused(dag_id: str, user: Any, session: Session, *, in_file: bool) -> dict[str, str]:
     """Returns why the user cannot run DAGs, by their ids; others can be run."""
-    found = {}
+    refused = {}
     for dag in _of_buttons(dag_id):
         stored = session.get(DagModel, dag)
         if stored is None or stored.is_stale:
-            found[dag] = f"There is no DAG {dag}."
+            refused[dag] = f"There is no DAG {dag}."
         elif not _may_run(dag, user):
-            found[dag] = f"You have no right to run the DAG {dag}."
+            refused[dag] = f"You have no right to run the DAG {dag}."
         elif dag != dag_id and not in_file:
-            found[dag] = f"{dag} takes the queries of the queries file only."
-    return found
+            refused[dag] = f"{dag} only takes queries of the queries file."
+    return refused
 
 
 def _of_buttons(dag_id: str) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def _of_buttons(dag_id: str) -> tuple[str, ...]:
 
 
 def _paused(dags: Iterable[str], session: Session) -> list[str]:
-    """Returns those of some DAGs that are paused, as Airflow's are when it first sees them."""
+    """Returns the paused DAGs among some, as new DAGs are in Airflow."""
     stored = (session.get(DagModel, dag) for dag in dags)
     return [one.dag_id for one in stored if one and one.is_paused]
 
@@ -207,7 +207,7 @@ def _explain(request: Request, error: Exception) -> Response:
 
 
 def _refuse(_request: Request, _error: Exception) -> Response:
-    """Refuses an address, without repeating what is wrong in it."""
+    """Refuses an address, without repeating any of it."""
     return _html("error.html", code="ADDRESS", detail="There is no such page.", status=422)
 
 

@@ -1,4 +1,4 @@
-"""The values of each page's template, from what is known of its queries."""
+"""The values of each page's template, from the facts of its queries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def root() -> str:
 
 
 def worst(records: Iterable[QueryRecord]) -> QueryRecord:
-    """Returns the query that needs most attention."""
+    """Returns the query that needs the most attention."""
     return fleet(records, now())[0].record
 
 
@@ -63,7 +63,7 @@ def of_query(
         "buttons": buttons(record.dag, record.query, own=not record.group, refused=dict(refused)),
         "runs": known.runs,
         "source": source,
-        "asked": f"?query={quote(record.query, safe='')}",
+        "suffix": f"?query={quote(record.query, safe='')}",
         "now": now(),
     }
 
@@ -75,5 +75,5 @@ def of_partition(record: QueryRecord, plan: Plan, unit: tuple[int, int]) -> Valu
         "unit": UnitId(*unit),
         "plan": plan,
         "stores": timelines(plan),
-        "asked": f"?query={quote(record.query, safe='')}",
+        "suffix": f"?query={quote(record.query, safe='')}",
     }

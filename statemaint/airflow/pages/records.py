@@ -1,7 +1,7 @@
-"""What Airflow's database knows of the maintained queries: their DAGs, runs and figures.
+"""The facts of the maintained queries in Airflow's database: their DAGs, runs and figures.
 
-A query is known by the Asset `statemaint://QUERY` that one of its tasks may update. Each function
-makes a fixed number of database queries, whatever the number of DAGs.
+A query is identified by the Asset `statemaint://QUERY` that one of its tasks may update. Each
+function makes a fixed number of database queries, whatever the number of DAGs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,9 +30,9 @@ _INVALID = "statemaint-invalid"
 _HANDOVER = "handover"
 # The tasks of a run that leave something for the pages.
 _TASKS = ("plan", "report")
-# As many of a DAG's last runs are shown.
+# The number of a DAG's last runs that are shown.
 _RUNS = 15
-# A DAG, the group of its tasks, and a query of theirs.
+# A DAG, the group of its tasks, and their query.
 _Place = tuple[str, str, str]
 
 
@@ -48,13 +48,13 @@ def records(session: Session, readable: Iterable[str], dag: str | None = None) -
     }
     last = {one.dag_id: _run(one) for one in session.execute(_last_runs(dag))}
     figures = _figures(session, places, dag)
-    found = [_record(dags[one], group, query, last, figures) for one, group, query in places]
-    found += [_mistake(dags[one], last) for one in invalid]
-    return sorted(found, key=lambda one: (one.query, one.dag, one.group))
+    rows = [_record(dags[one], group, query, last, figures) for one, group, query in places]
+    rows += [_mistake(dags[one], last) for one in invalid]
+    return sorted(rows, key=lambda one: (one.query, one.dag, one.group))
 
 
 def details(session: Session, record: QueryRecord) -> Details:
-    """Returns what the page of one query shows beside its record."""
+    """Returns the other contents of the page of one query."""
     read = read_partitions(_value(session, record, PARTITIONS)) or ((), ())
     newest = _run_columns().where(DagRun.dag_id == record.dag)
     runs = session.execute(newest.order_by(DagRun.id.desc()).limit(_RUNS))
@@ -62,47 +62,47 @@ def details(session: Session, record: QueryRecord) -> Details:
 
 
 def handover(session: Session, record: QueryRecord) -> str | None:
-    """Returns what the newest run's plan has handed to its tasks, if it handed over anything."""
-    found = _value(session, record, _HANDOVER)
-    return found if isinstance(found, str) else None
+    """Returns the handover of the newest run's plan to its tasks, if any."""
+    value = _value(session, record, _HANDOVER)
+    return value if isinstance(value, str) else None
 
 
 def _value(session: Session, record: QueryRecord, key: str) -> Any:
     if record.looked_in is None:
         return None
     keys = (key, of_query(key, record.query))
-    asked = select(XComModel.task_id, XComModel.value).where(
+    selected = select(XComModel.task_id, XComModel.value).where(
         XComModel.dag_run_id == record.looked_in, XComModel.key.in_(keys)
     )
-    rows = session.execute(asked.order_by(XComModel.timestamp.desc()))
+    rows = session.execute(selected.order_by(XComModel.timestamp.desc()))
     return next((value for task, value in rows if _group(task) == record.group), None)
 
 
 def _dags(dag: str | None) -> Any:
-    asked = select(
+    selected = select(
         DagModel.dag_id,
         DagModel.is_paused,
         DagModel.next_dagrun_create_after,
         DagModel.timetable_summary,
         DagModel.description,
     ).where(DagModel.is_stale.is_(False))
-    return asked.where(DagModel.dag_id == dag) if dag else asked
+    return selected.where(DagModel.dag_id == dag) if dag else selected
 
 
 def _invalid(dag: str | None) -> Any:
-    asked = select(DagTag.dag_id).where(DagTag.name == _INVALID)
-    return asked.where(DagTag.dag_id == dag) if dag else asked
+    selected = select(DagTag.dag_id).where(DagTag.name == _INVALID)
+    return selected.where(DagTag.dag_id == dag) if dag else selected
 
 
 def _outlets(dag: str | None) -> Any:
     reference = TaskOutletAssetReference
-    asked = (
+    selected = (
         select(reference.dag_id, reference.task_id, AssetModel.name)
         .join(AssetModel, AssetModel.id == reference.asset_id)
         .where(AssetModel.name.startswith(_SCHEME, autoescape=True))
         .where(~AssetModel.name.endswith(f"/{_FINDINGS}", autoescape=True))
     )
-    return asked.where(reference.dag_id == dag) if dag else asked
+    return selected.where(reference.dag_id == dag) if dag else selected
 
 
 def _ours(dag: str | None) -> Any:
@@ -144,10 +144,10 @@ def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Map
     """Returns the newest figures by DAG, group and query, of the last run that left any.
 
     A task of several queries leaves those of each under a key of its own; a run may concern only
-    some of them. The query is empty where a task has only one.
+    some of them. The query is empty if a task has only one.
     """
     shared = XComModel.key.startswith(of_query(FLEET, ""), autoescape=True)
-    asked = select(
+    selected = select(
         XComModel.dag_id,
         XComModel.task_id,
         XComModel.key,
@@ -156,27 +156,27 @@ def _figures(session: Session, places: Iterable[_Place], dag: str | None) -> Map
         XComModel.value,
         XComModel.timestamp,
     ).where(or_(XComModel.key == FLEET, shared))
-    found = list(session.execute(asked.where(XComModel.dag_run_id.in_(_newest(dag)))))
-    if _without(places, found):
+    rows = list(session.execute(selected.where(XComModel.dag_run_id.in_(_newest(dag)))))
+    if _without(places, rows):
         newest = func.max(XComModel.dag_run_id).label("newest")
         earlier = select(XComModel.dag_id, XComModel.key, newest)
         earlier = earlier.where(or_(XComModel.key == FLEET, shared))
         earlier = earlier.where(XComModel.dag_id == dag) if dag else earlier
         runs = earlier.group_by(XComModel.dag_id, XComModel.key).subquery()
         same = (runs.c.dag_id == XComModel.dag_id) & (runs.c.key == XComModel.key)
-        found += session.execute(asked.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
-    found.sort(key=lambda row: (row.dag_run_id, row.timestamp))
-    return {(row.dag_id, _group(row.task_id), _query_of(row.key)): row for row in found}
+        rows += session.execute(selected.join(runs, same & (runs.c.newest == XComModel.dag_run_id)))
+    rows.sort(key=lambda row: (row.dag_run_id, row.timestamp))
+    return {(row.dag_id, _group(row.task_id), _query_of(row.key)): row for row in rows}
 
 
-def _without(places: Iterable[_Place], found: Iterable[Any]) -> bool:
+def _without(places: Iterable[_Place], rows: Iterable[Any]) -> bool:
     """Returns whether the newest runs have left no figures of a DAG, or of one query of several."""
-    keys = {(row.dag_id, _query_of(row.key)) for row in found}
+    keys = {(row.dag_id, _query_of(row.key)) for row in rows}
     return any((dag, query if is_together(dag) else "") not in keys for dag, _, query in places)
 
 
 def _query_of(key: str) -> str:
-    """Returns the query of a key of figures; empty where the task has only one."""
+    """Returns the query of a key of figures; empty if the task has only one."""
     return key.removeprefix(FLEET)[1:]
 
 
@@ -207,7 +207,7 @@ def _record(
 def _own(
     query: str, last: AirflowRun | None, row: Any, figures: QueryFigures | None
 ) -> AirflowRun | None:
-    """Returns the last run of a query that shares its DAG, with the outcome that is its own."""
+    """Returns the last run of a query that shares its DAG, with the outcome of the query."""
     if last is None or figures is None or figures.success is None:
         return last
     state = "success" if figures.success else "failed"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from statemaint.airflow.pages.reasons import GOES, KEPT, VERIFIED, WRITTEN
+from statemaint.airflow.pages.reasons import DELETED, KEPT, VERIFIED, WRITTEN
 from statemaint.listing import Entry
 from statemaint.model.files import (
     ChecksumFile,
@@ -17,7 +17,7 @@ from statemaint.model.files import (
 )
 from statemaint.plan import Attest, Delete, Plan, StorePlan, WriteSnapshot
 
-# A partition may have a hundred thousand files; a page of them is of no use.
+# A partition may have a hundred thousand files; a page with all of them is useless.
 MOST_FILES = 2_000
 _STATE = ("delta", "snapshot")
 
@@ -27,12 +27,12 @@ class File:
     """A file, or one that a run would write.
 
     Attributes:
-        version: its version; `None` where it has none.
+        version: its version; `None` if it has none.
         name: its name in the store's directory.
         kind: `delta`, `snapshot`, `checksum`, `SST`, `temporary`, `other`.
-        bytes: its size; `None` where it is not there yet.
+        bytes: its size; `None` if it does not exist yet.
         modified: its time, in seconds since the epoch.
-        fate: `Kept`, `Goes`, `New`.
+        fate: `Kept`, `Deleted`, `New`.
         why: the reason, after `because`.
     """
 
@@ -64,10 +64,10 @@ class Stretch:
     @property
     def versions(self) -> str:
         """Returns their versions: `17`, `1 to 16`, or nothing."""
-        known = [one.version for one in self.files if one.version is not None]
-        if not known:
+        versions = [one.version for one in self.files if one.version is not None]
+        if not versions:
             return ""
-        first, last = min(known), max(known)
+        first, last = min(versions), max(versions)
         return str(first) if first == last else f"{first} to {last}"
 
 
@@ -78,8 +78,8 @@ class StoreTimeline:
     Attributes:
         store: its name.
         stretches: its files, by version.
-        proofs: what a run would verify, with the reason.
-        findings: what is wrong with it.
+        proofs: the files that a run would verify, each with the reason.
+        findings: its findings.
         left_out: the number of files that are not shown.
     """
 
@@ -96,11 +96,11 @@ class StoreTimeline:
 
 
 def timelines(plan: Plan, *, most: int = MOST_FILES) -> tuple[StoreTimeline, ...]:
-    """Returns the files of each store of a plan, which is of one partition.
+    """Returns the files of each store in the plan of one partition.
 
     Args:
         plan: the plan.
-        most: so many state files of a store are shown, the newest, and as many of the others.
+        most: the maximum number of state files shown per store, the newest, and of other files.
     """
     return tuple(_timeline(one, most) for one in plan.stores)
 
@@ -124,7 +124,7 @@ def _files(plan: StorePlan) -> Iterator[File]:
         yield _file(kept.entry, "Kept", KEPT[kept.reason])
     for action in plan.actions:
         if isinstance(action, Delete):
-            yield _file(action.entry, "Goes", GOES[action.reason])
+            yield _file(action.entry, "Deleted", DELETED[action.reason])
         elif isinstance(action, WriteSnapshot):
             name, why = action.path.rpartition("/")[2], WRITTEN[action.reason]
             yield File(action.version, name, "snapshot", None, None, "New", why)
@@ -152,7 +152,7 @@ def _kind(file: StateFile) -> tuple[int | None, str]:
 
 
 def _place(file: File) -> tuple[bool, str, int, str]:
-    # What stands beside the state comes after it, or it would cut every stretch in two.
+    # Other files come after the state, or they would cut every stretch in two.
     beside = file.kind not in _STATE
     return (beside, file.kind if beside else "", file.version or 0, file.name)
 
@@ -163,6 +163,6 @@ def _stretches(files: Sequence[File]) -> Iterator[Stretch]:
 
 
 def _proofs(plan: StorePlan) -> Iterable[str]:
-    for one in plan.actions:
-        if isinstance(one, Attest):
-            yield f"{one.path.rpartition('/')[2]} is verified because {VERIFIED[one.reason]}"
+    for action in plan.actions:
+        if isinstance(action, Attest):
+            yield f"{action.path.rpartition('/')[2]} is verified because {VERIFIED[action.reason]}"

@@ -75,7 +75,7 @@ def test_the_list_shows_readable_dags_only(scene: Scene) -> None:
     assert "statemaint__dry" in whole
     assert "statemaint__good" in hers
     assert "statemaint__dry" not in hers
-    assert "There is none:" in nothing
+    assert "No queries:" in nothing
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])

@@ -33,7 +33,7 @@ def query_page(partitions: int) -> str:
         "buttons": buttons(record.dag, record.query, own=True, refused={}),
         "runs": [record.last],
         "source": object(),
-        "asked": "?query=q0",
+        "suffix": "?query=q0",
         "now": _TIME,
         "unknown": "",
         "live": False,

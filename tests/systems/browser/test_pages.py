@@ -155,7 +155,7 @@ def test_compact_shortens_the_chains_of_the_heat_map(log_in: LogIn) -> None:
     frame.get_by_role("button", name="Compact").click()
     frame.get_by_role("dialog").get_by_role("button", name="Start").click()
     expect(frame.locator("#done")).to_contain_text("Compact: success.", timeout=LONG)
-    frame.get_by_role("button", name="Show what it left").click()
+    frame.get_by_role("button", name="Show the result").click()
     expect(frame.locator(".cell").first).to_have_attribute("data-level", "0")
     assert lengths(frame) == {"0"}
     frame.get_by_text("Runs in the ledger").click()
@@ -222,7 +222,7 @@ def test_repair_asks_first_and_is_started_for_the_query(
     frame = log_in().query("clicks")
     frame.get_by_role("button", name="Repair").click()
     asks = frame.get_by_role("dialog")
-    expect(asks).to_contain_text("Stop the query before.")
+    expect(asks).to_contain_text("Stop the query first.")
     asks.get_by_role("button", name="Start").click()
     expect(frame.locator("#done")).to_contain_text("Repair: failed.", timeout=LONG)
     runs = airflow_scene.admin.get("/api/v2/dags/statemaint_repair/dagRuns")["dag_runs"]
@@ -240,7 +240,7 @@ def test_a_dag_in_python_has_its_page_in_its_own_tab(log_in: LogIn) -> None:
 
 def test_a_dag_with_other_tasks_is_not_run_from_here(log_in: LogIn) -> None:
     frame = log_in().query("grouped_query")
-    expect(frame.locator("body")).to_contain_text("The DAG has other tasks than maintenance")
+    expect(frame.locator("body")).to_contain_text("The DAG has tasks other than maintenance")
     for name in ("Dry run", "Compact"):
         expect(frame.get_by_role("button", name=name)).to_be_disabled()
     frame.get_by_role("link", name="op 0 / part 1", exact=True).click()

@@ -92,7 +92,7 @@ def test_an_undo_that_would_be_another_one_by_now_is_refused(tmp_path: Path) -> 
     storage, run = maintained(tmp_path / "c")
     shown = undo_shown(plan_undo(storage, run))
     (tmp_path / "c/state/0/0/3.delta").write_bytes(b"another")
-    with pytest.raises(Superseded, match="has changed since the plan"):
+    with pytest.raises(Superseded, match="has changed since it was planned"):
         apply_shown(storage, shown.document or {})
     assert not (tmp_path / "c/state/0/1/1.delta").exists()
     other, _ = maintained(tmp_path / "other")

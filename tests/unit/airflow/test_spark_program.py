@@ -73,7 +73,7 @@ def test_the_output_of_the_program_is_in_the_log(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO)
     assert start_spark(settings(master="local[2]"), ["units", "--help"], on_kill=keep) is None
     assert any(line.endswith("units --help --master 'local[2]'") for line in caplog.messages)
-    assert any("Maintain what Airflow's `plan` has handed over" in one for one in caplog.messages)
+    assert any("Maintain the bundles that Airflow's `plan`" in one for one in caplog.messages)
 
 
 def test_a_program_of_many_queries_has_their_name_and_is_ended_with_its_task(
@@ -126,7 +126,7 @@ def test_a_submission_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_ours_cannot_be_given_to_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, Hook)
     where = settings(connection="cluster", submit={"application_args": ["x"], "conn_id": "y"})
-    with pytest.raises(ConfigError, match=r"application_args, conn_id cannot be given there"):
+    with pytest.raises(ConfigError, match=r"application_args, conn_id cannot be set there"):
         start_spark(where, [], on_kill=keep)
 
 

@@ -57,7 +57,7 @@ def test_shares_are_together_all_partitions_and_each_is_whole() -> None:
     ]
     assert seen == [{0, 3}, {1, 4}, {2}]
     for wrong in ((0, 3), (4, 3), (1, 0)):
-        with pytest.raises(ConfigError, match="cannot be"):
+        with pytest.raises(ConfigError, match="is not valid"):
             verify(storage, sample=wrong)
 
 

@@ -161,5 +161,5 @@ def test_a_rollback_to_nothing_is_refused(checkpoint: Path, tmp_path: Path) -> N
     file.write_text(json.dumps(plan))
     done = run("apply", str(file))
     assert (done.returncode, done.stderr) == (
-        2, "statemaint: CONFIG: a rollback needs the batch that it goes back to\n"
+        2, "statemaint: CONFIG: a rollback needs the batch to go back to\n"
     )  # fmt: skip

@@ -263,7 +263,7 @@ def test_a_plan_that_was_looked_at_is_the_one_that_is_done(storage: MemoryStorag
     storage.write("commits/25", [COMMIT])
     storage.write("offsets/25", [offsets_bytes()])
     before = of_the_query(storage)
-    with pytest.raises(Superseded, match="the files that the plan is about have changed"):
+    with pytest.raises(Superseded, match="the files of the plan have changed"):
         rollback(storage, 22, trash_for=MONTH, expected=looked)
     assert of_the_query(storage) == before
 

@@ -83,7 +83,7 @@ def test_keys_that_nobody_put_since_a_version(since: int, untouched: int) -> Non
     ("where", "text"),
     [
         ({"since": 6}, "version 6 is not committed, 5 is"),
-        ({"since": 1}, "after version 1 is not in the log any more, it begins behind version 2"),
+        ({"since": 1}, "all changes after version 1, it begins after version 2"),
         ({"operator": 1}, "no operator 1, partition .any., store .any."),
         ({"store": "left"}, "no operator .any., partition .any., store left"),
     ],
@@ -106,7 +106,7 @@ def test_without_a_log_there_are_rows_and_nothing_else() -> None:
     assert operator.figures.changes_per_version is operator.figures.untouched_share is None
     assert operator.largest
     assert state_stats(storage, since=13).operators[0].figures.untouched == 12
-    with pytest.raises(ConfigError, match="what came after version 12 is not in the log"):
+    with pytest.raises(ConfigError, match="the log no longer has all changes after version 12"):
         state_stats(storage, since=12)
 
 

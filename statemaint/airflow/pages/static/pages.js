@@ -1,4 +1,4 @@
-// The pages' script: theme, sorting, filter, heat map, and runs that are started in Airflow's API.
+// The pages' script: theme, sorting, filter, heat map, and runs started through Airflow's API.
 "use strict";
 
 // -- Airflow's colours, whatever the operating system says
@@ -106,7 +106,7 @@ function heat(group) {
   const legend = document.getElementById("legend");
   const legends = [
     legend.textContent,
-    "Bytes of all files of the partition; the colour is beside the largest.",
+    "Bytes of all files of the partition; the colour is relative to the largest.",
     "Findings; damage is red.",
   ];
   group.addEventListener("click", (event) => {
@@ -122,7 +122,7 @@ function heat(group) {
   });
 }
 
-// -- runs, by Airflow's API and under the rights of the user
+// -- runs, through Airflow's API and under the rights of the user
 
 function confirmed(question) {
   const dialog = document.getElementById("ask");
@@ -135,7 +135,7 @@ function confirmed(question) {
   });
 }
 
-async function asked(path, options) {
+async function request(path, options) {
   const answer = await fetch(document.documentElement.dataset.root + path, { credentials: "same-origin", ...options });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
@@ -162,7 +162,7 @@ async function start(button) {
   const runs = `/api/v2/dags/${encodeURIComponent(dag)}/dagRuns`;
   button.disabled = true;
   try {
-    const run = await asked(runs, {
+    const run = await request(runs, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ logical_date: null, conf: JSON.parse(conf) }),
@@ -178,12 +178,12 @@ async function start(button) {
 async function watch(path, label, dag, id) {
   const page = `/dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(id)}`;
   for (;;) {
-    const { state } = await asked(path);
+    const { state } = await request(path);
     if (state === "success" || state === "failed") {
       tell(`${label}: ${state}.`, page);
       const again = document.createElement("button");
       again.type = "button";
-      again.textContent = "Show what it left";
+      again.textContent = "Show the result";
       again.addEventListener("click", () => location.reload());
       document.getElementById("done").append(" ", again);
       return;
@@ -193,7 +193,7 @@ async function watch(path, label, dag, id) {
   }
 }
 
-// -- what is read when it is opened
+// -- parts that are read when they are opened
 
 function ledger(details) {
   details.addEventListener("toggle", async () => {

@@ -48,7 +48,7 @@ def query_page(found: QueryRecord, **changed: Any) -> str:
         "buttons": buttons(found.dag, found.query, own=True, refused={found.dag: found.query}),
         "runs": [found.last],
         "source": object(),
-        "asked": "?query=revenue",
+        "suffix": "?query=revenue",
         "now": TIME,
         "unknown": found.query,
         "live": False,
@@ -65,7 +65,7 @@ def partition_page(found: QueryRecord) -> str:
     )
     decided = plan(replace(odd, root=found.query), Policy(), NOW)
     stores, unit = timelines(decided), UnitId(0, 0)
-    values = {"record": found, "unit": unit, "plan": decided, "stores": stores, "asked": ""}
+    values = {"record": found, "unit": unit, "plan": decided, "stores": stores, "suffix": ""}
     return render("partition.html", **values, **PLACE)
 
 
@@ -109,7 +109,7 @@ def test_no_address_is_cut_by_what_is_in_it(number: int) -> None:
 
 
 def test_an_empty_fleet_says_so() -> None:
-    assert "There is none:" in fleet_page()
+    assert "No queries:" in fleet_page()
 
 
 def test_what_is_not_known_is_not_shown_as_nothing() -> None:

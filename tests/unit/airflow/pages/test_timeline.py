@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("airflow", reason="the extra `airflow`")
 
-from statemaint.airflow.pages.reasons import GOES, KEPT, VERIFIED, WRITTEN
+from statemaint.airflow.pages.reasons import DELETED, KEPT, VERIFIED, WRITTEN
 from statemaint.airflow.pages.timeline import StoreTimeline, timelines
 from statemaint.model.policy import Policy
 from statemaint.plan import (
@@ -29,7 +29,7 @@ def rows(found: StoreTimeline) -> list[tuple[str, str, int, str]]:
 
 def test_each_reason_of_the_planner_has_words() -> None:
     assert set(KEPT) == set(KeepReason)
-    assert set(GOES) == set(DeleteReason)
+    assert set(DELETED) == set(DeleteReason)
     assert set(WRITTEN) == set(SnapshotReason)
     assert set(VERIFIED) == set(AttestReason)
 
@@ -37,13 +37,13 @@ def test_each_reason_of_the_planner_has_words() -> None:
 def test_files_in_a_row_with_one_fate_are_one_stretch() -> None:
     (found,) = timelines(plan_of(versions("d", 1, 25) + " 20s", first=22))
     assert rows(found) == [
-        ("1 to 19", "delta", 19, "Goes"),
+        ("1 to 19", "delta", 19, "Deleted"),
         ("20", "delta", 1, "Kept"),
         ("20", "snapshot", 1, "Kept"),
         ("21 to 25", "delta", 5, "Kept"),
     ]
     assert found.stretches[0].bytes == 1900
-    assert found.stretches[0].first.why == GOES[DeleteReason.BELOW_BASE]
+    assert found.stretches[0].first.why == DELETED[DeleteReason.BELOW_BASE]
     assert found.stretches[2].first.why == KEPT[KeepReason.BASE]
     assert found.proofs == (
         f"20.snapshot is verified because {VERIFIED[AttestReason.BASE_OF_DELETION]}",
