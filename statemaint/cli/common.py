@@ -1,4 +1,4 @@
-"""The flags that every verb has: where its output goes, and how much of it there is."""
+"""The flags of every verb: the place and the amount of its output."""
 
 import os
 import sys
@@ -48,7 +48,7 @@ def _with_common(work: Callable[..., None]) -> Callable[..., None]:
             try:
                 try:
                     work(*args, **rest)
-                finally:  # what cannot be written is told of here, and not at Python's own exit
+                finally:  # a failing write is reported here, and not at Python's own exit
                     sys.stdout.flush()
             except BrokenPipeError:  # the reader has seen enough
                 drop_output()

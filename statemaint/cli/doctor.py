@@ -207,7 +207,7 @@ def _first(findings: tuple[Finding, ...]) -> Iterator[Finding]:
 def _row(
     storage: Storage, *, deep: bool, slots: int | None, workers: Workers
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """Returns what a fleet's row says of one checkpoint."""
+    """Returns the fleet row of one checkpoint."""
     found = doctor(storage, deep=deep, slots=slots or os.cpu_count() or 1, workers=workers)
     row = {
         "restarts": found.restarts,

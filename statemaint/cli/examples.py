@@ -4,7 +4,7 @@ CHECKPOINT = "/data/checkpoints/hourly_revenue"
 """The checkpoint of the examples, and `hourly_revenue` its name in the queries file."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
-    "apply": (("carry out a plan that somebody has read", "statemaint apply plan.json"),),
+    "apply": (("carry out a reviewed plan", "statemaint apply plan.json"),),
     "completion": (("in ~/.bashrc", 'eval "$(statemaint completion bash)"'),),
     "diff": (
         ("what the last batch changed", f"statemaint diff {CHECKPOINT}"),

@@ -30,7 +30,7 @@ _THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How a verb tells of many checkpoints.
+    """How a verb reports many checkpoints.
 
     Attributes:
         columns: of its table, between the checkpoint's and the findings'.
@@ -48,7 +48,7 @@ class Fleet:
 
 
 def of_many(fleet: Callable[[], Fleet]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Has a verb take a folder of checkpoints as well; `fleet` tells how it shows them."""
+    """Lets a verb take a folder of checkpoints too; `fleet` defines how it shows them."""
 
     def wrapped(verb: Callable[..., None]) -> Callable[..., None]:
         @wraps(verb)

@@ -95,11 +95,11 @@ _OUTCOMES = {StoreOutcome.DONE: GOOD, StoreOutcome.SKIPPED: WARNING, StoreOutcom
 def _summary(report: Report) -> Iterator[str | Text]:
     deleted = report.files_deleted.total()
     trash = report.plan.policy.trash_for
-    goes = "moved to the trash" if trash and deleted else "deleted"
+    done = "moved to the trash" if trash and deleted else "deleted"
     yield (
         f"{counted(report.snapshots_written, 'snapshot')} written "
         f"({decimal(report.bytes_written)}), "
-        f"{files_of(deleted, report.bytes_deleted)} {goes}, "
+        f"{files_of(deleted, report.bytes_deleted)} {done}, "
         f"{counted(len(report.stores), 'store')} in {lasting(report.seconds)}"
     )
     if trash and deleted:

@@ -27,7 +27,7 @@ _BETWEEN_LINES = 30.0
 
 
 class Meter:
-    """Tells how far some work is: its steps, or its bytes where these are known.
+    """Shows the progress of some work: its steps, or its bytes if these are known.
 
     Attributes:
         label: what is done, such as `verifying`.
@@ -139,7 +139,7 @@ def work_done(label: str, noun: str = "store") -> Iterator[None]:
 
 @contextmanager
 def actions_done(label: str = "maintaining") -> "Iterator[Callable[[Outcome, Plan], None]]":
-    """Yields a function that is told of each outcome of a run, and shows how far the run is."""
+    """Yields a function that takes each outcome of a run, and shows the progress of the run."""
     meter = Meter(label, "action")
 
     def advance(outcome: "Outcome", plan: "Plan") -> None:

@@ -68,20 +68,21 @@ def _lines(plan: RecoveryPlan) -> Iterator[str]:
         [_proof_line(step, step.proof) for step in plan.repairs if step.proof], "proof"
     )
     versions = counted(plan.versions_checked, "version")
-    yield f"checked   {versions} of stores, read without what goes"
+    yield f"checked   {versions} of stores, read without the files to move"
 
 
 def _summary(plan: RecoveryPlan) -> Iterator[str]:
-    """Yields what goes and what is written, all together."""
-    goes = [step for step in plan.actions if isinstance(step, Remove)]
-    writes = len(plan.actions) - len(goes)
+    """Yields totals of the files that are moved and written."""
+    removed = [step for step in plan.actions if isinstance(step, Remove)]
+    writes = len(plan.actions) - len(removed)
     if plan.verb == "rollback":
-        yield f"rollback  the query goes on after batch {plan.batch}{_batches(goes)}"
-    if goes:
-        yield f"goes      {files_of(len(goes), sum(one.entry.size for one in goes))} to the trash"
-        kinds = Counter(_kind(one.path) for one in goes)
+        yield f"rollback  the query continues after batch {plan.batch}{_batches(removed)}"
+    if removed:
+        size = sum(one.entry.size for one in removed)
+        yield f"moves     {files_of(len(removed), size)} to the trash"
+        kinds = Counter(_kind(one.path) for one in removed)
         yield "          " + ", ".join(counted(much, kind) for kind, much in kinds.most_common())
-    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(goes)):
+    if plan.verb == "rollback" and plan.batch is not None and (ends := _committed(removed)):
         older, newer = version_of(plan.batch), version_of(ends[-1])
         command = f"statemaint diff {plan.root} --from {older} --to {newer}"
         yield f"rows      {command} counts them, if both load"
@@ -89,8 +90,8 @@ def _summary(plan: RecoveryPlan) -> Iterator[str]:
         yield f"written   {counted(writes, 'snapshot')}"
 
 
-def _batches(goes: Sequence[Remove]) -> str:
-    found = _committed(goes)
+def _batches(removed: Sequence[Remove]) -> str:
+    found = _committed(removed)
     if not found:
         return ""
     if len(found) == 1:
@@ -98,11 +99,11 @@ def _batches(goes: Sequence[Remove]) -> str:
     return f"; {counted(len(found), 'batch', 'batches')} ({found[0]} to {found[-1]}) run again"
 
 
-def _committed(goes: Sequence[Remove]) -> list[int]:
+def _committed(removed: Sequence[Remove]) -> list[int]:
     """Returns the batches whose commits are among some files, in their order."""
     return sorted(
         int(one.path.rpartition("/")[2])
-        for one in goes
+        for one in removed
         if one.path.startswith("commits/") and one.path.rpartition("/")[2].isdecimal()
     )
 
@@ -112,7 +113,7 @@ _NAMED = {"delta", "snapshot", "changelog", "zip"}
 
 
 def _kind(path: str) -> str:
-    """Returns what kind of file a path names."""
+    """Returns the kind of file at a path."""
     folder, _, name = path.rpartition("/")
     top = folder.partition("/")[0]
     if top in {"commits", "offsets"}:

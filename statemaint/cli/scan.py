@@ -131,7 +131,7 @@ def _few(versions: Sequence[int]) -> str:
 
 
 def _row(storage: Storage, **_: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns what a fleet's row says of one checkpoint."""
+    """Returns the fleet row of one checkpoint."""
     checkpoint, diagnosed = _read(storage)
     stores = scan_json(checkpoint, diagnosed)["stores"]
     lengths = [one["chain_length"] for one in stores]

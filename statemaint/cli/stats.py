@@ -168,7 +168,7 @@ def _share(share: float | None) -> str:
 
 
 def _row(storage: Storage, **where: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns what a fleet's row says of one checkpoint."""
+    """Returns the fleet row of one checkpoint."""
     found = state_stats(storage.root, **where)
     row = {
         "version": found.version,

@@ -64,7 +64,7 @@ class CheckpointName(click.ParamType):  # type: ignore[type-arg]  # generic only
     ) -> list[CompletionItem]:
         """Returns the queries that begin so; the shell adds folders.
 
-        A file that cannot be read has no names: the verb says what is wrong with it.
+        A file that cannot be read has no names: the verb reports its errors.
         """
         del param
         names = [one for one in _names(_queries_file(ctx)) if one.startswith(incomplete)]

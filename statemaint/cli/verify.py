@@ -80,7 +80,7 @@ def _print_table(found: Verification) -> None:
 
 
 def _row(storage: Storage, **options: Any) -> tuple[Json, tuple[Finding, ...]]:
-    """Returns what a fleet's row says of one checkpoint."""
+    """Returns the fleet row of one checkpoint."""
     found = verify(storage, **options)
     row = {
         "healthy": found.healthy,

@@ -175,7 +175,7 @@ def start_pushgateway(folder: Path, *, port: int | None = None) -> Server:
 
 
 def start_alertmanager(folder: Path, *, port: int | None = None) -> Server:
-    """Starts an Alertmanager that runs until `stop`; it tells nobody what fires.
+    """Starts an Alertmanager that runs until `stop`; it notifies no one.
 
     Args:
         folder: the folder for its configuration, data, log and note.

@@ -64,9 +64,7 @@ def demo(places: Places, steps: Steps) -> None:
         _after(places, steps, seen)
         _metrics(places, steps, gateway)
     _restart(places, steps)
-    steps.show(
-        "", "Proved: Spark reads the same rows, and the query goes on as if nothing had been."
-    )
+    steps.show("", "Proved: Spark reads the same rows, and the query continues as before.")
     _next(steps)
 
 
@@ -185,7 +183,7 @@ def _next(steps: Steps) -> None:
         "",
         "Where to look next:",
         "  make up                                   Airflow, Prometheus and alerts, to click",
-        "  .venv/bin/statemaint scan .run/demo/twin/checkpoint     the one that nobody maintains",
+        "  .venv/bin/statemaint scan .run/demo/twin/checkpoint     the one without maintenance",
         f"  .venv/bin/statemaint plan .run/demo/twin/checkpoint {policy}",
         "  docs/safety.md                            why it is safe to let it delete",
         "The page with all queries, in Airflow's navigation, while `make up` runs:",

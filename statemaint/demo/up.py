@@ -1,6 +1,6 @@
 """Starts the demo's servers and leaves them running for exploration; ends them.
 
-Three queries: one that nobody has maintained, a copy that a run maintains, and a copy that has lost
+Three queries: a neglected one, a copy that a run maintains, and a copy that has lost
 a file, whose alert fires.
 """
 
@@ -110,7 +110,7 @@ def _prometheus(places: Places, found: Monitoring, exporter: str) -> str:
             port=free_port(PROMETHEUS_PORT),
         )
     except MissingPart as missing:
-        found.alertmanager = None  # nobody tells it anything
+        found.alertmanager = None  # it gets no alerts
         return f"No Prometheus: {missing}"
     return f"Prometheus  {server.url}/alerts"
 

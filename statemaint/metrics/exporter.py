@@ -2,7 +2,7 @@
 
 A scrape never waits for a storage: it shows what was read last. Each reading is one small file of
 each checkpoint. A query whose record cannot be read keeps its series for a while, then loses them,
-so that nothing looks as if it were new; `exporter_read_failed` tells at once.
+so that nothing looks as if it were new; `exporter_read_failed` reports it immediately.
 """
 
 import logging
@@ -65,7 +65,7 @@ class Exporter:
     `refresh` reads and `collect` shows; they may run at the same time.
 
     Args:
-        load: returns the queries, anew before each reading.
+        load: returns the queries; called before each reading.
         clock: the time, in seconds since the epoch.
         keep: how long a record is shown that can no longer be read, in seconds.
     """

@@ -15,7 +15,7 @@ from statemaint.metrics.textfile import remove_textfiles, write_textfile
 from statemaint.report.record import Record
 
 Credentials = tuple[str | None, str] | None
-# What goes wrong on the way; a ValueError is an address or a file that is not valid.
+# Errors of a push; a ValueError is an invalid address or file.
 ERRORS = (OSError, HTTPException, ValueError)
 
 _log = logging.getLogger(__name__)

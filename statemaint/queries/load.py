@@ -78,7 +78,7 @@ class QueriesReading:
 
 
 def read_queries(path: str | Path) -> QueriesReading:
-    """Returns what can be used of a queries file, and what is wrong with the rest; never raises.
+    """Returns the usable part of a queries file, and the errors of the rest; never raises.
 
     An entry with a mistake is left out. A mistake in `defaults`, or a key that the file cannot
     have, leaves out every entry without a preset of its own: what was meant for it is unknown.
@@ -87,7 +87,7 @@ def read_queries(path: str | Path) -> QueriesReading:
 
 
 def load_queries(path: str | Path) -> QueriesFile:
-    """Returns what can be used of a queries file, without the entries that are wrong.
+    """Returns the usable part of a queries file, without the invalid entries.
 
     Raises:
         InvalidQueriesError: when nothing can be used: the file cannot be read, or is not YAML.

@@ -73,7 +73,7 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 
 
 class PolicySettings(_Strict):
-    """What a file says of a policy; only the settings that it names count."""
+    """The policy settings of a file; settings that it does not name keep their values."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
@@ -93,7 +93,7 @@ class PolicySettings(_Strict):
     )
     grace: Duration = Field(
         default=_SAFE.grace,
-        description="How long a snapshot must have existed before anything below it goes.",
+        description="Minimum age of a snapshot before files below it are deleted.",
     )
     orphan_age: Duration = Field(
         default=_SAFE.orphan_age,
@@ -106,7 +106,7 @@ class PolicySettings(_Strict):
     max_deletes_per_run: int = Field(
         default=_SAFE.max_deletes_per_run,
         ge=0,
-        description="At most this many deletions a task; the next run goes on.",
+        description="Maximum number of deletions of a task; the next run continues.",
     )
     max_seconds_per_run: Duration | None = Field(
         default=_SAFE.max_seconds_per_run,

@@ -22,7 +22,7 @@ def resolve(notifier: Notifier) -> Callable[..., Any]:
     if inspect.isclass(found):
         try:
             found = found(**notifier.arguments)
-        except Exception as error:  # noqa: BLE001 -- somebody else's class
+        except Exception as error:  # noqa: BLE001 -- a third-party class
             raise ValueError(f"{notifier.call} refuses its arguments: {error}") from None
     elif notifier.arguments:
         raise ValueError(f"{notifier.call} is a function and takes no arguments; leave them out")

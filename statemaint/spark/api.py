@@ -9,10 +9,8 @@ from statemaint.spark.engine import FleetRun, run_fleet, with_options
 from statemaint.spark.fleet import Queries, fleet_of
 from statemaint.spark.frames import cores_of, frame_of, spread
 from statemaint.spark.history import History
-from statemaint.spark.packing import deal
+from statemaint.spark.packing import MOST_TASKS_A_CORE, deal
 from statemaint.spark.units import Piece, check, make_plan, take_inventory
-
-_TASKS_A_CORE = 64
 
 
 def inventory(spark: Any, queries: Queries) -> Any:
@@ -117,5 +115,5 @@ def maintain_fleet(  # noqa: PLR0913 -- each is a choice of its own
 
 
 def _spread(spark: Any, pieces: list[tuple[str, float]], work: Any, columns: Any) -> Any:
-    tasks = deal(pieces, cores_of(spark) * _TASKS_A_CORE)
+    tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
     return spread(spark, tasks, work, columns)

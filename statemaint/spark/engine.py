@@ -14,13 +14,11 @@ from statemaint.spark.fleet import Target
 from statemaint.spark.frames import collected, cores_of, spread
 from statemaint.spark.leases import Leases, leases
 from statemaint.spark.outcomes import Row, error_row, query_row
-from statemaint.spark.packing import TASKS_A_CORE, deal, shares
+from statemaint.spark.packing import MOST_TASKS_A_CORE, deal, shares
 from statemaint.spark.units import Piece, maintain_unit, prepare_query
 from statemaint.wording import counted
 
 _log = logging.getLogger(__name__)
-# A query's plan is one listing; several queries may share a task if there are very many.
-_PLANS_A_CORE = 64
 Tell = Callable[[str], object]
 
 
@@ -123,7 +121,7 @@ class _Answers:
 
 def _planned(spark: Any, fleet: Sequence[Target], run: FleetRun, costs: Mapping[str, Costs]) -> Any:
     pieces = [(Piece(one, run.options(costs=costs.get(one.query))).to_json(), 1.0) for one in fleet]
-    tasks = deal(pieces, cores_of(spark) * _PLANS_A_CORE)
+    tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
     return _collected(spark, tasks, prepare_query)
 
 
@@ -167,7 +165,7 @@ def _maintained(
         f"{counted(len(ready), 'query', 'queries')} in {counted(len(units), 'unit')}"
     )
     pieces = [(_piece(one, bundle, run), bundle.weight) for one, bundle in units]
-    table = _collected(spark, deal(pieces, cores * TASKS_A_CORE * 4), maintain_unit)
+    table = _collected(spark, deal(pieces, cores * MOST_TASKS_A_CORE), maintain_unit)
     return _Answers.of(table), [(one.target, bundle) for one, bundle in units]
 
 

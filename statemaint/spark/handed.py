@@ -22,7 +22,7 @@ from statemaint.spark.fleet import Target
 from statemaint.spark.frames import collected, cores_of, spread
 from statemaint.spark.leases import leases
 from statemaint.spark.outcomes import Row
-from statemaint.spark.packing import TASKS_A_CORE, deal
+from statemaint.spark.packing import MOST_TASKS_A_CORE, deal
 from statemaint.spark.units import Piece, must_go_on, task_workers
 from statemaint.storage import Storage
 from statemaint.wording import counted
@@ -134,7 +134,7 @@ def _leased(spark: Any, works: Sequence[_Read]) -> dict[str, list[PartOutcome]]:
 def _rows(spark: Any, pieces: Sequence[tuple[str, float]]) -> list[Row]:
     if not pieces:
         return []
-    tasks = deal(pieces, cores_of(spark) * TASKS_A_CORE * 4)
+    tasks = deal(pieces, cores_of(spark) * MOST_TASKS_A_CORE)
     table = collected(spread(spark, tasks, maintain_handed, _COLUMNS), _COLUMNS)
     rows: list[Row] = table.to_pylist()
     return rows

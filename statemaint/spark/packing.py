@@ -5,8 +5,11 @@ from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
 _T = TypeVar("_T")
-# Tasks for each core: enough that the last ones end together.
+# The units of a query are at most a core's even share of all work, divided by this.
 TASKS_A_CORE = 4
+# Tasks for each core: enough that the last ones end together. Spark spends about 50 ms of a core on
+# each task with Python in it, whatever the task does.
+MOST_TASKS_A_CORE = 8
 # The cost of a unit in addition to its work, as bytes: it is not split below ten times that.
 _LEAST = 10_000_000.0
 

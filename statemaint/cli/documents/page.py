@@ -27,9 +27,9 @@ definition for each verb.
 
 Every verb prints one document with `--json`. Fields are only added, never renamed or removed, so a
 reader must pass over those that it does not know; the same holds for new values of a closed set.
-`format` counts what breaks that. A field that is marked *optional* is absent where it does not
-apply; all others are always there. Paths are relative to the checkpoint, versions are state
-versions (batch + 1).
+`format` increases with each incompatible change. A field that is marked *optional* is absent if it
+does not apply; all others are always there. Paths are relative to the checkpoint, versions are
+state versions (batch + 1).
 
 **Lines.** `--json-lines` prints the document without its list in one line, then each element of
 the list in one line:
@@ -39,7 +39,7 @@ _ERRORS = """\
 ## Errors
 
 An error is a document as well, in place of the verb's. The line on stderr and the exit code stay.
-Where a part of a result was printed before, there is no such document: the exit code tells.
+After a part of a result was printed, there is no such document: see the exit code.
 
 """
 _SHARED = """\
@@ -68,7 +68,7 @@ def _lists() -> Iterator[str]:
 
 
 def _section(verb: Verb) -> str:
-    """Returns what is said of a verb: its documents, and the parts that only it has."""
+    """Returns the section of a verb: its documents, and the parts that only it has."""
     links = [_link(one) for one in verb.documents]
     listed = ", ".join(links[:-1]) + " or " + links[-1] if links[1:] else links[0]
     lines = [f"## {verb.name}\n", f"Prints: {listed}. {verb.about}".rstrip() + "\n"]

@@ -69,7 +69,7 @@ _REMOVE = explained(
         "batch that runs again",
         RemoveReason.UNREADABLE_SCHEMA: "a schema file that cannot be read: a restarted query "
         "writes it again",
-        RemoveReason.ROLLED_BACK: "of a batch above the one that the query goes on after",
+        RemoveReason.ROLLED_BACK: "of a batch above the one after which the query continues",
     },
 )
 _KEEP = explained(

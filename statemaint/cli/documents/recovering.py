@@ -33,7 +33,7 @@ from statemaint.cli.documents.shared import (
 )
 
 _VERB = JsonField("verb", RECOVERY, "the verb")
-_BATCH = JsonField("batch", or_null(INTEGER), "that the query goes on after; null without any")
+_BATCH = JsonField("batch", or_null(INTEGER), "after which the query continues; null without any")
 _UNREPAIRED = JsonField("unrepaired", ListOf(TEXT), "why damage that stays is not repaired")
 _LEFT_FINDINGS = JsonField("findings", FINDINGS.kind, "what is wrong afterwards")
 _SIZE = JsonField("bytes", INTEGER, "its size")

@@ -49,7 +49,7 @@ SHOW = Verb(
                 ),
             ),
             "Rows are printed as they are read: an error after the first mebibyte leaves an "
-            "unfinished document, and the exit code tells.",
+            "unfinished document, and a non-zero exit code.",
             lines="rows",
         ),
     ),

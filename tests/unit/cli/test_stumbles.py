@@ -102,9 +102,9 @@ def test_a_rollback_is_its_batches_files_bytes_and_where_its_rows_are(tmp_path: 
     root = str(unpacked("join2", tmp_path))
     printed = run("rollback", root, "--to-batch", "9").stdout.splitlines()
     assert printed[0] == (
-        "rollback  the query goes on after batch 9; 3 batches (10 to 12) run again"
+        "rollback  the query continues after batch 9; 3 batches (10 to 12) run again"
     )
-    assert re.fullmatch(r"goes      \d+ files \(\d+\.\d kB\) to the trash", printed[1])
+    assert re.fullmatch(r"moves     \d+ files \(\d+\.\d kB\) to the trash", printed[1])
     assert re.fullmatch(r" {10}\d+ checksums, \d+ deltas, 3 commits, 2 offsets", printed[2])
     command = re.fullmatch(r"rows      statemaint (diff .*) counts them, if both load", printed[3])
     assert command is not None
@@ -116,7 +116,7 @@ def test_a_rollback_is_its_batches_files_bytes_and_where_its_rows_are(tmp_path: 
 def test_a_rollback_of_one_batch_is_singular(tmp_path: Path) -> None:
     root = str(unpacked("join2", tmp_path))
     first = run("rollback", root, "--to-batch", "11").stdout.splitlines()[0]
-    assert first == "rollback  the query goes on after batch 11; batch 12 runs again"
+    assert first == "rollback  the query continues after batch 11; batch 12 runs again"
 
 
 def test_a_run_that_is_unknown_is_an_error_and_a_near_one_is_named(tmp_path: Path) -> None:
